@@ -125,7 +125,7 @@ def pytest_terminal_summary(terminalreporter):
         skipped = [
             report
             for report in terminalreporter.getreports("skipped")
-            if marker in report.keywords and f"{marker} test: " in str(report.longrepr)
+            if marker in getattr(report, "keywords", ()) and f"{marker} test: " in str(report.longrepr)
         ]
         if skipped:
             plural = "" if len(skipped) == 1 else "s"

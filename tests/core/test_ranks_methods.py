@@ -431,7 +431,9 @@ import sys
 from qsim.core.run.pipeline import Options, execute
 from qsim.sturmian.two_electron import hamiltonian
 from qsim.tridiag.systems import run, shared
+from qsim.qmc.sampling import dmc, exchange
 hamiltonian.SHARED_FLOPS = 0.0  # the smallest products are shared, too
+exchange.MOST, dmc.UNEVEN = 2, 1.002  # three groups of 768 walkers, which branch together now and then
 for name in sys.argv[2:]:
     # a solution that is too large for the results file
     run.STORED = shared.STORED = 5000 if name == "tridiag-auto" else 10**7
@@ -479,7 +481,9 @@ import json
 import yaml
 from qsim.core.device.parallel import MpiComm, world
 from qsim.core.run.pipeline import Options, execute
+from qsim.qmc.sampling import exchange
 
+exchange.MOST = 3  # a group of 384 walkers for each rank
 deck = yaml.safe_load(open("qmc-blocks.yaml"))
 sent, found = [], []
 numbers, objects = MpiComm.gather_numbers, MpiComm.allgather
@@ -495,15 +499,14 @@ with open(f"messages-{world().rank}.json", "w") as file:
 """
 
 
-def test_a_generation_of_diffusion_is_one_message_and_one_of_walkers_that_change_their_rank(decks):
-    """30 generations more, of 384 walkers per rank: sums of 3 blocks; where they branch, weights, too, and then walkers."""
+def test_generations_from_one_branching_to_the_next_are_one_message(decks):
+    """30 generations more, of 384 walkers per rank: six times sums of 5 generations and 3 blocks, and three of weights."""
     script(2, MESSAGES)
     for rank in (0, 1):
         few, many = json.loads(Path(f"messages-{rank}.json").read_text())
-        sums, chosen = 8 * (3 + 3 * 13), 8 * (3 + 384)
-        more = {size: many.count(size) - few.count(size) for size in (sums, sums + chosen, "pickled")}
-        assert more == {sums: 24, sums + chosen: 6, "pickled": 0}  # every fifth generation branches
-        assert 30 <= len(many) - len(few) <= 36
+        interval = 8 * (3 + 5 * 3 * 13 + 3)
+        assert many.count(interval) - few.count(interval) == 6
+        assert len(many) - len(few) == 6
 
 
 @pytest.mark.exhaustive

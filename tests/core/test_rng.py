@@ -68,6 +68,13 @@ def test_normals_of_both_twins_agree_to_rounding(draw):
     np.testing.assert_allclose(numbers, twins, rtol=0, atol=16 * np.finfo(float).eps * 9)
 
 
+@pytest.mark.parametrize("draws", [1, 4, 7])
+def test_normals_side_by_side_are_those_of_each_draw(draws):
+    found = rng.normals(KEY, 3, 5, 33, draws, first=9)
+    for k in range(draws):
+        np.testing.assert_array_equal(found[:, k], rng.normal(KEY, 3, 5, 33, draw=k, first=9))
+
+
 def test_numbers_depend_on_the_global_index_only():
     """Any split over processes gives the same numbers as one process."""
     whole = rng.normal(KEY, 1, 5, 100)

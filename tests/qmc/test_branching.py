@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from qsim.core.device.device import cpu
 from qsim.core.device.rng import key_from_seed, uniform
 from qsim.core.errors import NumericsError
-from qsim.qmc.kernels.walkers.branching import comb, settle, settled_comb
+from qsim.qmc.kernels.walkers.branching import comb, settle, settled_comb, settled_combs, shifts
 from qsim.qmc.sampling.branching import CONTROLS, Population
 from qsim.qmc.statistics.blocking import reblock, warm_up
 
@@ -141,6 +141,39 @@ def test_weighted_averages_are_kept(device):
         indices, new = branch(device, population, weights, uniform(key, 5, step, 1))
         sums.append(np.sum(new * f[indices]))
     assert abs(np.mean(sums) - weights @ f) < 5 * np.std(sums) / np.sqrt(4000)
+
+
+@pytest.mark.parametrize("sizes", [[1], [31], [1024], [1, 33, 640], [1024, 1023, 5, 128]])
+def test_groups_branch_like_populations_of_their_own(device, sizes):
+    """With shifts of their own, and weights whose integers are sums of powers of two; a group without weight stays as it is."""
+    edges, uniform = np.cumsum([0, *sizes]), 0.3141
+    whole = np.rint(some_weights(edges[-1], spread=0.5) * 2.0**32).astype(np.int64)
+    if len(sizes) > 3:
+        whole[edges[2] : edges[3]] = 0
+    weights = device.asarray(np.full(edges[-1], -1.0))
+    found = settled_combs(device.asarray(whole), device.asarray(edges), 5, uniform, 2.0**32, weights)
+    found, weights = device.to_host(found), device.to_host(weights)
+    for first, last, shift in zip(edges, edges[1:], shifts(uniform, 5, len(sizes)), strict=False):
+        own, n = slice(first, last), int(last - first)
+        if not whole[own].any():
+            assert found[own].tolist() == list(range(first, last))
+            assert (weights[own] == -1.0).all()
+            continue
+        population = Population(n, limits=(0.0, 1e9))
+        wanted, mean = population.choose(whole[own], int(whole[own].sum()), np.array([shift]))
+        np.testing.assert_array_equal(found[own], wanted + first)
+        assert (weights[own] == mean).all()
+
+
+def test_shifts_of_combs_are_uniform():
+    """Of every group, over the uniform number; that of the first is the number itself."""
+    grid = (np.arange(1000) + 0.5) / 1000
+    found = np.array([shifts(u, 0, 40) for u in grid])
+    np.testing.assert_array_equal(found[:, 0], grid)
+    assert found.min() >= 0.0
+    assert found.max() < 1.0
+    wanted = np.broadcast_to(grid[:, None], found.shape)
+    np.testing.assert_allclose(np.sort(found, axis=0), wanted, atol=1.1e-3)
 
 
 # --- birth and death ------------------------------------------------------------------------------

@@ -9,10 +9,10 @@ from qsim.core.device.device import cpu
 from qsim.core.device.parallel import SerialComm, gathered
 from qsim.qmc.kernels.common.types import State
 from qsim.qmc.kernels.estimators.estimators import BLOCK
-from qsim.qmc.kernels.walkers.branching import settle
+from qsim.qmc.kernels.walkers.branching import FEW, settle
 from qsim.qmc.kernels.walkers.rows import copy_rows, put_rows, take_rows
 from qsim.qmc.sampling.branching import Population
-from qsim.qmc.sampling.exchange import bounds, crossing, has_whole_blocks
+from qsim.qmc.sampling.exchange import bounds, crossing, groups, has_whole_blocks, has_whole_groups
 from qsim.qmc.sampling.numbers import Numbers
 from qsim.qmc.sampling.series import Agreement
 from qsim.qmc.sampling.walkers import Walkers
@@ -35,9 +35,23 @@ def test_every_walker_has_one_rank(count, ranks):
     assert (sizes >= 0).all()
     if has_whole_blocks(count, ranks):
         assert (edges[1:-1] % BLOCK == 0).all()
-        assert sizes.max() <= math.ceil(count / ranks) + BLOCK
+        assert sizes.max() <= math.ceil(count / ranks) + (FEW if has_whole_groups(count, ranks) else BLOCK)
     else:
         assert sizes.max() - sizes.min() <= 1
+
+
+@pytest.mark.parametrize("count", [1, 128, 1024, 1025, 2048, 3000, 10_000, 50_000, 16 * 8192])
+def test_groups_are_whole_blocks_for_one_launch(count):
+    edges = groups(count)
+    sizes = np.diff(edges)
+    assert edges[0] == 0
+    assert edges[-1] == count
+    assert (edges[:-1] % BLOCK == 0).all()
+    assert 0 < sizes.min() <= sizes.max() <= FEW
+    assert sizes[:-1].max(initial=BLOCK) - sizes[:-1].min(initial=FEW) <= BLOCK
+    # GPUs with some thousand walkers each branch by themselves
+    assert all(has_whole_groups(ranks * each, ranks) for ranks in (1, 2, 3, 8) for each in (1024, 2048, 8192))
+    assert not has_whole_groups(768, 2)
 
 
 def test_those_that_cross_are_the_sources_of_foreign_places():
@@ -118,6 +132,54 @@ def test_rows_of_all_ranks_in_their_order():
     assert np.array_equal(found, np.concatenate(parts))
 
 
+def some_walkers(count):
+    """Arrays of a state, by name."""
+    return {
+        "R": RANDOM.normal(size=(count, 1, 3)),
+        "rows": np.zeros((count, 1, 5, 1)),
+        "inverse": np.zeros((count, 2, 1, 1)),
+        "log_psi": np.zeros(count),
+        "sign": np.ones(count),
+        "energy": RANDOM.normal(size=(count, 6)),
+        "weight": RANDOM.uniform(0.5, 1.5, count),
+        "moves": RANDOM.normal(size=(count, 4)),
+        "age": RANDOM.integers(0, 20, count),
+    }
+
+
+def on_ranks(device, comm, arrays):
+    """Walkers without a trial function."""
+    made = object.__new__(Walkers)
+    made.device, made.comm, made._numbers, made._groups = device, comm, None, None
+    made.state = State(**{name: device.asarray(array.copy()) for name, array in arrays.items()})
+    return made
+
+
+def test_walkers_branch_in_their_group_until_all_do(device):
+    """Groups keep their weight and their walkers; together all have one weight, and walkers go anywhere."""
+    count, uniform = 1100, np.array([0.3])
+    arrays = some_walkers(count) | {"age": np.zeros(count, np.int64)}
+    arrays["weight"][:512] *= 1.1
+    population, edges = Population(count), groups(count)
+    assert edges.tolist() == [0, 512, 1100]
+    for together in (False, True):
+        walkers = on_ranks(device, SerialComm(), arrays)
+        before = walkers.branch(population, uniform, together=together)
+        assert device.to_host(before.weights).tobytes() == arrays["weight"].tobytes()
+        weight, R = device.to_host(walkers.state.weight), device.to_host(walkers.state.R)
+        source = np.array([np.flatnonzero((arrays["R"] == r).all(axis=(1, 2)))[0] for r in R])
+        assert 700 < np.unique(source).size < count
+        # those that live on keep their places
+        assert (source[source] == source).all()
+        inside = np.searchsorted(edges, source, side="right") == np.searchsorted(
+            edges, np.arange(count), side="right"
+        )
+        assert inside.all() == (not together)
+        for own in (slice(0, 512), slice(512, count)) if not together else (slice(0, count),):
+            assert np.ptp(weight[own]) == 0.0
+            assert weight[own].sum() == pytest.approx(arrays["weight"][own].sum(), rel=1e-9)
+
+
 class Waiting(Exception):
     """The other rank has not sent yet."""
 
@@ -138,25 +200,13 @@ class Pair:
 
 
 @pytest.mark.parametrize("count", [6 * BLOCK, 3 * BLOCK + 10])
-def test_sums_and_weights_of_two_ranks_are_one_message(device, count):
+def test_sums_of_two_ranks_and_two_generations_are_one_message(device, count):
     """Of whole blocks and, where a block would lie on both ranks, of the walkers themselves."""
     half = int(bounds(count, 2)[1])
-    arrays = {
-        "R": np.zeros((count, 1, 3)),
-        "rows": np.zeros((count, 1, 5, 1)),
-        "inverse": np.zeros((count, 2, 1, 1)),
-        "log_psi": np.zeros(count),
-        "sign": np.ones(count),
-        "energy": RANDOM.normal(size=(count, 6)),
-        "weight": RANDOM.uniform(0.5, 1.5, count),
-        "moves": RANDOM.normal(size=(count, 4)),
-        "age": RANDOM.integers(0, 20, count),
-    }
+    arrays = some_walkers(count)
 
     def walkers(comm):
-        made = object.__new__(Walkers)
-        made.device, made.comm, made._numbers = device, comm, None
-        made.state = State(**{name: device.asarray(array.copy()) for name, array in arrays.items()})
+        made = on_ranks(device, comm, arrays)
         if comm.size == 2:  # what the other rank has is out of date here
             foreign = slice(half, count) if comm.rank == 0 else slice(0, half)
             made.state.weight[foreign] = -1.0
@@ -164,8 +214,13 @@ def test_sums_and_weights_of_two_ranks_are_one_message(device, count):
         return made
 
     def read(comm):
-        found = Numbers(walkers(comm), 0.1, 0.5)
-        found.weigh(Population(count))
+        ensemble = walkers(comm)
+        found = Numbers(ensemble, 0.1, 0.5, 3)
+        for _ in range(2):
+            found.add()
+            ensemble.mine.energy[...] *= 1.1
+            ensemble.mine.moves[...] = 0.5
+        found.weigh(device.asarray(np.array([1, 10, 100]) * (1 + comm.rank)))
         found.send()
         told = found.read(np.array([comm.rank + 0.5, 7.0]))
         assert told[:, 0].tolist() == [0.5, 1.5][: comm.size]
@@ -178,11 +233,17 @@ def test_sums_and_weights_of_two_ranks_are_one_message(device, count):
     for rank in (1, 0):
         found = read(Pair(rank, sent))
         assert found.totals.tobytes() == wanted.totals.tobytes()
-        np.testing.assert_array_equal(found.whole, device.to_host(wanted.whole))
-        np.testing.assert_array_equal(found.weighed, wanted.weighed)
-    assert wanted.weighed[2] == np.count_nonzero(arrays["age"] > 10) > 0
+        assert found.groups.tobytes() == wanted.groups.tobytes()
+        assert found.weighed.tolist() == [3, 30, 300]
+    assert wanted.totals.shape == (2, 13)
+    weight, energy = arrays["weight"], arrays["energy"]
+    np.testing.assert_allclose(
+        wanted.totals[:, 5], np.array([1.0, 1.1]) * (weight @ energy[:, 5]), rtol=1e-12
+    )
+    np.testing.assert_allclose(wanted.totals[1, 8:12], 0.5 * count, rtol=1e-12)
+    np.testing.assert_allclose(wanted.groups, [weight.mean()], rtol=1e-12)
     if count % (2 * BLOCK) == 0:
-        assert sent[0].nbytes == 8 * (2 + 3 * 13 + 3 + 3 * BLOCK)
+        assert sent[0].nbytes == 8 * (2 + 2 * 3 * 13 + 3)
 
 
 def test_ranks_report_together_at_first_and_then_when_one_has_waited():

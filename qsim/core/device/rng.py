@@ -29,7 +29,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["draw_seed", "key_from_seed", "normal", "philox4x32", "uniform"]
+__all__ = ["draw_seed", "key_from_seed", "normal", "normals", "philox4x32", "uniform"]
 
 # Constants of Philox4x32-10 (Salmon, Moraes, Dror, Shaw, SC11): multipliers, increments of the key (golden
 # ratio and sqrt(3) - 1), rounds.
@@ -152,6 +152,25 @@ def normal(
     # Box and Muller: both numbers of the pair are used, cosine for even draws, sine for odd ones.
     radius, angle = np.sqrt(-2.0 * np.log(one)), 2.0 * np.pi * two
     return np.asarray(radius * (np.sin(angle) if draw % 2 else np.cos(angle)))
+
+
+def normals(
+    key: ArrayLike, stream: int, step: int, n: int, draws: int, *, first: int = 0
+) -> NDArray[np.float64]:
+    """Return what :func:`normal` gives for draws 0, 1, ..., side by side, with each pair made once.
+
+    Returns
+    -------
+    (n, draws) float64
+    """
+    found = np.empty((n, draws))
+    for pair in range(0, draws, 2):
+        one, two = _pair(key, stream, step, n, pair, first)
+        radius, angle = np.sqrt(-2.0 * np.log(one)), 2.0 * np.pi * two
+        found[:, pair] = radius * np.cos(angle)
+        if pair + 1 < draws:
+            found[:, pair + 1] = radius * np.sin(angle)
+    return found
 
 
 def _pair(

@@ -7,6 +7,9 @@ unbiased, and with the least possible scatter (the floor or the ceiling of the m
 ascending order.  In the order of the walkers the sum of many nearly equal weights keeps in step with the teeth, then
 slips past several at once: copies come in bursts, and doubled the variance of the energy in a trial.
 
+Walkers branch in groups of at most 1024, each by a comb of its own: no weight or walker leaves its group, whose mean weight
+goes its own way.  Once those means differ by more than `UNEVEN`, one comb over all walkers makes them equal again.
+
 **Birth and death** [2]_.  Walker *i* becomes :math:`\lfloor w_i + \xi_i \rfloor` walkers of weight 1: unbiased,
 their number fluctuates.
 
@@ -32,7 +35,7 @@ import numpy as np
 
 from qsim.core.device.device import namespace
 from qsim.core.errors import NumericsError
-from qsim.qmc.kernels.walkers.branching import comb, settle, settled_comb, weigh_walkers
+from qsim.qmc.kernels.walkers.branching import comb, settle, settled_comb, settled_combs, weigh_walkers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
     Weights = NDArray[np.float64]  # NumPy or CuPy
     Places = NDArray[np.int64]
 
-__all__ = ["CONTROLS", "Control", "Population", "settle"]
+__all__ = ["CONTROLS", "UNEVEN", "Control", "Population", "settle"]
 
 Control = Literal["comb", "birth_death"]
 CONTROLS: tuple[Control, ...] = ("comb", "birth_death")
@@ -50,6 +53,7 @@ UNIT = (
 )  # integers per unit of weight: 2.3e-10, and room for a million walkers of the largest weight
 HEAVIEST = 1024.0  # weight of a walker that has run away
 OLD_WEIGHT = 0.5  # largest weight of a persistent walker
+UNEVEN = 1.2  # largest over smallest mean weight of groups: the variance of a mean grows by less than 1 %
 REMEDY = "smaller timesteps, an optimised Jastrow factor, more walkers or a longer warm-up"
 
 
@@ -140,6 +144,25 @@ class Population:
             return self._teeth(whole, total, float(uniforms[0])), total / UNIT / self.target
         return self._births(whole, uniforms), 1.0
 
+    def choose_in_groups(
+        self, whole: Places, edges: Places, first: int, uniform: float, weights: Weights
+    ) -> Places:
+        """Choose the walkers of the next generation in groups, as of :func:`settled_combs`; a GPU is not waited for.
+
+        Parameters
+        ----------
+        whole, edges, first, uniform
+            Weights as integers, first walker of each group and their number, number of the first group, uniform number.
+        weights : (walkers,) float64, out
+            The mean of its group for every walker.
+
+        Returns
+        -------
+        (walkers,) int64
+            As of :meth:`branch`.
+        """
+        return settled_combs(whole, edges, first, uniform, UNIT, weights)
+
     def branch(self, weights: Weights, uniforms: Weights) -> tuple[Places, Weights]:
         """Choose the walkers of the next generation.
 
@@ -175,7 +198,7 @@ class Population:
         return indices, namespace(weights).full(len(indices), weight)
 
     def trial_energy(
-        self, estimate: float, weight_sum: float, tau: float, feedback: float = 1.0, warmup: bool = False
+        self, estimate: float, weight_sum: float, time: float, feedback: float = 1.0, warmup: bool = False
     ) -> float:
         r"""Return the trial energy of the next generation.
 
@@ -185,12 +208,12 @@ class Population:
             Best estimate of the energy so far (hartree).
         weight_sum
             Sum of weights W.
-        tau
-            Time step (atomic units).
+        time
+            From one trial energy to the next (1/hartree).
         feedback
             :math:`g` (hartree).
         warmup
-            Restore the target as fast as feedback that comes one generation late can without swinging, :math:`g = 1/4\tau`.
+            Restore the target as fast as feedback that comes one such time late can without swinging, :math:`g = 1/4t`.
 
         Returns
         -------
@@ -198,9 +221,9 @@ class Population:
             :math:`E + g \\ln(N_0 / W)`.
         """
         self.check(weight_sum)
-        # Late by one generation, ln W follows x'' = x' - g tau x: a double root at 1/4, no longer
+        # Late by one such time, ln W follows x'' = x' - g t x: a double root at 1/4, no longer
         # stable at 1.
-        most = 0.25 / tau
+        most = 0.25 / time
         return estimate + (most if warmup else min(feedback, 2.0 * most)) * math.log(self.target / weight_sum)
 
     def check(self, size: float) -> None:

@@ -5,15 +5,16 @@ J. Chem. Phys. 99, 2865 (1993), rejection (also at nodes), an effective time ste
 ``exp(-tau_eff ((E + E') / 2 - E_T))`` whose energies are clipped to a window of ``0.2 sqrt(N / tau)`` around the mean (Zen,
 Sorella, Gillan, Michaelides and Alfe, Phys. Rev. B 93, 241118 (2016)).
 
-Sums over the walkers and the choice of a branching act one generation late: they are on their way to the host, and to the other
-ranks, while the next generation moves.  No device waits for the host in a generation.
+Trial energy, reference energy and effective time step stay the same from one branching to the next, or for an equal part of that
+of at most ten generations.  Sums over the walkers act one such interval late: they are on their way to the host, and to the other
+ranks, while the next one moves.  Walkers branch where they are; no device waits for the host.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ from qsim.core.run.loop import Progress
 from qsim.qmc.kernels.estimators.estimators import TOTALS
 from qsim.qmc.kernels.walkers import walk
 from qsim.qmc.kernels.walkers.walk_cpu import ACCEPTED, ACCEPTED_SQUARE, NONLOCAL, PROPOSED_SQUARE
-from qsim.qmc.sampling.branching import Population
+from qsim.qmc.sampling.branching import UNEVEN, Population
 from qsim.qmc.sampling.numbers import Numbers
 from qsim.qmc.sampling.series import ENERGIES, Agreement, Series
 from qsim.qmc.sampling.vmc import Rows
@@ -35,12 +36,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.device.arrays import FloatArray
     from qsim.core.run.loop import Report, State
     from qsim.qmc.deck.series import Dmc
     from qsim.qmc.estimators.collection import Estimators
     from qsim.qmc.sampling.messages import Message
-    from qsim.qmc.sampling.walkers import Walkers
+    from qsim.qmc.sampling.walkers import Branched, Walkers
 
 __all__ = ["DmcSampling"]
 
@@ -49,6 +49,7 @@ SIGMA = 0.2  # of the branching window, Zen et al.
 MEMORY = 200  # generations whose mean energy steers the trial energy at first
 LASTING = 1e9  # the same in blocks
 LOW_ACCEPTANCE = 0.98
+LONGEST = 10  # generations by one trial energy, so that the population is held however seldom walkers branch
 
 
 class Force(NamedTuple):
@@ -60,43 +61,31 @@ class Force(NamedTuple):
 
 
 @dataclass
-class _Sent:
-    """A generation whose numbers are on their way.
+class _Interval:
+    """Generations by one trial energy; while warming up, a single one.
 
     Attributes
     ----------
     numbers
-        Its sums and, before a branching, its weights.
-    generation
-        Its number.
+        Their sums.
+    first
+        Number of the first one.
     memory
         Generations that steer the trial energy; infinity in a block.
-    held : (own walkers,) float64 or None
-        Weights by which to branch.
+    trial
+        Trial energy, hartree.
+    before
+        Sums of generations of it that are counted already.
+    branched
+        Weights before the branching at its end, if there is one.
     """
 
     numbers: Numbers
-    generation: int
+    first: int
     memory: float
-    held: FloatArray | None
-
-
-@dataclass
-class _Choice:
-    """A branching that acts after the next generation.
-
-    Attributes
-    ----------
-    indices : (new walkers,) int64
-    weight : float
-        Of each copy, times what its walker has gained since.
-    held : (own walkers,) float64
-        Weights by which it was chosen.
-    """
-
-    indices: Any
-    weight: float
-    held: FloatArray
+    trial: float
+    before: list[NDArray[np.float64]] = field(default_factory=list)
+    branched: Branched | None = None
 
 
 class _Block:
@@ -193,6 +182,8 @@ class DmcSampling:
         self.feedback = block.feedback
         self.tmoves = block.nonlocal_ == "tmove"
         self.branch_every = block.branch_every
+        # As many generations by one trial energy as fit between two branchings.
+        self.interval = max(n for n in range(1, LONGEST + 1) if self.branch_every % n == 0)
         # Local energies are cut off at E +- 0.2 sqrt(N / tau) in weights (Zen and others,
         # Phys. Rev. B 93, 241118 (2016)): a size-consistent bound that opens as tau goes to
         # zero.
@@ -214,9 +205,12 @@ class DmcSampling:
         self.samples = Samples(1, self.parts, saved.get("samples"))
         self.block = _Block(saved.get("block"))
         self.force = Force(*saved["force"]) if "force" in saved else self.steering.force
-        self.choice = self._restored_choice(saved)
-        self._sent: _Sent | None = None
-        self._recomputed: Message | None = None
+        self.uneven = bool(saved.get("uneven", False))  # whether all walkers branch together next
+        self.before = list(np.asarray(saved.get("before", np.zeros((0, TOTALS))), np.float64))
+        self.exact = True  # inverses are those of the positions
+        self._open: _Interval | None = None  # at work
+        self._sent: _Interval | None = None  # on its way
+        self._recomputed: list[Message] = []
         self._agreement = Agreement(walkers.comm.size)
         self._since = time.perf_counter()
 
@@ -246,7 +240,7 @@ class DmcSampling:
     # ---------------------------------------------------------------------------------- generations
 
     def _generation(self, memory: float) -> None:
-        """Do one generation; meanwhile learn of the one before, and branch by its weights.
+        """Do one generation; at the end of an interval let walkers branch, and learn of the interval before.
 
         Parameters
         ----------
@@ -269,50 +263,104 @@ class DmcSampling:
         )
         walkers.generation += 1
         walkers.settled += self.tau
-        # The device is busy: time for what the generation before has left.
-        self._learn()
-        self.force = self.steering.force
-        numbers = Numbers(walkers, force.reference, self.window)
-        self._branch()
-        # Branching every few generations: weights differ little from 1 in between, and it
-        # needs those of all ranks.
-        held = None
-        if walkers.generation % self.branch_every == 0:
-            numbers.weigh(self.population)
-            held = walkers.mine.weight.copy()
-        numbers.send()
-        self._sent = _Sent(numbers, walkers.generation, memory, held)
+        self.exact = False
+        if self._open is None:
+            most = 1 if memory < math.inf else self.interval
+            numbers = Numbers(walkers, force.reference, self.window, most)
+            self._open = _Interval(numbers, walkers.generation, memory, force.trial)
+        self._open.numbers.add()
+        if memory < math.inf or walkers.generation % self.interval == 0:
+            # Weights differ little from 1 between two branchings.
+            self._end_interval(walkers.generation % self.branch_every == 0)
 
-    def _branch(self) -> None:
-        """Copy the walkers that were chosen by the weights of the generation before."""
-        choice, self.choice = self.choice, None
-        if choice is not None:
-            self.walkers.branch(choice.indices, choice.weight, choice.held)
+    def _end_interval(self, branches: bool) -> None:
+        """Learn of the interval before, let walkers branch, and send the numbers of this one."""
+        # The device is busy with the generations of this interval: time for what the one before
+        # has left.
+        self._learn()
+        interval, self._open = self._open, None
+        if interval is None:
+            raise ValueError("an interval ends that has not begun")
+        interval.before, self.before = self.before, []
+        if branches:
+            interval.branched = self._branch()
+            interval.numbers.weigh(interval.branched.sums)
+        interval.numbers.send()
+        self._sent = interval
+        self.force = self.steering.force
+
+    def _branch(self) -> Branched:
+        """Let walkers branch: by the same random numbers on all ranks, counted by the generation."""
+        walkers, population = self.walkers, self.population
+        # Which walkers survive does not depend on how they are distributed.
+        draws = population.draws(walkers.count)
+        uniforms = rng.uniform(walkers.key, self.section + BRANCHING, walkers.generation, draws)
+        return walkers.branch(population, uniforms, together=self.uneven)
 
     def _learn(self) -> None:
-        """Take in the numbers of the last generation that was sent; a collective call."""
+        """Take in the numbers of the last interval that was sent; a collective call."""
         sent, self._sent = self._sent, None
         if sent is None:
             return
+        totals = self._read(sent)
+        # Their sums steer later generations, those that were counted before too.
+        for row in [*sent.before, *totals]:
+            self._steer(row, sent.memory)
+        self.old += float(sent.numbers.weighed[2])
+        # Groups whose mean weights have parted branch together for once.
+        groups = sent.numbers.groups
+        self.uneven = bool(groups.max() > UNEVEN * groups.min())
+
+    def _learn_all(self) -> None:
+        """Take in what there is so far, of the interval at work too; a collective call."""
+        self._learn()
+        if self._open is not None:
+            interval, self._open = self._open, None
+            interval.numbers.send()
+            # They are counted now, and steer when the interval is over: what follows is the same
+            # as if nobody had asked.
+            self.before += list(self._read(interval))
+
+    def _read(self, interval: _Interval) -> NDArray[np.float64]:
+        """Return the sums of the generations of an interval, (generations, 13), and count those of a block; a collective call.
+
+        Raises
+        ------
+        NumericsError
+            If a number is not finite, or a walker lies on a node; the walker is shown.
+        """
         # One message also has the errors of the inverses that were made anew since.
-        recomputed, self._recomputed = self._recomputed, None
-        own = np.array([0.0, math.inf]) if recomputed is None else self.walkers.worst(recomputed)
-        told = sent.numbers.read(np.array([self._agreement.waited(), *own]))
+        walkers, recomputed = self.walkers, self._recomputed
+        self._recomputed = []
+        found = [walkers.worst(message) for message in recomputed]
+        own = [
+            max((error for error, _ in found), default=0.0),
+            min((at for _, at in found), default=math.inf),
+        ]
+        told = interval.numbers.read(np.array([self._agreement.waited(), *own]))
         self._agreement.learn(told[:, 0])
-        if recomputed is not None:
-            self.worst = max(self.worst, self.walkers.judge_all(told[:, 1:]))
-        totals = sent.numbers.totals
-        if not np.isfinite(totals).all():
-            self.walkers.check_finite()
+        self.worst = max(self.worst, walkers.judge_all(told[:, 1:]))
+        self._check(interval)
+        totals = interval.numbers.totals
+        if interval.memory == math.inf:
+            for row in totals:
+                self._count(row, interval)
+        return totals
+
+    def _check(self, interval: _Interval) -> None:
+        """Raise if a number of an interval is not finite, or a weight out of range."""
+        walkers, branched = self.walkers, interval.branched
+        finite = np.isfinite(interval.numbers.totals).all(axis=1)
+        if not finite.all():
+            walkers.check_finite()
+        if branched is not None and interval.numbers.weighed[1]:
+            self.population.refuse(walkers.join_on_device(branched.weights))
+        if not finite.all():
+            generation = interval.first + int(np.argmin(finite))
             raise NumericsError(
-                f"the weights of generation {sent.generation} are not finite",
+                f"the weights of generation {generation} are not finite",
                 hint="smaller timesteps or an optimised Jastrow factor",
             )
-        self._steer(totals, sent.memory)
-        if sent.held is not None:
-            self.choice = self._chosen(sent, sent.held)
-        if sent.memory == math.inf:
-            self._count(totals, sent.numbers.count)
 
     def _steer(self, totals: NDArray[np.float64], memory: float) -> None:
         """Let the sums of a generation steer later ones."""
@@ -326,26 +374,9 @@ class DmcSampling:
         # population to its target.
         steering.see(float(totals[5]) / weight, min(memory, LASTING))
         self.population.check(weight)
-        steering.trial = self.population.trial_energy(
-            steering.energy, weight, self.tau, self.feedback, warmup=memory < math.inf
-        )
-
-    def _chosen(self, sent: _Sent, held: FloatArray) -> _Choice:
-        """Choose walkers by the weights of a generation."""
-        walkers, numbers = self.walkers, sent.numbers
-        total, bad, old = (int(x) for x in numbers.weighed)
-        if bad:
-            self.population.refuse(walkers.join_on_device(held))
-        self.old += old
-        if numbers.whole is None:
-            raise ValueError("a generation without weights chooses nothing")
-        # The same numbers on all ranks, counted by the generation: which walkers survive does
-        # not depend on how they are distributed.
-        count = int(numbers.whole.shape[0])
-        draws = rng.uniform(
-            walkers.key, self.section + BRANCHING, sent.generation, self.population.draws(count)
-        )
-        return _Choice(*self.population.choose(numbers.whole, total, draws), held)
+        warmup = memory < math.inf
+        time = self.tau if warmup else self.tau * self.interval
+        steering.trial = self.population.trial_energy(steering.energy, weight, time, self.feedback, warmup)
 
     # ----------------------------------------------------------------------------------------- runs
 
@@ -384,7 +415,7 @@ class DmcSampling:
     def _go_on(self) -> None:
         """Do a generation of a block or, after the last one, learn of it."""
         if self.begun == self.total * self.steps:
-            self._learn()
+            self._learn_all()
             return
         # A memory without end: the trial energy settles, and with it the bias that its
         # fluctuations make.
@@ -395,29 +426,30 @@ class DmcSampling:
         if self.begun % self.steps:
             return
         self._recompute()
-        # Histograms are closed before the next generation adds to them.
+        # Histograms are closed before the next generation adds to them, with all that is counted.
         if self.estimators:
-            self._learn()
+            self._learn_all()
             self.estimators.close_block(self.walkers.comm)
 
     def _recompute(self) -> None:
         """Make inverses anew; how far they were off comes with the numbers of this generation."""
-        self._recomputed = self.walkers.begin_recompute()
+        self._recomputed.append(self.walkers.begin_recompute())
+        self.exact = True
 
-    def _count(self, totals: NDArray[np.float64], walkers: int) -> None:
+    def _count(self, totals: NDArray[np.float64], interval: _Interval) -> None:
         """Add the sums of a generation to its block, which may be the last of it."""
         block, steps = self.block, self.steps
-        block.add(totals, self.walkers.electrons * walkers)
+        block.add(totals, self.walkers.electrons * interval.numbers.count)
         # Sums of parts of a block are kept apart, for correlations shorter than a block.
         if block.generations * self.parts // steps > (block.generations - 1) * self.parts // steps:
             self.samples.add(block.part)
             block.part = np.zeros((1, COLUMNS))
         if block.generations == steps:
-            self._close(block)
+            self._close(block, interval.trial)
             self.block = _Block()
 
-    def _close(self, block: _Block) -> None:
-        """Add the row of a block."""
+    def _close(self, block: _Block, trial: float) -> None:
+        """Add the row of a block, whose last generation had a trial energy (hartree)."""
         sums = block.sums
         weight, moves = sums[7], sums[8:12]
         means = sums[:7] / weight
@@ -429,7 +461,7 @@ class DmcSampling:
             acceptance=moves[ACCEPTED] / block.tried,
             nonlocal_moves=moves[NONLOCAL] / block.tried,
             population=weight / self.steps,
-            trial_energy=self.steering.trial,
+            trial_energy=trial,
             # What the window cuts off from the energies: a bias of this order remains at this
             # time step.
             cut_energy=sums[12] / weight,
@@ -437,22 +469,13 @@ class DmcSampling:
         )
         self._since = now
 
-    def _restored_choice(self, saved: Mapping[str, Any]) -> _Choice | None:
-        """Return the branching that a state has still to come."""
-        if "choice" not in saved:
-            return None
-        choice, device = saved["choice"], self.walkers.device
-        held = np.ascontiguousarray(np.asarray(choice["held"], np.float64)[self.walkers.own])
-        indices = np.asarray(choice["indices"], np.int64)
-        return _Choice(device.asarray(indices), float(choice["weight"]), device.asarray(held))
-
     def state(self) -> State:
-        """Return walkers, blocks, running means and a branching to come; a collective call."""
+        """Return walkers, blocks and running means; a collective call."""
         # What is on its way arrives first; the next generation goes by the same numbers as if
         # it had arrived later.
-        self._learn()
+        self._learn_all()
         state: dict[str, Any] = {
-            "walkers": self.walkers.saved(),
+            "walkers": self.walkers.saved(exact=self.exact),
             "rows": self.rows.arrays(),
             "warm": self.warm,
             "begun": self.begun,
@@ -462,15 +485,9 @@ class DmcSampling:
             "old": self.old,
             "worst": self.worst,
             "samples": self.samples.state(),
+            "uneven": self.uneven,
+            "before": np.array(self.before).reshape(-1, TOTALS),
         }
-        if self.choice is not None:
-            device, choice = self.walkers.device, self.choice
-            held = self.walkers.join(device.to_host(choice.held)[:, None])[:, 0]
-            state["choice"] = {
-                "indices": device.to_host(choice.indices),
-                "weight": choice.weight,
-                "held": held,
-            }
         if self.estimators:
             state["estimators"] = self.estimators.state()
         return state

@@ -1,4 +1,4 @@
-"""Numbers on their way from the device to the host and to the other ranks, while the device goes on with the next generation."""
+"""Numbers on their way from the device to the host and to the other ranks, while the device goes on with later generations."""
 
 from __future__ import annotations
 
@@ -10,79 +10,80 @@ import numpy as np
 
 from qsim.core.device.parallel import gathered
 from qsim.qmc.kernels.estimators.estimators import BLOCK, TOTALS, block_totals
-from qsim.qmc.kernels.walkers.branching import FEW
-from qsim.qmc.sampling.exchange import bounds, has_whole_blocks
+from qsim.qmc.sampling.exchange import bounds, groups, has_whole_blocks
 from qsim.qmc.sampling.messages import Message
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.arrays import Array
-    from qsim.qmc.sampling.branching import Population
     from qsim.qmc.sampling.walkers import Walkers
 
 __all__ = ["Numbers"]
 
-HOST = (
-    1 << 16
-)  # walkers up to which a GPU is slower in choosing than the host, but for so few that it takes one launch
+WEIGHT = 7  # column of the sums of weights
 SINGLE = 11  # words of a walker whose rank has no whole blocks: energies, counts of moves, weight
 
 
 class Numbers:
-    """What a generation leaves to be known: sums over the walkers of all ranks and, before a branching, their weights.
+    """What some generations leave to be known: sums over the walkers of all ranks.
 
-    They are taken on the device at once, in the order of its work, and read a generation later.
+    They are taken on the device at once, in the order of its work, sent together, and read later.
 
     Parameters
     ----------
     walkers
-        After their moves; the counts of moves begin anew.
+        As many in all of these generations.
     reference, window
         Energy and width (hartree) of the window of branching.
+    most
+        Generations at most.
 
     Attributes
     ----------
     count : int
         Walkers of all ranks.
-    totals : (13,) float64
+    totals : (generations, 13) float64
         As of :func:`~qsim.qmc.kernels.estimators.estimators.take_totals`; once they have been read.
-    whole : (walkers,) int64 or None
-        Weights as integers, of all walkers; None without a branching.  One rank leaves them on its device.
+    groups : (groups,) float64
+        Mean weights of the groups of walkers that branch together, in the last of them.
     weighed : (3,) int64
-        Their sum, weights out of range, persistent walkers.
+        Of a branching: sum of the weights as integers, weights out of range, persistent walkers.
     """
 
-    def __init__(self, walkers: Walkers, reference: float, window: float) -> None:
-        comm, mine = walkers.comm, walkers.mine
+    def __init__(self, walkers: Walkers, reference: float, window: float, most: int) -> None:
         self.walkers, self.window = walkers, (reference, window)
-        self.count = walkers.count
-        self._cuts = bounds(self.count, comm.size)
-        self._blocks = has_whole_blocks(self.count, comm.size)
-        self._parts: list[Array]
+        self.count, self.generations = walkers.count, 0
+        ranks = walkers.comm.size
+        self._cuts = bounds(self.count, ranks)
         # The sums of blocks of walkers are sent, not the walkers, where ranks have whole blocks.
-        if comm.size == 1 or self._blocks:
-            self._parts = [block_totals(walkers.device, mine, reference, window)]
-        else:
-            self._parts = [mine.energy.copy(), mine.moves.copy(), mine.weight.copy()]
-            mine.moves[...] = 0.0
-        self.whole: NDArray[np.int64] | None = None
+        self._blocks = ranks == 1 or has_whole_blocks(self.count, ranks)
+        self._parts: list[Array] = []
+        if self._blocks:
+            own = -(-int(walkers.mine.weight.shape[0]) // BLOCK)
+            self._parts = [walkers.device.xp.empty((most, own, TOTALS))]
+        self._sums: Array | None = None
         self.weighed = np.zeros(3, np.int64)
         self._message: Message | None = None
 
-    def weigh(self, population: Population) -> None:
-        """Take the weights for a branching, too."""
-        mine = self.walkers.mine
-        self.whole, sums = population.weigh(mine.weight, mine.age)
-        self._parts.append(sums)
-        # One rank chooses where the weights are, or on the host, which is faster; of several each
-        # has to see all of them.
-        if self.walkers.comm.size > 1 or FEW < self.count <= HOST:
-            self._parts.append(self.whole)
+    def add(self) -> None:
+        """Take the sums of a generation, after its moves; the counts of moves begin anew."""
+        walkers, mine = self.walkers, self.walkers.mine
+        if self._blocks:
+            block_totals(walkers.device, mine, *self.window, out=self._parts[0][self.generations])
+        else:
+            self._parts += [mine.energy.copy(), mine.moves.copy(), mine.weight.copy()]
+            mine.moves[...] = 0.0
+        self.generations += 1
+
+    def weigh(self, sums: Array) -> None:
+        """Take the sums of weights before a branching, (3,) int64, too."""
+        self._sums = sums
 
     def send(self) -> None:
         """Begin the copies to the host."""
-        self._message = Message(self.walkers.device, self._parts)
+        parts = [self._parts[0][: self.generations]] if self._blocks else self._parts
+        self._message = Message(self.walkers.device, parts if self._sums is None else [*parts, self._sums])
         self._parts = []
 
     def read(self, own: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -100,36 +101,44 @@ class Numbers:
         """
         if self._message is None:
             raise ValueError("the numbers have not been sent")
-        parts, comm, told = self._message.read(), self.walkers.comm, own[None]
-        if comm.size > 1:
-            parts, told = self._joined(parts, own)
-        self.totals = parts[0].sum(axis=0)
-        if self.whole is not None:
-            self.weighed = parts[1]
-            if len(parts) > 2:
-                self.whole = parts[2]
+        parts, told = self._message.read(), own[None]
+        if self.walkers.comm.size > 1:
+            sums, told = self._joined(parts, own)
+        else:
+            sums = parts[0]
+            if self._sums is not None:
+                self.weighed = parts[1]
+        # Sums over blocks in the order of the walkers: their bits do not depend on the ranks.
+        self.totals = sums.sum(axis=1)
+        edges = groups(self.count)
+        in_groups = np.add.reduceat(sums[-1, :, WEIGHT], edges[:-1] // BLOCK)
+        self.groups = in_groups / np.diff(edges)
         return told
 
     def _joined(
         self, parts: list[NDArray[Any]], told: NDArray[np.float64]
-    ) -> tuple[list[NDArray[Any]], NDArray[np.float64]]:
-        """Return sums of blocks, sums of weights and weights of all walkers, and what all ranks tell."""
-        own = np.diff(self._cuts)
-        branches = self.whole is not None
-        first = -(-own // BLOCK) * TOTALS if self._blocks else own * SINGLE
-        lengths = told.size + first + branches * (3 + own)
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return sums of the blocks of all walkers, (generations, blocks, 13), and what all ranks tell; add sums of weights."""
+        own, n = np.diff(self._cuts), self.generations
+        branches = self._sums is not None
+        each = -(-own // BLOCK) * TOTALS if self._blocks else own * SINGLE  # words of a generation
+        lengths = told.size + n * each + 3 * branches
         # All in one message of 64-bit words: two would take twice the latency.
         words = np.concatenate([part.reshape(-1).view(np.uint64) for part in (told, *parts)])
         every = gathered(self.walkers.comm, words[:, None], lengths)[:, 0]
         cuts = np.concatenate(([0], np.cumsum(lengths)))
         all_told = np.array([every[low : low + told.size] for low in cuts[:-1]]).view(np.float64)
         ranks = [every[low + told.size : high] for low, high in pairwise(cuts)]
-        sums = [words[:n].view(np.float64) for words, n in zip(ranks, first, strict=True)]
-        found = [np.concatenate(sums).reshape(-1, TOTALS) if self._blocks else self._of_walkers(sums, own)]
+        sums = [
+            words[: n * length].view(np.float64).reshape(n, length)
+            for words, length in zip(ranks, each, strict=True)
+        ]
         if branches:
-            rest = [words[n:].view(np.int64) for words, n in zip(ranks, first, strict=True)]
-            found += [np.sum([words[:3] for words in rest], axis=0), np.concatenate([w[3:] for w in rest])]
-        return found, all_told
+            last = [words[-3:].view(np.int64) for words in ranks]
+            self.weighed = np.sum(last, axis=0)
+        if self._blocks:
+            return np.concatenate([rows.reshape(n, -1, TOTALS) for rows in sums], axis=1), all_told
+        return np.array([self._of_walkers([rows[k] for rows in sums], own) for k in range(n)]), all_told
 
     def _of_walkers(self, sums: list[NDArray[np.float64]], own: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the sums of blocks that lie on several ranks, added as one rank does."""

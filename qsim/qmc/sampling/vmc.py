@@ -204,7 +204,8 @@ class VmcSampling:
         if not len(self.rows):
             return self.warm_up.state()
         state: dict[str, Any] = {
-            "walkers": self.walkers.saved(),
+            # every block ends with a recomputation
+            "walkers": self.walkers.saved(exact=True),
             "rows": self.rows.arrays(),
             "warm": self.warm_up.sweeps,
             "worst": self.worst,

@@ -1,9 +1,9 @@
 """An ensemble of walkers: positions, Slater matrices and local energies on a device.
 
 The ranks of a run share the ensemble: each moves its own walkers, with the random numbers that they have on one rank.  The sums
-of blocks of walkers, weights and ages are brought together, so that every rank takes the same sums and makes the same choices,
-to the bit those of one rank.  Everything else of foreign walkers is out of date on a rank, until walkers that branching puts in
-its places are fetched.
+of blocks of walkers are brought together, so that every rank takes the same sums and makes the same choices, to the bit those
+of one rank.  Everything else of foreign walkers is out of date on a rank, until walkers that branching puts in its places are
+fetched.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from qsim.qmc.kernels.molecule.types import OrbitalTables, on_gpu
 from qsim.qmc.kernels.walkers import walk
 from qsim.qmc.kernels.walkers.rows import copy_rows, put_rows, take_rows
 from qsim.qmc.kernels.walkers.walk_cpu import PLAIN
-from qsim.qmc.sampling.exchange import bounds, crossing
+from qsim.qmc.sampling.exchange import bounds, crossing, groups, has_whole_groups
 from qsim.qmc.sampling.messages import Message
 from qsim.qmc.wavefunction.crystals.wavefunction import CrystalWavefunction
 
@@ -33,21 +33,37 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import Array, FloatArray, IndexArray
     from qsim.core.device.device import Device
     from qsim.qmc.estimators.collection import Estimators
+    from qsim.qmc.sampling.branching import Population
     from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
 TablesT = TypeVar("TablesT", bound=NamedTuple)
 
-__all__ = ["Walkers"]
+__all__ = ["Branched", "Walkers"]
 
 PLACING = 0xFFFF  # stream of the random numbers that place walkers at the start
-LIGHT = ("energy", "weight", "moves", "age")  # of all walkers on every rank
-HEAVY = ("R", "rows", "inverse", "log_psi", "sign")  # of its own walkers
-TINY = 1e-300  # a weight that no walker falls short of
+LIGHT = ("energy", "weight", "moves", "age")  # what a section begins with on every rank
+KEPT = ("R", *LIGHT)  # what cannot be computed from the positions
+HOST = 1 << 16  # walkers up to which a GPU is slower than the host in choosing among all of them
 SPREAD = 1.0  # bohr, of electrons around their atom at the start
 ORDERS = 32  # of the atoms of a molecule, by which walkers differ at the start
 FAR_SWEEPS = 40  # sweeps of far moves before the warm-up
 FAR = (0.1, 0.4, 1.6, 6.4)  # their variances, over that of the places where electrons start
 SHRINKS = 40  # times that a walker is drawn to the atoms, half the way each, until no orbital vanishes for it
+
+
+class Branched(NamedTuple):
+    """Weights that walkers had before they branched.
+
+    Attributes
+    ----------
+    sums : (3,) int64
+        Of this rank, as of :func:`~qsim.qmc.kernels.walkers.branching.weigh_walkers`, on the device.
+    weights : (own walkers,) float64
+        On the device.
+    """
+
+    sums: NDArray[np.int64]
+    weights: FloatArray
 
 
 class Walkers:
@@ -97,6 +113,7 @@ class Walkers:
         # what was last published.
         self.comm = world()
         self._numbers: IndexArray | None = None
+        self._groups: tuple[int, NDArray[np.int64]] | None = None
         self.generation = 0
         self.warm, self.settled, self.related = 0.0, 0.0, False
         self.real = np.dtype(np.float32 if single else np.float64)
@@ -267,9 +284,8 @@ class Walkers:
         # Electrons start around the atoms whatever the orbitals are: normal deviates of one
         # bohr.
         centre = self._starts(first, count)
-        draws = np.stack(  # a walker's start does not depend on how many there are
-            [rng.normal(self.key, PLACING, 0, count, draw=k, first=first) for k in range(3 * N)], 1
-        )
+        # A walker's start does not depend on how many there are.
+        draws = rng.normals(self.key, PLACING, 0, count, 3 * N, first=first)
         mine.R[...] = self.device.asarray(centre + SPREAD * draws.reshape(count, N, 3))
         lost = np.arange(count)
         for _ in range(SHRINKS):  # compact orbitals are zero where some electrons start
@@ -360,8 +376,8 @@ class Walkers:
     def judge_all(self, worst: NDArray[np.float64]) -> float:
         """Return the largest error of those of :meth:`worst` of all ranks, (ranks, 2), or raise as :meth:`judge`."""
         # All ranks must learn of a node on any of them, or they would wait for each other.
-        if (node := int(worst[:, 1].min())) < self.count:
-            self.complain(node, "lies on a node: its Slater matrix is singular")
+        if (node := float(worst[:, 1].min())) < self.count:
+            self.complain(int(node), "lies on a node: its Slater matrix is singular")
         return float(worst[:, 0].max())
 
     def count_sweeps(self, sweeps: int, tau: float) -> None:
@@ -372,22 +388,71 @@ class Walkers:
 
     # ------------------------------------------------------------------------------------- branching
 
-    def branch(self, indices: NDArray[np.int64], weight: float, held: FloatArray) -> None:
-        """Make an ensemble of copies of walkers, chosen by the weights that they had a while ago; a collective call.
+    def branch(self, population: Population, uniforms: NDArray[np.float64], *, together: bool) -> Branched:
+        """Let walkers branch: in groups, where nothing is waited for if no rank shares one, or all together; a collective call.
 
         Parameters
         ----------
-        indices : (new walkers,) int64
-            On the host or the device, as of :meth:`Population.choose`.
-        weight
-            Of each copy at that time; what walkers have gained or lost since then goes with them.
-        held : (own walkers,) float64
-            Weights of the walkers of this rank at that time.
+        population
+            Whose rules choose.
+        uniforms : (n,) float64
+            Uniform numbers, on the host, the same on all ranks.
+        together
+            Take all walkers as one group.
+
+        Returns
+        -------
+        Branched
+            What the weights were.
+
+        Raises
+        ------
+        NumericsError
+            If a weight is out of range, or the population leaves its limits, where that is known at once.
         """
-        mine = self.mine
-        # A walker without any weight is never chosen.
-        mine.weight[...] = weight * mine.weight / self.device.xp.maximum(held, TINY)
-        self.select(indices, settled=True)
+        mine, count, ranks = self.mine, self.count, self.comm.size
+        held = mine.weight.copy()
+        whole, sums = population.weigh(mine.weight, mine.age)
+        together = together or population.control != "comb" or count != population.target
+        if together or not has_whole_groups(count, ranks):
+            self._branch_over_ranks(population, uniforms, Branched(sums, held), whole, together)
+            return Branched(sums, held)
+        edges = groups(count)
+        first, last = np.searchsorted(edges, (self.own.start, self.own.stop))
+        own = self._edges(count, int(first), int(last))
+        indices = population.choose_in_groups(whole, own, int(first), float(uniforms[0]), mine.weight)
+        # In place: most walkers stay, and only the places of those that die are written.
+        copy_rows(self.device, mine, indices)
+        return Branched(sums, held)
+
+    def _edges(self, count: int, first: int, last: int) -> NDArray[np.int64]:
+        """Return the first own walkers of groups, on the device; made once for a number of walkers."""
+        if self._groups is None or self._groups[0] != count:
+            self._groups = count, self.device.asarray(groups(count)[first : last + 1] - self.own.start)
+        return self._groups[1]
+
+    def _branch_over_ranks(
+        self,
+        population: Population,
+        uniforms: NDArray[np.float64],
+        before: Branched,
+        whole: NDArray[np.int64],
+        together: bool,
+    ) -> None:
+        """Let walkers of all ranks branch, by weights that each rank gets to see."""
+        if self.comm.gather_numbers(self.device.to_host(before.sums))[:, 1].any():
+            population.refuse(self.join_on_device(before.weights))
+        # A GPU alone chooses among many walkers where the weights are; it is slower than the host
+        # in that with few.
+        if self.comm.size > 1 or self.count <= HOST:
+            whole = self.join(self.device.to_host(whole)[:, None])[:, 0]
+        if together:
+            indices, weight = population.choose(whole, int(whole.sum()), uniforms)
+            weights = np.full(len(indices), weight)
+        else:
+            weights = np.empty(self.count)
+            indices = population.choose_in_groups(whole, groups(self.count), 0, float(uniforms[0]), weights)
+        self.select(indices, weights, settled=True)
 
     def select(
         self,
@@ -456,12 +521,16 @@ class Walkers:
 
     # ------------------------------------------------------------------------------------ checkpoints
 
-    def saved(self) -> dict[str, Any]:
-        """Return the state for :meth:`restore`; a collective call."""
-        self.publish(*HEAVY, *LIGHT)
-        arrays = {
-            name: self.device.to_host(array) for name, array in zip(State._fields, self.state, strict=True)
-        }
+    def saved(self, *, exact: bool = False) -> dict[str, Any]:
+        """Return the state for :meth:`restore`; a collective call.
+
+        Parameters
+        ----------
+        exact
+            Whether everything has been recomputed since the last move: what positions determine is then left out.
+        """
+        names = KEPT if exact else State._fields
+        arrays = {name: self._of_all(self.device.to_host(getattr(self.mine, name))) for name in names}
         # Arrays of all ranks: a checkpoint continues on any number of them.
         times = {"warm": self.warm, "settled": self.settled}
         return {"generation": self.generation, **times, "related": self.related, **arrays}
@@ -471,6 +540,18 @@ class Walkers:
         self.generation = int(saved["generation"])
         self.warm, self.related = float(saved.get("warm", 0.0)), bool(saved.get("related", False))
         self.settled = float(saved.get("settled", math.inf))  # older checkpoints do not tell
-        self.state = State(
-            *(self.device.asarray(np.ascontiguousarray(saved[name])) for name in State._fields)
-        )
+        arrays = {
+            name: self.device.asarray(np.ascontiguousarray(saved[name]))
+            for name in State._fields
+            if name in saved
+        }
+        self.state = self._empty(int(arrays["R"].shape[0]))._replace(**arrays)
+        if len(arrays) < len(State._fields):
+            self.recompute()
+
+    def _of_all(self, own: NDArray[Any]) -> NDArray[Any]:
+        """Return an array (walkers, ...) of all walkers, on the host, from those of each rank; a collective call."""
+        if self.comm.size == 1:
+            return own
+        width = math.prod(own.shape[1:])
+        return self.join(own.reshape(-1, width)).reshape(self.count, *own.shape[1:])

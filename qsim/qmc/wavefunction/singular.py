@@ -60,10 +60,16 @@ def divergences(wavefunction: Wavefunction) -> list[Divergence]:
         R = wavefunction.scatter(1, generator)[0]
         direction = generator.standard_normal(3)
         direction /= np.linalg.norm(direction)
+        moved = {}
         for where, e, centre in _meetings(wavefunction, R):
-            found[where] = max(
-                found.get(where, (0.0, False)), _strength(wavefunction, R, e, centre, direction)
-            )
+            moved[where, e] = np.repeat(R[None], len(DISTANCES), axis=0)
+            moved[where, e][:, e] = centre + np.array(DISTANCES)[:, None] * direction
+        if not moved:
+            continue
+        # all of them at once, for the time it takes
+        known = wavefunction.knowing(np.concatenate(list(moved.values())))
+        for (where, _), configurations in moved.items():
+            found[where] = max(found.get(where, (0.0, False)), _strength(known, configurations))
     return [Divergence(where, *what) for where, what in found.items() if what[0] > WEAK]
 
 
@@ -90,18 +96,16 @@ def _meetings(
                 yield f"an electron and the nucleus of {symbol}", nearest(spin, place), place
 
 
-def _strength(
-    wavefunction: Wavefunction,
-    R: NDArray[np.float64],
-    e: int,
-    centre: NDArray[np.float64],
-    direction: NDArray[np.float64],
-) -> tuple[float, bool]:
-    """Return c of the divergence where electron e meets a centre, 0 if it does no harm, and whether it goes as 1 / r^2."""
+def _strength(wavefunction: Wavefunction, configurations: NDArray[np.float64]) -> tuple[float, bool]:
+    """Return c of a divergence and whether it goes as 1 / r^2; 0 if it does no harm.
+
+    Parameters
+    ----------
+    configurations : (3, N, 3) float64
+        With an electron at each of `DISTANCES` from what it meets, bohr.
+    """
     energy, density = [], []
-    for distance in DISTANCES:
-        moved = R.copy()
-        moved[e] = centre + distance * direction
+    for moved in configurations:
         density.append(2.0 * wavefunction.log_psi(moved)[0])
         if not math.isfinite(density[-1]):  # nothing is ever found there
             return 0.0, False

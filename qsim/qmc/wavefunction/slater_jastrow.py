@@ -19,6 +19,8 @@ from qsim.qmc.system.quadrature import legendre
 from qsim.qmc.wavefunction.jastrow import FIRST_CHI, Jastrow
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from numpy.typing import DTypeLike, NDArray
 
     from qsim.qmc.estimators.histograms import Periodic
@@ -221,8 +223,30 @@ class Wavefunction:
 
     def _rows(self, R: NDArray[np.float64], spin: int) -> NDArray[np.float64]:
         """Return the rows (n, 5, n) of the electrons of a spin over their orbitals."""
+        known = self._known.get((spin, R.tobytes()))
+        if known is not None:
+            return known
         part = R[: self.n_up] if spin == 0 else R[self.n_up :]
         return self.orbitals.rows(part, spin)[:, :, : len(part)]
+
+    @cached_property
+    def _known(self) -> dict[tuple[int, bytes], NDArray[np.float64]]:
+        """Rows by the spin and the bytes of a configuration."""
+        return {}
+
+    def knowing(self, configurations: NDArray[np.float64]) -> Self:
+        """Return the same trial function, with the orbitals at some configurations (count, N, 3) made in one call.
+
+        A call of a few points takes as long as one of hundreds: most of it goes from shell to shell.
+        """
+        made = replace(self)
+        for spin, part in enumerate((slice(0, self.n_up), slice(self.n_up, None))):
+            points = configurations[:, part]
+            count, n = points.shape[:2]
+            rows = self.orbitals.rows(points.reshape(-1, 3), spin)[:, :, :n]
+            for R, own in zip(configurations, rows.reshape(count, n, 5, n), strict=True):
+                made._known[spin, R.tobytes()] = own
+        return made
 
     def log_psi(self, R: NDArray[np.float64]) -> tuple[float, float]:
         """Return log|psi| and the sign of psi at one configuration (N, 3)."""

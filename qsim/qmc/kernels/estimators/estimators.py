@@ -203,15 +203,27 @@ def take_totals(device: Device, state: State, reference: float = 0.0, window: fl
 
 
 def block_totals(
-    device: Device, state: State, reference: float = 0.0, window: float = math.inf
+    device: Device,
+    state: State,
+    reference: float = 0.0,
+    window: float = math.inf,
+    out: FloatArray | None = None,
 ) -> FloatArray:
-    """Return the sums of :func:`take_totals` over each block of `BLOCK` walkers, (blocks, 13) float64, on the device."""
+    """Return the sums of :func:`take_totals` over each block of `BLOCK` walkers, (blocks, 13) float64, on the device.
+
+    Parameters
+    ----------
+    out : (blocks, 13) float64, optional
+        Takes them.
+    """
     weight, energy = state.weight, state.energy
-    if not device.is_cuda:
-        return _block_totals_cpu(state, reference, window)
     walkers = int(weight.shape[0])
     blocks = -(-walkers // THREADS)
-    out = device.xp.empty((blocks, TOTALS))
+    if out is None:
+        out = device.xp.empty((blocks, TOTALS))
+    if not device.is_cuda:
+        _block_totals_cpu(state, reference, window, out)
+        return out
     if blocks:
         kernel = kernels.function("qmc/kernels/estimators", "estimators", "block_totals", {"REAL": "double"})
         numbers = (np.int64(walkers), np.float64(reference), np.float64(window))
@@ -219,10 +231,8 @@ def block_totals(
     return out
 
 
-def _block_totals_cpu(state: State, reference: float, window: float) -> FloatArray:
-    walkers = state.weight.shape[0]
-    starts = range(0, walkers, BLOCK)
-    out = np.empty((len(starts), TOTALS))
+def _block_totals_cpu(state: State, reference: float, window: float, out: FloatArray) -> None:
+    starts = range(0, state.weight.shape[0], BLOCK)
     for row, first in zip(out, starts, strict=True):
         own = slice(first, first + BLOCK)
         weight, energy = state.weight[own], state.energy[own]
@@ -233,7 +243,6 @@ def _block_totals_cpu(state: State, reference: float, window: float) -> FloatArr
         row[8:12] = state.moves[own].sum(axis=0)
         row[12] = weight @ np.maximum(np.abs(energy[:, 5] - reference) - window, 0.0)
     state.moves[...] = 0.0
-    return out
 
 
 def _check(

@@ -8,6 +8,7 @@
 #define THREADS 256
 #define SETTLERS 1024
 #define FEW 1024  // as in branching.py
+#define GOLDEN 0.6180339887498949
 
 // Weights as integers of 1/unit, those of persistent walkers (older than max_age; none if max_age < 0) at most `heaviest`.
 // sums: total, weights out of range (0 to limit), persistent walkers; zero before.
@@ -102,53 +103,94 @@ extern "C" __global__ void __launch_bounds__(SETTLERS)
     settle_indices(indices, n, alive, extra, scratch);
 }
 
-// Ascending order, cumulated weights, teeth and places of at most FEW walkers, in one block; indices: (walkers).
-extern "C" __global__ void __launch_bounds__(SETTLERS)
-    settled_comb(const int64* __restrict__ whole, int walkers, int64 step, int64 rest, int64 start, int64 more, int64* __restrict__ indices) {
-    __shared__ int64 key[FEW];
-    __shared__ int64 cumulated[FEW];
-    __shared__ int64 scratch[SETTLERS / QSIM_WARP];
-    __shared__ int order[FEW];
-    __shared__ int found[FEW];
-    __shared__ int sorted[FEW];
-    __shared__ int alive[FEW];
-    for (int i = threadIdx.x; i < walkers; i += SETTLERS) key[i] = whole[i];
+// Room of a comb in shared memory.
+struct Comb {
+    int64 key[FEW];
+    int64 cumulated[FEW];
+    int64 scratch[SETTLERS / QSIM_WARP];
+    int order[FEW];
+    int found[FEW];
+    int sorted[FEW];
+    int alive[FEW];
+};
+
+// Sorts at most FEW weights in ascending order, equal ones in that of the walkers, and adds them up; returns their sum.  One block.
+QSIM_DEVICE int64 cumulate(Comb& room, const int64* __restrict__ whole, int walkers) {
+    for (int i = threadIdx.x; i < walkers; i += SETTLERS) room.key[i] = whole[i];
     __syncthreads();
     for (int i = threadIdx.x; i < walkers; i += SETTLERS) {
-        const int64 mine = key[i];
+        const int64 mine = room.key[i];
         int rank = 0;
-        for (int j = 0; j < i; ++j) rank += key[j] <= mine;
-        for (int j = i + 1; j < walkers; ++j) rank += key[j] < mine;
-        order[rank] = i;
+        for (int j = 0; j < i; ++j) rank += room.key[j] <= mine;
+        for (int j = i + 1; j < walkers; ++j) rank += room.key[j] < mine;
+        room.order[rank] = i;
     }
     __syncthreads();
     const int part = (walkers + SETTLERS - 1) / SETTLERS, first = part * threadIdx.x, last = min(first + part, walkers);
     int64 sum = 0, all;
-    for (int i = first; i < last; ++i) sum += key[order[i]];
-    sum = before(sum, scratch, all);
-    for (int i = first; i < last; ++i) cumulated[i] = sum += key[order[i]];
+    for (int i = first; i < last; ++i) sum += room.key[room.order[i]];
+    sum = before(sum, room.scratch, all);
+    for (int i = first; i < last; ++i) room.cumulated[i] = sum += room.key[room.order[i]];
     __syncthreads();
+    return all;
+}
+
+// Leaves in room.sorted the walkers under the teeth, each that lives on in its own place.  One block, after `cumulate`.
+QSIM_DEVICE void choose(Comb& room, int walkers, int64 step, int64 rest, int64 start, int64 more) {
     for (int64 k = threadIdx.x; k < walkers; k += SETTLERS) {
         const int64 tooth = k * step + start + (k * rest + more) / walkers;
         int low = 0, high = walkers;  // the first with cumulated > tooth
         while (low < high) {
             const int middle = (low + high) / 2;
-            if (cumulated[middle] > tooth) high = middle;
+            if (room.cumulated[middle] > tooth) high = middle;
             else low = middle + 1;
         }
-        found[k] = order[low];
+        room.found[k] = room.order[low];
     }
     __syncthreads();
     // Copies in the order of their walkers, so that most stay near: ranks then have few to send.
     for (int i = threadIdx.x; i < walkers; i += SETTLERS) {
-        const int mine = found[i];
+        const int mine = room.found[i];
         int rank = 0;
-        for (int j = 0; j < i; ++j) rank += found[j] <= mine;
-        for (int j = i + 1; j < walkers; ++j) rank += found[j] < mine;
-        sorted[rank] = mine;
+        for (int j = 0; j < i; ++j) rank += room.found[j] <= mine;
+        for (int j = i + 1; j < walkers; ++j) rank += room.found[j] < mine;
+        room.sorted[rank] = mine;
     }
     __syncthreads();
-    settle_indices(sorted, walkers, alive, order, scratch);
+    settle_indices(room.sorted, walkers, room.alive, room.order, room.scratch);
     __syncthreads();
-    for (int i = threadIdx.x; i < walkers; i += SETTLERS) indices[i] = sorted[i];
+}
+
+// Ascending order, cumulated weights, teeth and places of at most FEW walkers, in one block; indices: (walkers).
+extern "C" __global__ void __launch_bounds__(SETTLERS)
+    settled_comb(const int64* __restrict__ whole, int walkers, int64 step, int64 rest, int64 start, int64 more, int64* __restrict__ indices) {
+    __shared__ Comb room;
+    cumulate(room, whole, walkers);
+    choose(room, walkers, step, rest, start, more);
+    for (int i = threadIdx.x; i < walkers; i += SETTLERS) indices[i] = room.sorted[i];
+}
+
+// The same of groups of walkers, a block for each: `edges` has the first walker of each and their number.  The shift of a comb is a
+// multiple of the golden ratio beside one uniform number; weights: the mean of the group, out; without any weight they stay.
+extern "C" __global__ void __launch_bounds__(SETTLERS)
+    settled_combs(const int64* __restrict__ whole, const int64* __restrict__ edges, int64 group, double uniform, double unit,
+                  double* __restrict__ weights, int64* __restrict__ indices) {
+    __shared__ Comb room;
+    const int64 first = edges[blockIdx.x];
+    const int walkers = (int)(edges[blockIdx.x + 1] - first);
+    const int64 total = cumulate(room, whole + first, walkers);
+    if (total == 0) {
+        for (int i = threadIdx.x; i < walkers; i += SETTLERS) indices[first + i] = first + i;
+        return;
+    }
+    // roundings of the CPU twin: no fused operations
+    double shift = __dadd_rn(uniform, __dmul_rn((double)(group + blockIdx.x), GOLDEN));
+    shift = __dsub_rn(shift, floor(shift));
+    const int64 start = min((int64)__dmul_rn(shift, (double)total), total - 1);
+    choose(room, walkers, total / walkers, total % walkers, start / walkers, start % walkers);
+    const double mean = (double)total / unit / walkers;
+    for (int i = threadIdx.x; i < walkers; i += SETTLERS) {
+        indices[first + i] = first + room.sorted[i];
+        weights[first + i] = mean;
+    }
 }

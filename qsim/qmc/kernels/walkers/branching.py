@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
     from qsim.core.device.arrays import FloatArray
 
-__all__ = ["FEW", "comb", "settle", "settled_comb", "weigh_walkers"]
+__all__ = ["FEW", "comb", "settle", "settled_comb", "settled_combs", "shifts", "weigh_walkers"]
 
 THREADS, SETTLERS, FEW = 256, 1024, 1024  # as in branching.cu
+GOLDEN = 0.6180339887498949  # (sqrt(5) - 1) / 2, as in branching.cu
 
 
 def weigh_walkers(
@@ -110,6 +111,56 @@ def settled_comb(whole: NDArray[np.int64], step: int, rest: int, start: int, mor
     return indices
 
 
+def settled_combs(
+    whole: NDArray[np.int64],
+    edges: NDArray[np.int64],
+    first: int,
+    uniform: float,
+    unit: float,
+    weights: FloatArray,
+) -> NDArray[np.int64]:
+    """Let groups of walkers branch, each by a comb of its own; a GPU is not waited for.
+
+    Parameters
+    ----------
+    whole : (W,) int64, NumPy or CuPy
+        Weights as integers of 1 / `unit`.
+    edges : (groups + 1,) int64
+        First walker of each group, and W; where the weights are.  No group has more than `FEW` walkers.
+    first
+        Number of the first of these groups, by which :func:`shifts` tells them apart.
+    uniform
+        In 0 to 1.
+    unit
+        Integers per unit of weight.
+    weights : (W,) float64, out
+        The mean of its group for every walker; of a group without any weight they stay.
+
+    Returns
+    -------
+    (W,) int64
+        Number of the old walker in each place; every walker that lives on keeps its own.
+    """
+    xp = namespace(whole)
+    if xp is np:
+        return _settled_combs_cpu(whole, edges, first, uniform, unit, weights)
+    indices = xp.empty(whole.size, np.int64)
+    numbers = (np.int64(first), np.float64(uniform), np.float64(unit))
+    _kernel("settled_combs")((edges.size - 1,), (SETTLERS,), (whole, edges, *numbers, weights, indices))
+    return indices
+
+
+def shifts(uniform: float, first: int, count: int) -> FloatArray:
+    """Return the shifts of the combs of groups ``first ..``, (count,) float64, from one uniform number.
+
+    Multiples of the golden ratio are added to it: each shift is uniform in 0 to 1, as unbiased combs need; that of group 0 is the
+    number itself.
+    """
+    moved = uniform + (first + np.arange(count)) * GOLDEN
+    shift: FloatArray = moved - np.floor(moved)
+    return shift
+
+
 def _weigh_walkers_cpu(
     weights: FloatArray,
     ages: NDArray[np.int64] | None,
@@ -161,6 +212,22 @@ def _settled_comb_cpu(
     buckets = np.empty(comb_cpu.BUCKETS, np.int64)
     numbers = (step, rest, start, more)
     comb_cpu.settled_comb(np.ascontiguousarray(whole), *numbers, work[0], work[1], buckets, work[2], indices)
+    return indices
+
+
+def _settled_combs_cpu(
+    whole: NDArray[np.int64],
+    edges: NDArray[np.int64],
+    first: int,
+    uniform: float,
+    unit: float,
+    weights: FloatArray,
+) -> NDArray[np.int64]:
+    work, indices = np.empty((3, FEW), np.int64), np.empty(whole.size, np.int64)
+    buckets, uniforms = np.empty(comb_cpu.BUCKETS, np.int64), shifts(uniform, first, edges.size - 1)
+    comb_cpu.settled_combs(
+        np.ascontiguousarray(whole), np.array(edges), uniforms, float(unit), work, buckets, weights, indices
+    )
     return indices
 
 

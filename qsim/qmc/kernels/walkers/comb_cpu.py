@@ -4,7 +4,7 @@ import numba as nb
 
 from qsim.qmc.kernels.common.jit import JIT
 
-__all__ = ["BUCKETS", "settled_comb"]
+__all__ = ["BUCKETS", "settled_comb", "settled_combs"]
 
 BITS = 11  # of a weight by which walkers are sorted at a time
 BUCKETS = 1 << BITS
@@ -72,3 +72,52 @@ def settled_comb(whole, step, rest, start, more, order, other, buckets, copies, 
             w += 1
         copies[w] -= 1
         indices[place] = w
+
+
+@nb.njit(**JIT)
+def settled_combs(whole, edges, uniforms, unit, work, buckets, weights, indices):
+    """Let groups of walkers branch, each by a comb of its own (:func:`settled_comb`).
+
+    Parameters
+    ----------
+    whole : (n,) int64
+        Weights as integers of 1 / `unit`.
+    edges : (groups + 1,) int64
+        First walker of each group, and n.
+    uniforms : (groups,) float64
+        Shifts of the combs, in 0 to 1.
+    unit : float
+    work : (3, most walkers of a group) int64
+        Work space.
+    buckets : (BUCKETS,) int64
+        Work space.
+    weights : (n,) float64, out
+        The mean of its group for every walker; of a group without any weight they stay.
+    indices : (n,) int64, out
+        Number of the old walker in each place.
+    """
+    for g in range(edges.shape[0] - 1):
+        first, last = edges[g], edges[g + 1]
+        n = last - first
+        total = 0
+        for w in range(first, last):
+            total += whole[w]
+            indices[w] = w
+        if total == 0:
+            continue
+        shift = min(int(uniforms[g] * float(total)), total - 1)
+        settled_comb(
+            whole[first:last],
+            total // n,
+            total % n,
+            shift // n,
+            shift % n,
+            work[0, :n],
+            work[1, :n],
+            buckets,
+            work[2, :n],
+            indices[first:last],
+        )
+        for w in range(first, last):
+            indices[w] += first
+            weights[w] = total / unit / n

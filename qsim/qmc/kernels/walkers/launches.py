@@ -69,6 +69,7 @@ class WalkerLaunch:
         self.shared = self.each * each + common
         self.macros = {**macros, "WARPS": self.warps, "LANES": self.lanes}
         self._functions: dict[str, Any] = {}
+        self._records: tuple[Array, Array] | None = None
 
     @property
     def has_nonlocal(self) -> bool:
@@ -87,8 +88,11 @@ class WalkerLaunch:
         if kernel is None:
             kernel = kernels.function(PACKAGE, "walk", name, self.macros, shared_bytes=self.shared)
             self._functions[name] = kernel
-        at = () if stream is None else tuple(np.uint32(x) for x in counters(stream))
-        arguments = (as_argument(self.model), as_argument(self.state), *numbers, *at, *more)
+        # The same records in every launch: their views take longer than what else is to be done.
+        if self._records is None:
+            self._records = as_argument(self.model), as_argument(self.state)
+        at = () if stream is None else tuple(map(np.uint32, counters(stream)))
+        arguments = (*self._records, *numbers, *at, *more)
         kernel((-(-self.walkers // self.each),), (WARP * self.warps,), arguments, shared_mem=self.shared)
 
     def do(self, job: Job, stream: Stream, sums: FloatArray | None) -> None:

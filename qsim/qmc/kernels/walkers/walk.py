@@ -6,7 +6,8 @@ A thread (CPU) or some lanes of a warp (GPU) carry a walker through all generati
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import weakref
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -181,6 +182,16 @@ def job_of(
 def launch_of(state: State, tables: Tables) -> MoleculeLaunch | CrystalLaunch:
     """Return the launches for some walkers and a trial function, made once: that takes longer than a kernel of few walkers."""
     index = device_number(state)
+    # Most often the same arrays as in the last call; their addresses take longer than a launch.
+    if _last and _last[0].fits(state, tables, scratch_address(index)):
+        return _last[0].launch
+    launch = _launch_by_address(index, state, tables)
+    _last[:] = [_Last(tuple(map(weakref.ref, state)), tables, scratch_address(index), launch)]
+    return launch
+
+
+def _launch_by_address(index: int, state: State, tables: Tables) -> MoleculeLaunch | CrystalLaunch:
+    """Return the launches for arrays at these addresses, or make them."""
     here = (index, state.R.shape[0], id(tables), *map(address, state))
     known = _kept.get((scratch_address(index), *here))
     if known is not None and known[0] is tables:  # kept, so that its number belongs to nothing else
@@ -193,4 +204,19 @@ def launch_of(state: State, tables: Tables) -> MoleculeLaunch | CrystalLaunch:
     return launch
 
 
+class _Last(NamedTuple):
+    """Launches of the last call, and for what they are; arrays are not kept alive."""
+
+    arrays: tuple[weakref.ref[Any], ...]
+    tables: Tables
+    scratch: int
+    launch: MoleculeLaunch | CrystalLaunch
+
+    def fits(self, state: State, tables: Tables, scratch: int) -> bool:
+        """Tell whether they are for these arrays, tables and scratch memory."""
+        same = tables is self.tables and scratch == self.scratch
+        return same and all(known() is array for known, array in zip(self.arrays, state, strict=True))
+
+
+_last: list[_Last] = []
 _kept: dict[tuple[int, ...], tuple[Tables, MoleculeLaunch | CrystalLaunch]] = {}

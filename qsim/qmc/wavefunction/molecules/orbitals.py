@@ -153,6 +153,8 @@ class OrbitalSet:
         """
         points = np.asarray(points, np.float64)
         out = np.zeros((len(points), 5, self.size))
+        # Shells of one atom and angular momentum differ by their radial functions alone.
+        angular: dict[tuple[int, int], tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
         for shell, first in zip(self.shells, self.first, strict=True):
             d = points - self.centres[shell.atom]
             r = np.maximum(np.sqrt((d * d).sum(-1)), TINY)
@@ -160,7 +162,9 @@ class OrbitalSet:
                 R, slope, curvature = shell.function(r)
             else:
                 R, slope, curvature = radial.evaluate(shell.table, r)
-            S, G = solid_harmonics(shell.l, d)
+            if (shell.atom, shell.l) not in angular:
+                angular[shell.atom, shell.l] = solid_harmonics(shell.l, d)
+            S, G = angular[shell.atom, shell.l]
             part = out[:, :, first : first + shell.size]
             part[:, 0] = R[:, None] * S
             for x in range(3):
