@@ -197,8 +197,8 @@ def details(name: str, entry: Row) -> str:
 
 DECKS_NOTE = """Wall time of whole commands in seconds, from the start of the interpreter to its end, without figures;
 several at a time on cores of their own. *Cold*: two cores and empty caches of compiled kernels; in brackets what compilation
-took. *GPU*: with two cores. *auto*: what `device: auto` takes, and how many times as long as the better of the two last
-columns. *Size*: what it decides by, and the size from which it takes a GPU.
+took. *GPU*: with two to four cores. Empty: not run in time. *auto*: what `device: auto` takes, and how many times as long as the
+better of the two last columns. *Size*: what it decides by, and the size from which it takes a GPU.
 """
 
 
