@@ -96,13 +96,19 @@ def page(folder: Path = RECORDS) -> str:
         path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))
     }
     cases = {name: record for name, record in records.items() if "cases" in record}
-    plain = {name: record for name, record in records.items() if "cases" not in record}
+    tables = {name: record for name, record in records.items() if "decks" in record}
+    plain = {
+        name: record for name, record in records.items() if "cases" not in record and "decks" not in record
+    }
     parts = [HEAD, machines(cases), overview(cases), goals(cases)]
     for method in sorted({name.partition("-")[0] for name in cases}):
         parts.append(f"## `{method}`\n")
         for name, record in cases.items():
             if name.partition("-")[0] == method:
                 parts.extend(details(name, entry) for entry in record["cases"] if entry["rows"])
+    parts.extend(
+        (many_cores if record.get("scaling") else all_decks)(name, record) for name, record in tables.items()
+    )
     parts.append("## Whole commands and memory\n")
     parts.extend(simple(name, record) for name, record in plain.items())
     return "\n".join(parts)
@@ -187,6 +193,82 @@ def details(name: str, entry: Row) -> str:
     return f"{title}\n\n{entry['summary']}\n\n{table([head[k] for k in used], shown)}\n" + (
         f"\n{notes}" if notes else ""
     )
+
+
+DECKS_NOTE = """Wall time of whole commands in seconds, from the start of the interpreter to its end, without figures;
+several at a time on cores of their own. *Cold*: two cores and empty caches of compiled kernels; in brackets what compilation
+took. *GPU*: with two to four cores. Empty: not run in time. *auto*: what `device: auto` takes, and how many times as long as the
+better of the two last columns. *Size*: what it decides by, and the size from which it takes a GPU.
+"""
+
+
+def all_decks(name: str, record: Row) -> str:
+    """Return the section of a table of all decks, with the goals that they contradict."""
+    wide = record["wide"]
+    about = (
+        f"{record['device']}; `{record['command']}`; {record['created'][:10]}, commit {record['commit'][:7]}."
+    )
+    known = {column for row in record["decks"] for column in row.get("seconds", {})}
+    columns = [column for column in ("CPU, cold", "GPU, cold", "1 core", wide, "GPU") if column in known]
+    head = ["deck", *columns, "auto", "size"]
+    rows = [
+        [f"`{row['deck']}`", *(deck_seconds(row, c) for c in columns), *deck_choice(row, wide)]
+        for row in record["decks"]
+    ]
+    found = record.get("verdicts", {})
+    judged = "".join(f"- {goal}: {said(decks)}\n" for goal, decks in found.items())
+    return f"## All decks, record `{name}`\n\n{about}\n\n{DECKS_NOTE}\n{table(head, rows)}\n\n{judged}"
+
+
+def many_cores(name: str, record: Row) -> str:
+    """Return the section of decks on 1, 8 and 16 cores: seconds of the stage ``run``, and how many times as fast as one core."""
+    about = (
+        f"{record['device']}; `{record['command']}`; {record['created'][:10]}, commit {record['commit'][:7]}."
+    )
+    columns = [column for column in record["columns"] if "cold" not in column]
+    columns.sort(key=lambda column: int(column.split()[0]))
+    rows = []
+    for row in record["decks"]:
+        seconds = {column: row.get("run", {}).get(column) for column in columns}
+        one = seconds[columns[0]]
+        cells = [""] * len(columns)
+        for k, found in enumerate(seconds.values()):
+            ratio = f" ({one / found:.1f})" if k and one and found else ""
+            cells[k] = f"{found:.2f}{ratio}" if found else ""
+        rows.append([f"`{row['deck']}`", *cells])
+    note = "Seconds of the stage `run`; in brackets how many times as fast as on one core."
+    return (
+        f"## Decks on many cores, record `{name}`\n\n{about}\n\n{note}\n\n{table(['deck', *columns], rows)}\n"
+    )
+
+
+def said(decks: list[str]) -> str:
+    """Return the decks that contradict a goal in words."""
+    return f"not {', '.join(f'`{deck}`' for deck in decks)}" if decks else "all decks"
+
+
+def deck_seconds(row: Row, column: str) -> str:
+    """Return what a deck takes, with its compilation where the caches were empty."""
+    if row.get("error", {}).get(column):
+        return "failed"
+    seconds = row.get("seconds", {}).get(column)
+    if seconds is None:
+        return "no kernels" if "GPU" in column and "no kernels" in row else ""
+    if row.get("cut", {}).get(column):
+        return f"> {seconds:g}"
+    compiled = row.get("compile", {}).get(column, 0.0) if "cold" in column else 0.0
+    return f"{seconds:.1f} ({compiled:.1f})" if compiled else f"{seconds:.1f}"
+
+
+def deck_choice(row: Row, wide: str) -> list[str]:
+    """Return what ``auto`` takes of a deck beside its size."""
+    seconds = row.get("seconds", {})
+    both = [seconds[column] for column in (wide, "GPU") if column in seconds]
+    taken = seconds.get(row.get("auto"))
+    ratio = f", {taken / min(both):.2f}" if taken is not None and len(both) > 1 else ""
+    limit = f" (GPU from {number(row['GPU from'])})" if "GPU from" in row else ""
+    size = f"{number(float(row['size']))} {row['of']}{limit}" if "size" in row else ""
+    return [f"{row.get('auto', '')}{ratio}", size]
 
 
 def simple(name: str, record: Row) -> str:

@@ -1,4 +1,4 @@
-"""Whole commands and a table of threads: ``python bench/whole.py OUT.json [--only commands|large|works|decks|devices]``.
+"""Whole commands and a table of threads: ``python bench/whole.py OUT.json [--only commands|large|works]``.
 
 *Works*: one piece of work per method, large enough for many threads, on 1, 2, 4 ... of them, beside what the host can do on as
 many: copies, multiplications in registers, and products of matrices by BLAS that lie in the caches of each core, since wide
@@ -6,11 +6,8 @@ instructions on all cores lower their clocks.  Calls of one thread and of many t
 programs; the shortest of each count.  *Commands*: two decks per method, a small and a large one, from start to exit in a process
 of its own, first with an empty cache (`cold`), then warm, on a GPU a third one with work for it (`ON_GPU`, with an empty cache
 less of it); the wall time is split into the parts of ``bench/parts.py`` and the `start` of the interpreter.  The processor time
-beside it tells how much of that others had on a shared machine.  *Large* (`--only large`): the third ones alone.  *Decks*
-(`--only decks`): every deck of inputs/, or those of ``--decks``, on all cores, for ``--limit`` seconds at most, and on one core
-for somewhat longer than that took, several at once on cores of their own; where all cores were slower, both are measured again
-up to three times, one after the other, and the shortest of each counts.  *Devices* (`--only devices`): some decks on the CPU and
-on a GPU, beside the sizes by which ``auto`` chooses.
+beside it tells how much of that others had on a shared machine.  *Large* (`--only large`): the third ones alone.  All decks:
+``bench/decks.py``.
 
 The record is written after each command.
 """
@@ -20,15 +17,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import queue
 import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from itertools import zip_longest
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,27 +71,7 @@ ON_GPU = {
     ),
     "trotter": ("thirty_spins", ("evolve.outputs=6",), ("evolve.t_final=0.1", "evolve.outputs=2")),
 }
-#: Decks that take about as long on a GPU as on its host, or were once sent to the slower of the two.
-CLOSE: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("qmc/hooke", ()),
-    ("qmc/h2o_ccecp", (SERIES.format(2),)),
-    ("qmc/h2o_ccecp", ("series=[{vmc: {walkers: 512, blocks: 20, steps: 10, timestep: 0.3}}]",)),
-    ("qoc/morse", ()),
-    ("qoc/robust", ()),
-    ("sturmian/li_plus_scan", ()),
-    ("sturmian/he_dpi", ()),
-    ("sturmian/he_dpi", ("grid.R=100",)),
-    ("tridiag/hhg_800nm", ()),
-    ("tridiag/packet", ("grid.points=1000001", "grid.xmin=-5e4", "grid.xmax=5e4", "time.outputs=4")),
-    ("trotter/disorder_quench", ()),
-    ("trotter/autocorrelation_a1", ()),
-)
 LIMIT = 60.0  # seconds that one command may take
-COMPILING = 20.0  # seconds more for the first run of a deck
-SHORT = 8.0  # seconds of a deck that runs twice on all cores, and for so long at least on one
-AGAIN = 3  # times more at most, as long as all cores seem slower: parts that use one core vary by a fifth of a second
-LONGER = 1.2  # times as long as on all cores, a deck may run on one
-FIRST = ("li_plus_scan", "ring_echo", "hhg_800nm", "morse")  # decks that more cores once made slower
 
 # -------------------------------------------------------------------------------------------- works
 
@@ -254,9 +227,6 @@ def command(
     threads: int,
     cache: str,
     changes: tuple[str, ...] = (),
-    *,
-    cores: Sequence[int] = (),
-    limit: float = LIMIT,
 ) -> dict[str, Any]:
     """Run a deck as a process of its own; return its wall time, its processor time, and the parts of the wall time, s."""
     with tempfile.TemporaryDirectory() as folder:
@@ -285,12 +255,11 @@ def command(
                 env=environ,
                 capture_output=True,
                 text=True,
-                timeout=limit,
+                timeout=LIMIT,
                 check=False,
-                preexec_fn=(lambda: os.sched_setaffinity(0, cores)) if cores else None,
             )
         except subprocess.TimeoutExpired:
-            return {"wall": limit, "cut": True}
+            return {"wall": LIMIT, "cut": True}
         wall = time.perf_counter() - start
         if done.returncode:
             return {"wall": wall, "error": done.stderr[-500:]}
@@ -341,116 +310,17 @@ def commands(
                     keep(rows)
 
 
-def every_deck(
-    most: int,
-    until: float,
-    keep: Callable[[list[dict[str, Any]]], None],
-    limit: float,
-    chosen: Sequence[str] = (),
-) -> None:
-    """Measure all decks, or those chosen, on all cores, for `limit` seconds at most, and on one core; `keep` gets the rows.
-
-    Some decks at a time run on all cores one after another, the short ones twice, since the first run may compile.  Then they
-    run on cores of their own at the same time, for as long as on all cores or somewhat longer.
-    """
-    methods: dict[str, list[Path]] = {}
-    for path in sorted(ROOT.glob("inputs/*/*.yaml"), key=lambda path: (path.stem not in FIRST, path)):
-        if chosen and path.stem not in chosen:
-            continue
-        methods.setdefault(path.parent.name, []).append(path.relative_to(ROOT / "inputs").with_suffix(""))
-    # some of each method are there if time runs out
-    decks = [deck for some in zip_longest(*methods.values()) for deck in some if deck]
-    cores = queue.SimpleQueue[int]()
-    for core in range(0, most, 2 if most > 2 else 1):
-        cores.put(core)  # every other: half of the memory's rate is left to them
-    rows: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory() as cache:
-
-        def measured(deck: Path, threads: int, most_time: float, core: int | None = None) -> dict[str, Any]:
-            where = [] if core is None else [core]
-            return command(deck.parent.name, deck.name, "cpu", threads, cache, cores=where, limit=most_time)
-
-        def on_all(deck: Path) -> dict[str, Any]:
-            first = measured(deck, most, limit + COMPILING)
-            if "cut" in first:
-                return {"wall": limit, "cut": True}
-            again = first["wall"] < SHORT or first.get("compile", 0.0) > 0.02 * first["wall"]
-            return measured(deck, most, limit) if again else first
-
-        def alone(deck: Path, together: dict[str, Any]) -> dict[str, Any]:
-            if "cut" in together:
-                return together
-            core = cores.get()
-            try:
-                return measured(deck, 1, max(LONGER * together["wall"], SHORT), core)
-            finally:
-                cores.put(core)
-
-        many = cores.qsize()
-        with ThreadPoolExecutor(many) as pool:
-            for some in (decks[first : first + many] for first in range(0, len(decks), many)):
-                if time.monotonic() > until:
-                    return
-                whole = [on_all(deck) for deck in some]
-                for deck, together, one in zip(some, whole, list(pool.map(alone, some, whole)), strict=True):
-                    best, one_best = together, one
-                    for _ in range(AGAIN):
-                        if "cut" in one or best["wall"] <= one_best["wall"]:
-                            break
-                        one_best = min(one_best, measured(deck, 1, limit, 0), key=itemgetter("wall"))
-                        best = min(best, measured(deck, most, limit), key=itemgetter("wall"))
-                    rows += [
-                        {"deck": str(deck), "threads": 1, **one_best},
-                        {"deck": str(deck), "threads": most, **best},
-                    ]
-                    print(deck, one_best["wall"], best["wall"], file=sys.stderr, flush=True)
-                    keep(rows)
-
-
-def chosen_devices(
-    threads: int, until: float, keep: Callable[[list[dict[str, Any]]], None], limit: float
-) -> None:
-    """Measure some decks on the CPU and on a GPU, warm, beside the sizes by which ``auto`` chooses; `keep` gets the rows."""
-    from qsim.core.deck.load import load_deck
-    from qsim.core.run.stages import stage
-
-    rows: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory() as cache:
-        for name, changes in CLOSE:
-            method, _, deck = name.partition("/")
-            loaded = load_deck(ROOT / "inputs" / f"{name}.yaml", stage(method, "deck").DECK, list(changes))
-            size = stage(method, "build").plan(loaded).size
-            row: dict[str, Any] = {"deck": " ".join((name, *changes))}
-            for device in ("cpu", "cuda"):
-                if time.monotonic() > until:
-                    return
-                command(method, deck, device, threads, cache, changes, limit=limit + COMPILING)
-                found = command(method, deck, device, threads, cache, changes, limit=limit)
-                row[device] = found["wall"]
-                row |= {f"{device} {key}": found[key] for key in ("cut", "error") if key in found}
-            if size is not None:
-                row |= {"size": size.value, "of": size.name, "gpu from": size.gpu}
-            row["auto"] = "cuda" if size is None or size.is_for_gpu else "cpu"
-            rows.append(row)
-            print(row, file=sys.stderr, flush=True)
-            keep(rows)
-
-
 def main() -> None:
     """Measure and write the record."""
     parser = argparse.ArgumentParser()
     parser.add_argument("out", type=Path)
     parser.add_argument(
         "--only",
-        choices=("commands", "large", "works", "decks", "devices"),
+        choices=("commands", "large", "works"),
         help="one part; without, commands and works",
     )
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--share", type=float, default=0.45, help="part of the time that the works may take")
-    parser.add_argument("--limit", type=float, default=25.0, help="seconds of a deck on all cores, at most")
-    parser.add_argument(
-        "--decks", default="", help="names of the decks that --only decks runs, without folder"
-    )
     parser.add_argument("--threads", default="")
     parser.add_argument("--methods", default=",".join(DECKS), help="of which methods commands are run")
     parser.add_argument("--device", default="cpu")
@@ -473,13 +343,6 @@ def main() -> None:
         record["rows"] = rows
         options.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
-    if options.only == "decks":
-        named = options.decks.split(",") if options.decks else []
-        every_deck(most, begun + options.seconds, keep, options.limit, named)
-        return
-    if options.only == "devices":
-        chosen_devices(counts[-1], begun + options.seconds, keep, options.limit)
-        return
     if options.only not in ("commands", "large"):
         share = options.share if options.only is None else 1.0
         record["works"] = works(counts, begun + share * options.seconds)

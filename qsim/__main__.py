@@ -3,6 +3,8 @@
 import sys
 
 from qsim.core.device.blas import start_with_one_thread
+from qsim.core.device.compilers.caches import import_later
+from qsim.core.device.compilers.compilation import collect_rarely
 from qsim.core.run.signals import before_the_work
 from qsim.methods import TABLE
 
@@ -11,6 +13,8 @@ def main() -> None:
     """Run the command line and exit with its code."""
     before_the_work(sys.argv[1:], TABLE)
     start_with_one_thread()
+    import_later()
+    collect_rarely()
     from qsim.cli import main as command_line
 
     command_line()

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 pytest.importorskip("bench", reason="the bench is part of a checkout only", exc_type=ModuleNotFoundError)
 
-from bench import parts, ranks, report  # noqa: E402
+from bench import decks, parts, ranks, report  # noqa: E402
 
 
 def test_cases_of_every_method_are_listed():
@@ -218,3 +218,52 @@ def test_parts_of_a_move_alone_make_what_numpy_makes(cuda, name):
     getattr(crystal_parts, name)(bench)
     assert bench.rows
     assert all(row["fraction"] > 0 for row in bench.rows)
+
+
+def test_lanes_of_a_table_share_no_core_and_no_gpu():
+    """Beside a wide one where there are cores enough; each stage has room for every kind of command."""
+    for count, gpus in ((1, 0), (2, 0), (4, 1), (16, 1), (32, 2), (64, 4)):
+        wide = min(decks.WIDE, count)
+        stages = decks.warm_lanes(list(range(count)), gpus, wide)
+        for lanes in (*stages, decks.cold_lanes(list(range(count)), 0)):
+            cores = [core for lane in lanes for core in lane.cores]
+            assert len(cores) == len(set(cores))
+            assert set(cores) <= set(range(count))
+            used = [lane.gpu for lane in lanes if lane.gpu is not None]
+            assert len(used) == len(set(used))
+        everywhere = [lane for lanes in stages for lane in lanes]
+        for column in decks.columns(count, gpus).values():
+            assert any(decks.fits(column, lane) for lane in everywhere), column
+
+
+def test_decks_that_contradict_a_goal_are_named():
+    """One of each kind, and one that varies by less than a start does."""
+    wrong = {"deck": "a", "auto": "GPU", "seconds": {"16 cores": 2.0, "GPU": 3.0}}
+    slower = {"deck": "b", "auto": "16 cores", "seconds": {"1 core": 2.0, "16 cores": 2.5, "GPU": 4.0}}
+    cold = {"deck": "c", "auto": "16 cores", "seconds": {"CPU, cold": 11.0}, "compile": {"CPU, cold": 9.0}}
+    right = {"deck": "d", "auto": "GPU", "seconds": {"1 core": 2.0, "16 cores": 2.2, "GPU": 2.3}}
+    found = decks.verdicts([wrong, slower, cold, right], "16 cores")
+    assert list(found.values()) == [["a"], ["b"], ["c"]]
+
+
+def test_the_page_on_speed_shows_a_table_of_all_decks(tmp_path):
+    row = {"deck": "qoc/morse", "auto": "GPU", "size": 3e6, "of": "products", "GPU from": 2e8}
+    row |= {"seconds": {"CPU, cold": 9.0, "1 core": 40.0, "16 cores": 2.0, "GPU": 3.0}}
+    row |= {"compile": {"CPU, cold": 6.5}, "cut": {"1 core": True}, "run": {"1 core": 3.0, "16 cores": 0.5}}
+    record = {
+        "device": "a host",
+        "command": "python bench/decks.py",
+        "wide": "16 cores",
+        "created": "2026-01-01",
+    }
+    record |= {"commit": "abcdefghij", "decks": [row], "verdicts": {"a goal": ["qoc/morse"], "another": []}}
+    (tmp_path / "decks.json").write_text(json.dumps(record))
+    scaling = record | {"scaling": True, "columns": ["CPU, cold", "1 core", "16 cores"]}
+    (tmp_path / "scaling.json").write_text(json.dumps(scaling))
+    text = report.page(tmp_path)
+    line = (
+        "| `qoc/morse` | 9.0 (6.5) | > 40 | 2.0 | 3.0 | GPU, 1.50 | 3.00·10^6 products (GPU from 2.00·10^8) |"
+    )
+    assert line in text
+    assert "- a goal: not `qoc/morse`\n- another: all decks" in text
+    assert "| `qoc/morse` | 3.00 | 0.50 (6.0) |" in text

@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from qsim.trotter.sectors.operator import SectorOperator
     from qsim.trotter.sectors.symmetric import AnySector, StoredOperator
 
-__all__ = ["GPU_AMPLITUDES", "TaskProblem"]
+__all__ = ["GPU_AMPLITUDES", "GPU_STATES", "TaskProblem"]
 
-# Amplitudes from which a GPU is faster than its host (docs/howto/devices.md): structure_factor with 4.9e4 takes 1.2 times as long
-# on it, xxz_sector_quench with 2.7e6 a quarter of the time; and numbers enough for all threads of a GPU.
-GPU_AMPLITUDES = 2e5
+# Amplitudes of an evolution from which a GPU is faster than its host (docs/howto/devices.md): with 6.6e4, paper_accuracy and
+# ring_echo take half as long on it and autocorrelation_a1 1.2 times as long; disorder_quench with 2e4 1.2 times as long.
+GPU_AMPLITUDES = 6e4
+# States of a sector: structure_factor with 4.9e4 takes 1.2 times as long on a GPU, heisenberg_ground with 1.8e5 1.6 times.
+GPU_STATES = 2e5
 
 B = TypeVar("B", Spectrum, Dynamics, Thermal, Levels, Floquet)
 

@@ -12,7 +12,7 @@ from qsim.core.errors import DeckError
 from qsim.core.run.stages import Plan, Size
 from qsim.trotter import checks
 from qsim.trotter.deck.model import TrotterDeck
-from qsim.trotter.problem import GPU_AMPLITUDES, TaskProblem
+from qsim.trotter.problem import GPU_STATES, TaskProblem
 
 __all__ = ["plan_in_sectors"]
 
@@ -27,7 +27,7 @@ def plan_in_sectors(
     problem: TaskProblem[Any],
     memory: Callable[[int], dict[str, int]],
     findings_of: Callable[[int], Iterator[Finding]] = no_findings,
-    gpu: float = GPU_AMPLITUDES,
+    gpu: float = GPU_STATES,
 ) -> Plan:
     """Return the plan of a task.
 

@@ -57,3 +57,33 @@ def test_kernels_of_this_package_are_looked_after():
         stamps.append(locator.get_source_stamp())
     assert all(isinstance(stamp, tuple) and len(stamp) == 2 for stamp in stamps)
     assert stamps[0][1] != stamps[1][1]
+
+
+def test_thresholds_of_garbage_are_those_of_the_user_unless_a_command_has_set_them():
+    import gc
+
+    from qsim.core.device.compilers import compilation
+
+    before = gc.get_threshold()
+    try:
+        gc.set_threshold(1234, 5, 6)
+        compilation.collect_as_usual()
+        assert gc.get_threshold()[:2] == (1234, 5)
+        compilation.collect_rarely()
+        assert gc.get_threshold()[0] == compilation.STARTING[0]
+        compilation.collect_as_usual()
+        assert gc.get_threshold() == compilation.USUAL
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
+def test_a_command_does_without_what_only_tests_and_compilers_use():
+    """NumPy's tests and Fortran are names that load at their first use; a name that SciPy takes of them is right."""
+    code = (
+        "import sys; from qsim.core.device.compilers.caches import import_later; import_later()\n"
+        "import scipy.linalg, numpy\n"
+        "assert 'numpy.f2py.crackfortran' not in sys.modules\n"
+        "numpy.testing.assert_allclose(1.0, 1.0)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

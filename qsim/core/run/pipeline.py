@@ -18,6 +18,7 @@ from qsim.core.deck.blocks import Deck
 from qsim.core.deck.load import DeckSource, LoadedDeck, changed_keys
 from qsim.core.device.blas import small_matrices
 from qsim.core.device.compilers import caches
+from qsim.core.device.compilers.compilation import collect_as_usual
 from qsim.core.device.device import Device, out_of_memory, requested_device, requested_threads, select
 from qsim.core.device.footprint import kernels_are_compiled, seconds_to_compile
 from qsim.core.device.parallel import agreed, first, world
@@ -134,6 +135,7 @@ def _work(job: Job[D, P, R], comm: Comm, start: float, about_files: Sequence[str
             with monitor.stage("build"):
                 problem = method.build.build(loaded, device)
             compute = method.run.run  # imported here, so that the monitor sees the compiler that it loads
+            collect_as_usual()
             for notice in getattr(problem, "notices", ()):
                 monitor.note(notice)
             with monitor.stage("run"), monitor.continuing():

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["build", "plan"]
 
-# Integrals of the largest N from which a GPU is faster than its host, an estimate: repulsion_tables with 1.7e7
-# spends most of its time on the functions, which are made on the host.
-GPU_INTEGRALS = 1e8
+# Integrals of the largest N from which a GPU is faster than its host (docs/howto/devices.md): repulsion_tables with 1.7e7 takes
+# 0.42 times as long on it as on one core, and there were no 16 to compare with.
+GPU_INTEGRALS = 1e7
 
 
 def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:

@@ -51,9 +51,9 @@ CUDA_TABLES, CUDA_TIPS, PADDING = 6.4, {"length": 0.6, "velocity": 1.0}, 1.05
 CUDA_MAKING = {"length": 16, "velocity": 40}
 # of a step, per point and l
 FLOPS = 40.0
-# points times l times steps from which a GPU is faster than its host (docs/howto/devices.md): xuv_ir_streaking with 1.6e8 takes
-# as long on both, h_hhg_800nm with 3.8e8 half as long on a GPU
-GPU_CELL_STEPS = 2e8
+# points times l times steps from which a GPU is faster than its host (docs/howto/devices.md): h_static_rate with 1.1e8 takes five
+# times as long on a GPU, xuv_ir_streaking with 1.6e8 0.7 times and h_hhg_800nm with 3.8e8 0.46 times as long
+GPU_CELL_STEPS = 1.3e8
 
 
 def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:

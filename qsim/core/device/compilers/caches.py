@@ -12,14 +12,20 @@ import importlib.util
 import os
 import stat
 import sys
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-__all__ = ["NOTICES", "ensure_kernel_cache", "keep_kernels_in", "recompile_what_changed"]
+__all__ = [
+    "NOTICES",
+    "ensure_kernel_cache",
+    "import_later",
+    "keep_kernels_in",
+    "recompile_what_changed",
+]
 
 # Notices for the user of a run.
 NOTICES: list[str] = []
@@ -75,9 +81,35 @@ def recompile_what_changed(package: Path | None = None) -> None:
     """
     folder = package or PACKAGE
     if CACHING in sys.modules:
-        _stamp_folders(sys.modules[CACHING], folder)
+        _change(sys.modules[CACHING], folder)
     else:
         sys.meta_path.insert(0, _OnceCachingIsImported(folder))
+
+
+class _Later(MetaPathFinder):
+    """Finds a module that is loaded when something of it is used, not when it is imported.
+
+    SciPy imports all that NumPy has, its tests and its compiler of Fortran among them: a tenth of a second.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def find_spec(self, fullname: str, path: object, target: ModuleType | None = None) -> ModuleSpec | None:
+        """Return the module with a loader that waits, None for all others."""
+        if fullname != self.name:
+            return None
+        spec = _found_without(self, fullname)
+        if spec is not None and spec.loader is not None:
+            spec.loader = importlib.util.LazyLoader(spec.loader)
+        return spec
+
+
+def import_later(names: Sequence[str] = ("numpy.testing", "numpy.f2py")) -> None:
+    """Load modules that libraries import, and that no run uses, at their first use."""
+    for name in names:
+        if name not in sys.modules:
+            sys.meta_path.insert(0, _Later(name))
 
 
 class _OnceCachingIsImported(MetaPathFinder):
@@ -90,20 +122,56 @@ class _OnceCachingIsImported(MetaPathFinder):
         """Return the module of caches with a loader that changes it, None for all others."""
         if fullname != CACHING:
             return None
-        sys.meta_path.remove(self)
-        # Without this finder in the way, as the import would have gone.
-        spec = importlib.util.find_spec(fullname)
+        spec = _found_without(self, fullname)
         if spec is not None and spec.loader is not None:
             loader: Any = spec.loader
             plain = loader.exec_module
 
             def exec_module(module: ModuleType) -> None:
                 plain(module)
-                _stamp_folders(module, self.folder)
+                _change(module, self.folder)
 
             # The module is changed right after it has run, before anyone can use it.
             loader.exec_module = exec_module
         return spec
+
+
+def _found_without(finder: MetaPathFinder, name: str) -> ModuleSpec | None:
+    """Return a module as the import would have found it without a finder, which has done its work."""
+    sys.meta_path.remove(finder)
+    return importlib.util.find_spec(name)
+
+
+def _change(caching: ModuleType, folder: Path) -> None:
+    """Change numba's module of caches for the kernels of a folder."""
+    _stamp_folders(caching, folder)
+    _load_quickly(caching, folder)
+
+
+def _load_quickly(caching: ModuleType, folder: Path) -> None:
+    """Let compiled kernels of a folder be loaded without what numba needs to compile some.
+
+    Before it looks into the cache, numba loads the implementations of all that Python and NumPy can do: a third of the
+    processor time of a command whose kernels are all compiled.  Its compiler does that by itself, should one be missing.
+    """
+    cache: Any = getattr(caching, "Cache", None)
+    plain = getattr(cache, "load_overload", None)
+    if plain is None or not hasattr(cache, "_load_overload"):  # another numba than those known
+        return
+
+    def load_overload(self: Any, signature: object, target: Any) -> object:
+        if not Path(self._py_func.__code__.co_filename).is_relative_to(folder):
+            return plain(self, signature, target)
+        from numba.core.runtime import rtsys
+
+        # Memory of arrays that kernels make; all else that machine code calls is there with the target.
+        rtsys.initialize(target)
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(signature, target)
+        # The guard ends the block at errors of the file system: then it is compiled.
+        return None
+
+    cache.load_overload = load_overload
 
 
 def _stamp_folders(caching: ModuleType, folder: Path) -> None:

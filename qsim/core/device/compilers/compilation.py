@@ -14,11 +14,29 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["Compilation", "compiling"]
+__all__ = ["Compilation", "collect_as_usual", "collect_rarely", "compiling"]
 
 # Thresholds of Python's search for cyclic garbage while numba compiles, which makes none but many objects
 # that live: a tenth of the time goes into looking at these with the usual ones.
 COLLECTING = (50_000, 20, 20)
+
+
+# While a command starts, which makes a million objects that live as long as it does.
+STARTING = (1_000_000, 20, 20)
+USUAL = gc.get_threshold()
+
+
+def collect_rarely() -> None:
+    """Let Python hardly look for garbage while a command starts: of what it imports nothing is."""
+    gc.set_threshold(*STARTING)
+
+
+def collect_as_usual() -> None:
+    """Let Python look for garbage as it always does, but not among what a command has started with."""
+    # Who runs decks from Python has thresholds of their own, which stay.
+    if gc.get_threshold() == STARTING:
+        gc.freeze()
+        gc.set_threshold(*USUAL)
 
 
 class _Collecting:
