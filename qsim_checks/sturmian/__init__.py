@@ -67,7 +67,9 @@ KINDS: Mapping[str, Kind] = {
     "electron": lambda rng, folder: collisions.collision(rng, "electron"),
     "photo": lambda rng, folder: collisions.collision(rng, "photo"),
     "photons": lambda rng, folder: collisions.collision(rng, "photons"),
+    "slow": lambda rng, folder: collisions.collision(rng, "slow"),
     "resonances": lambda rng, folder: collisions.collision(rng, "resonances"),
 }
 """Kinds of decks that can be drawn alone: bound states, their limits of all partial waves, integrals and functions of a basis;
-collisions of electrons with ions, photoabsorption above double ionisation and at any photon energy, doubly excited states."""
+collisions of electrons with ions, slow ones with hydrogen, photoabsorption above double ionisation and at any photon energy,
+doubly excited states."""

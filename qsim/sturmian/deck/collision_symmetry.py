@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from qsim.sturmian.deck import symmetry
 from qsim.sturmian.deck.blocks import Gsf, as_list
-from qsim.sturmian.deck.collision import Initial, Scatter
+from qsim.sturmian.deck.collision import EnergyRange, Initial, Scatter
 from qsim.sturmian.deck.photon import photons_of
 
 if TYPE_CHECKING:
@@ -21,6 +21,10 @@ __all__ = ["Sector", "Settings", "energies_of", "initial_of", "pairs_of", "secto
 TOLERANCE = 1e-8
 # The same where one equation of many serves all photon energies: totals are off by its square.
 NODES = 1e-5
+
+
+# The same of more than so many energies of electrons, where a curve is wanted.
+FEW, MANY = 40, 1e-6
 
 
 class Sector(NamedTuple):
@@ -105,6 +109,8 @@ def solver_of(deck: SturmianDeck) -> Solver:
     if "tolerance" in deck.solver.model_fields_set:
         return deck.solver
     photons = getattr(deck.task, "photon", None) is not None
+    if not photons and len(energies_of(deck)) > FEW:
+        return deck.solver.model_copy(update={"tolerance": MANY})
     return deck.solver.model_copy(update={"tolerance": NODES if photons else TOLERANCE})
 
 
@@ -115,6 +121,8 @@ def energies_of(deck: SturmianDeck) -> list[float]:
     if task.process == "born" and task.ejected is not None:
         return [sum(task.ejected)]
     given = task.energy if task.process == "e_h" else task.excess
+    if isinstance(given, EnergyRange):
+        return given.values()
     if given is None and deck.scan is not None and deck.scan.energy:
         return list(deck.scan.energy)
     return [] if given is None else as_list(given)
