@@ -156,26 +156,41 @@ def _deck(setting: Setting, deck: Mapping[str, Any], share: float) -> Measured:
 
 
 class _Messages:
-    """Count the arrays of numbers that a rank sends to all others, by way of MPI, while this context lasts."""
+    """Count what a rank sends to all others by way of MPI while this context lasts: arrays of numbers, and pickled objects."""
+
+    KINDS = ("gather_numbers", "allgather", "bcast")
 
     def __init__(self, comm: Any) -> None:
-        self._kind, self._original = type(comm), type(comm).gather_numbers
+        self._kind = type(comm)
+        self._originals = {name: getattr(self._kind, name) for name in self.KINDS}
         self.count, self.bytes = 0.0, 0.0
 
     def __enter__(self) -> _Messages:
-        counted, original = self, self._original
-
-        def gather_numbers(comm: Any, values: Any) -> Any:
-            if comm.size > 1:
-                counted.count += 1.0
-                counted.bytes += values.nbytes
-            return original(comm, values)
-
-        self._kind.gather_numbers = gather_numbers
+        for name, original in self._originals.items():
+            setattr(self._kind, name, self._counted(original))
         return self
 
+    def _counted(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def send(comm: Any, value: Any, *more: Any) -> Any:
+            if comm.size > 1:
+                self.count += 1.0
+                self.bytes += _bytes(value)
+            return original(comm, value, *more)
+
+        return send
+
     def __exit__(self, *about: object) -> None:
-        self._kind.gather_numbers = self._original
+        for name, original in self._originals.items():
+            setattr(self._kind, name, original)
+
+
+def _bytes(value: Any) -> float:
+    """Return the bytes of the numbers in an array, or in nested lists and mappings of arrays."""
+    if isinstance(value, Mapping):
+        return sum(map(_bytes, value.values()))
+    if isinstance(value, list | tuple):
+        return sum(map(_bytes, value))
+    return float(getattr(value, "nbytes", 8))
 
 
 def _loaded(path: str, **changes: Any) -> dict[str, Any]:

@@ -40,6 +40,7 @@ DRAWN = {
     "sturmian/e_h_slow": "phases",
     "sturmian/he_excited": "basis beta convergence partial_waves iterations density pair_density levels",
     "sturmian/he_photo": "photoabsorption fano photo_levels asymmetry",
+    "sturmian/he_response": "transitions polarisability",
     "sturmian/li_plus_scan": "convergence",
     "sturmian/outgoing_basis": "basis beta",
     "sturmian/repulsion_tables": "rates rank",

@@ -10,7 +10,7 @@ from qsim.core.errors import DeckError, FileError, NumericsError
 from qsim.trotter.deck.couplings import OrientedTerm
 from qsim.trotter.deck.profiles import TableProfile
 from qsim.trotter.initial.ground import GroundState
-from qsim.trotter.model.lattices import bonds
+from qsim.trotter.lattices.bonds import bonds
 from qsim.trotter.model.models import GROUND_TERMS
 from qsim.trotter.model.profiles import factor
 from qsim.trotter.model.tensors import undirected

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Times = NDArray[np.float64]
 
-__all__ = ["CURVES", "FEW", "FLOOR", "color_map", "curve", "time_axis", "times"]
+__all__ = ["CURVES", "FEW", "FLOOR", "color_map", "curve", "panels", "time_axis", "times"]
 
 # below which a drift is drawn as if it were this: rounding of a double
 FLOOR = 1e-17
@@ -36,6 +36,25 @@ def times(r: Results) -> Times:
 def _logarithmic(t: Times) -> bool:
     """Return True if output times call for a logarithmic axis: most of them in the first tenth."""
     return t.size > 5 and float(np.median(t)) < 0.1 * float(t[-1])
+
+
+def panels(count: int, height: float) -> tuple[Figure, list[Axes]]:
+    """Return a figure of two columns of a page with panels side by side, two in a row, and the panels.
+
+    Parameters
+    ----------
+    count : int
+    height : float
+        Of a row, inches.
+    """
+    from qsim.core.results.plotting import figure
+
+    rows = -(-count // 2)
+    fig = figure("double", 0.6 + height * rows)
+    places = list(np.ravel(np.atleast_1d(fig.subplots(rows, min(count, 2)))))
+    for ax in places[count:]:
+        ax.remove()
+    return fig, places[:count]
 
 
 def time_axis(ax: Axes, t: Times, labelled: bool = True) -> None:

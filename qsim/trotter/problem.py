@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
-import numpy as np
-
 from qsim.core.device.device import cpu
 from qsim.core.errors import DeckError
 from qsim.trotter.deck.sectors import SectorBlock
@@ -171,9 +169,14 @@ class TaskProblem(Generic[B]):
     @cached_property
     def isotropic(self) -> bool:
         """True if levels are multiplets of total spin: H has no field and equal couplings along x, y and z."""
-        model = self.model
-        equal = np.array_equal(model.J[0], model.J[2]) and np.array_equal(model.J[0], model.J[1])
-        return model.cross is None and not model.h.any() and equal
+        return self.spin_conserved and not self.model.h.any()
+
+    @cached_property
+    def spin_conserved(self) -> bool:
+        """True if H conserves the total spin; see :func:`qsim.trotter.measurement.total_spin.conserved`."""
+        from qsim.trotter.measurement.total_spin import conserved
+
+        return conserved(self.model)
 
     @property
     def mirrored(self) -> bool:

@@ -11,6 +11,7 @@ from qsim.qmc.kernels.common.types import State
 from qsim.qmc.kernels.estimators.estimators import BLOCK
 from qsim.qmc.kernels.walkers.branching import FEW, settle
 from qsim.qmc.kernels.walkers.rows import copy_rows, put_rows, take_rows
+from qsim.qmc.sampling.branching import Population
 from qsim.qmc.sampling.exchange import bounds, crossing, groups, has_whole_blocks, has_whole_groups
 from qsim.qmc.sampling.numbers import Numbers
 from qsim.qmc.sampling.series import Agreement
@@ -131,6 +132,54 @@ def test_rows_of_all_ranks_in_their_order():
     assert np.array_equal(found, np.concatenate(parts))
 
 
+def some_walkers(count):
+    """Arrays of a state, by name."""
+    return {
+        "R": RANDOM.normal(size=(count, 1, 3)),
+        "rows": np.zeros((count, 1, 5, 1)),
+        "inverse": np.zeros((count, 2, 1, 1)),
+        "log_psi": np.zeros(count),
+        "sign": np.ones(count),
+        "energy": RANDOM.normal(size=(count, 6)),
+        "weight": RANDOM.uniform(0.5, 1.5, count),
+        "moves": RANDOM.normal(size=(count, 4)),
+        "age": RANDOM.integers(0, 20, count),
+    }
+
+
+def on_ranks(device, comm, arrays):
+    """Walkers without a trial function."""
+    made = object.__new__(Walkers)
+    made.device, made.comm, made._numbers, made._groups = device, comm, None, None
+    made.state = State(**{name: device.asarray(array.copy()) for name, array in arrays.items()})
+    return made
+
+
+def test_walkers_branch_in_their_group_until_all_do(device):
+    """Groups keep their weight and their walkers; together all have one weight, and walkers go anywhere."""
+    count, uniform = 1100, np.array([0.3])
+    arrays = some_walkers(count) | {"age": np.zeros(count, np.int64)}
+    arrays["weight"][:512] *= 1.1
+    population, edges = Population(count), groups(count)
+    assert edges.tolist() == [0, 512, 1100]
+    for together in (False, True):
+        walkers = on_ranks(device, SerialComm(), arrays)
+        before = walkers.branch(population, uniform, together=together)
+        assert device.to_host(before.weights).tobytes() == arrays["weight"].tobytes()
+        weight, R = device.to_host(walkers.state.weight), device.to_host(walkers.state.R)
+        source = np.array([np.flatnonzero((arrays["R"] == r).all(axis=(1, 2)))[0] for r in R])
+        assert 700 < np.unique(source).size < count
+        # those that live on keep their places
+        assert (source[source] == source).all()
+        inside = np.searchsorted(edges, source, side="right") == np.searchsorted(
+            edges, np.arange(count), side="right"
+        )
+        assert inside.all() == (not together)
+        for own in (slice(0, 512), slice(512, count)) if not together else (slice(0, count),):
+            assert np.ptp(weight[own]) == 0.0
+            assert weight[own].sum() == pytest.approx(arrays["weight"][own].sum(), rel=1e-9)
+
+
 class Waiting(Exception):
     """The other rank has not sent yet."""
 
@@ -154,22 +203,10 @@ class Pair:
 def test_sums_of_two_ranks_and_two_generations_are_one_message(device, count):
     """Of whole blocks and, where a block would lie on both ranks, of the walkers themselves."""
     half = int(bounds(count, 2)[1])
-    arrays = {
-        "R": np.zeros((count, 1, 3)),
-        "rows": np.zeros((count, 1, 5, 1)),
-        "inverse": np.zeros((count, 2, 1, 1)),
-        "log_psi": np.zeros(count),
-        "sign": np.ones(count),
-        "energy": RANDOM.normal(size=(count, 6)),
-        "weight": RANDOM.uniform(0.5, 1.5, count),
-        "moves": RANDOM.normal(size=(count, 4)),
-        "age": RANDOM.integers(0, 20, count),
-    }
+    arrays = some_walkers(count)
 
     def walkers(comm):
-        made = object.__new__(Walkers)
-        made.device, made.comm, made._numbers = device, comm, None
-        made.state = State(**{name: device.asarray(array.copy()) for name, array in arrays.items()})
+        made = on_ranks(device, comm, arrays)
         if comm.size == 2:  # what the other rank has is out of date here
             foreign = slice(half, count) if comm.rank == 0 else slice(0, half)
             made.state.weight[foreign] = -1.0

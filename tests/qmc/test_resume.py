@@ -9,6 +9,7 @@ from qsim.core.errors import Stopped
 from qsim.core.run import checkpoint
 from qsim.core.run.progress import Monitor
 from qsim.core.run.stages import Method
+from qsim.qmc.run import final_state
 
 output = Method("qmc")
 
@@ -79,6 +80,18 @@ def test_every_number_is_the_same_after_a_stop(qmc, calls, uninterrupted):
     assert resumed.keys() == uninterrupted.keys()
     for name, array in uninterrupted.items():
         np.testing.assert_array_equal(resumed[name], array, err_msg=name)
+
+
+def test_blocks_that_are_added_have_the_bits_of_a_longer_run(qmc):
+    """Also where the first blocks end between two branchings, and a trial energy lasts a part of the time between them."""
+    deck = copy.deepcopy({**DECK, "series": [DECK["series"][3]], "estimators": []})
+    deck["series"][0]["dmc"] |= {"branch_every": 20, "steps": 7, "timesteps": [0.01]}
+    more = copy.deepcopy(deck)
+    more["series"][0]["dmc"]["blocks"] = 31
+    state = final_state(qmc.run(**deck))
+    found = numbers(qmc.run(monitor=Monitor(quiet=True, restored=state), **more))
+    for name, array in numbers(qmc.run(**more)).items():
+        np.testing.assert_array_equal(found[name], array, err_msg=name)
 
 
 def test_a_run_that_is_stopped_again_and_again_is_the_same(qmc, uninterrupted):

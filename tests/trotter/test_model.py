@@ -15,7 +15,7 @@ from qsim.core.errors import DeckError, FileError
 from qsim.trotter import checks
 from qsim.trotter.deck import couplings as blocks
 from qsim.trotter.deck.rules import check_system
-from qsim.trotter.model import lattices
+from qsim.trotter.lattices import bonds as lattices
 from qsim.trotter.model.hamiltonian import Hamiltonian, Model, build_hamiltonian, conserved, dense, energies
 from qsim.trotter.model.models import Models
 from qsim.trotter.model.profiles import factor

@@ -5,9 +5,9 @@ J. Chem. Phys. 99, 2865 (1993), rejection (also at nodes), an effective time ste
 ``exp(-tau_eff ((E + E') / 2 - E_T))`` whose energies are clipped to a window of ``0.2 sqrt(N / tau)`` around the mean (Zen,
 Sorella, Gillan, Michaelides and Alfe, Phys. Rev. B 93, 241118 (2016)).
 
-Trial energy, reference energy and effective time step stay the same from one branching to the next.  Sums over the walkers act
-one such interval late: they are on their way to the host, and to the other ranks, while the next one moves.  Walkers branch where
-they are; no device waits for the host.
+Trial energy, reference energy and effective time step stay the same from one branching to the next, or for an equal part of that
+of at most ten generations.  Sums over the walkers act one such interval late: they are on their way to the host, and to the other
+ranks, while the next one moves.  Walkers branch where they are; no device waits for the host.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ SIGMA = 0.2  # of the branching window, Zen et al.
 MEMORY = 200  # generations whose mean energy steers the trial energy at first
 LASTING = 1e9  # the same in blocks
 LOW_ACCEPTANCE = 0.98
+LONGEST = 10  # generations by one trial energy, so that the population is held however seldom walkers branch
 
 
 class Force(NamedTuple):
@@ -61,7 +62,7 @@ class Force(NamedTuple):
 
 @dataclass
 class _Interval:
-    """Generations by one trial energy: from one branching to the next or, while warming up, a single one.
+    """Generations by one trial energy; while warming up, a single one.
 
     Attributes
     ----------
@@ -181,6 +182,8 @@ class DmcSampling:
         self.feedback = block.feedback
         self.tmoves = block.nonlocal_ == "tmove"
         self.branch_every = block.branch_every
+        # As many generations by one trial energy as fit between two branchings.
+        self.interval = max(n for n in range(1, LONGEST + 1) if self.branch_every % n == 0)
         # Local energies are cut off at E +- 0.2 sqrt(N / tau) in weights (Zen and others,
         # Phys. Rev. B 93, 241118 (2016)): a size-consistent bound that opens as tau goes to
         # zero.
@@ -262,14 +265,13 @@ class DmcSampling:
         walkers.settled += self.tau
         self.exact = False
         if self._open is None:
-            most = 1 if memory < math.inf else self.branch_every
+            most = 1 if memory < math.inf else self.interval
             numbers = Numbers(walkers, force.reference, self.window, most)
             self._open = _Interval(numbers, walkers.generation, memory, force.trial)
         self._open.numbers.add()
-        # Weights differ little from 1 between two branchings.
-        branches = walkers.generation % self.branch_every == 0
-        if branches or memory < math.inf:
-            self._end_interval(branches)
+        if memory < math.inf or walkers.generation % self.interval == 0:
+            # Weights differ little from 1 between two branchings.
+            self._end_interval(walkers.generation % self.branch_every == 0)
 
     def _end_interval(self, branches: bool) -> None:
         """Learn of the interval before, let walkers branch, and send the numbers of this one."""
@@ -373,7 +375,7 @@ class DmcSampling:
         steering.see(float(totals[5]) / weight, min(memory, LASTING))
         self.population.check(weight)
         warmup = memory < math.inf
-        time = self.tau if warmup else self.tau * self.branch_every
+        time = self.tau if warmup else self.tau * self.interval
         steering.trial = self.population.trial_energy(steering.energy, weight, time, self.feedback, warmup)
 
     # ----------------------------------------------------------------------------------------- runs

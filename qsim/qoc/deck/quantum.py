@@ -186,8 +186,10 @@ class QuantumDeck(Deck):
         if self.ensemble is None:
             return
         yield from self.ensemble.check()
-        if self.dissipation == "no_jump" or isinstance(self.dissipation, Unravelled):
-            yield Finding("dissipation", "an ensemble counts no jumps; use lindblad, or none")
+        if isinstance(self.dissipation, Unravelled):
+            yield Finding(
+                "dissipation", "an ensemble has no sampled histories; use lindblad, no_jump or none"
+            )
         if self.objective.running is not None:
             yield Finding("objective.running", "an ensemble knows the value of the goal alone")
         if self.objective.leakage_weight > 0:

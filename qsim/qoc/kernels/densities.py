@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
-from qsim.qoc.kernels.slots import _adjoint_product, _assemble, _outer, _product
+from qsim.qoc.kernels.products import JIT, PART, add_outer, adjoint_product, assemble, copy, product
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.device.arrays import ComplexArray
+    from qsim.core.device.arrays import ComplexArray, RealArray
 
 __all__ = ["density_backward", "density_forward", "layout_of", "matrices_of"]
 
@@ -30,7 +30,7 @@ def layout_of(columns: ComplexArray) -> NDArray[np.float64]:
     return np.ascontiguousarray(np.stack([cube.real, cube.imag], axis=1).reshape(size, -1))
 
 
-def matrices_of(real: NDArray[np.float64]) -> ComplexArray:
+def matrices_of(real: RealArray) -> ComplexArray:
     """Return the matrices (..., D^2, S) of arrays (..., D, 2 D S) of the kernels."""
     size = real.shape[-2]
     parts = real.reshape(*real.shape[:-1], 2, size, -1)
@@ -38,7 +38,7 @@ def matrices_of(real: NDArray[np.float64]) -> ComplexArray:
     return np.asarray(cube.reshape(*real.shape[:-2], size * size, -1))
 
 
-@njit(cache=True, fastmath=True)
+@njit(**PART)
 def _with_conjugate(g, y):
     """Put ``g + g+`` of each matrix into y."""
     size = g.shape[0]
@@ -51,7 +51,27 @@ def _with_conjugate(g, y):
                 y[i, width + j * count + s] = g[i, width + j * count + s] - g[j, width + i * count + s]
 
 
-@njit(cache=True, fastmath=True)
+@njit(**PART)
+def _make_hermitian(x):
+    """Replace each matrix by the mean of it and its adjoint.
+
+    The products take x for its adjoint, and an anti-Hermitian part of rounding would grow as ``exp(t ||sum L x L*||)``.
+    """
+    size = x.shape[0]
+    width = x.shape[1] // 2
+    count = width // size
+    for i in range(size):
+        for j in range(i + 1):
+            for s in range(count):
+                a = 0.5 * (x[i, j * count + s] + x[j, i * count + s])
+                b = 0.5 * (x[i, width + j * count + s] - x[j, width + i * count + s])
+                x[i, j * count + s] = a
+                x[j, i * count + s] = a
+                x[i, width + j * count + s] = b
+                x[j, width + i * count + s] = -b
+
+
+@njit(**PART)
 def _add_jumps(start, column, re, im, x, y, factor):
     """Add ``factor sum_k L_k x L_k+`` to y; the jumps as a sparse matrix (D^2, D^2) on entries."""
     size = x.shape[0]
@@ -70,7 +90,7 @@ def _add_jumps(start, column, re, im, x, y, factor):
                     y[i, width + to + s] += a * x[k, width + come + s] + b * x[k, come + s]
 
 
-@njit(cache=True, fastmath=True)
+@njit(**JIT)
 def density_forward(generator, jumps, factors, tau, terms, parts, x, trajectory):
     """Carry density matrices through all slots.
 
@@ -99,29 +119,30 @@ def density_forward(generator, jumps, factors, tau, terms, parts, x, trajectory)
     w = np.empty_like(x)
     g = np.empty_like(x)
     for n in range(factors.shape[1]):
-        _assemble(values, factors, n, tau, re, im)
+        assemble(values, factors, n, tau, re, im)
         for part in range(parts):
-            trajectory[n * parts + part] = x
-            v[:] = x
+            copy(x, trajectory[n * parts + part])
+            copy(x, v)
             # x <- sum_k A^k x / k!, the k-th term from the one before
             for k in range(1, terms + 1):
-                _product(start, column, re, im, v, g, 1.0 / k)
+                product(start, column, re, im, v, g, 1.0 / k)
                 _with_conjugate(g, w)
                 _add_jumps(first, place, jump_re, jump_im, v, w, tau / k)
                 for i in range(x.shape[0]):
                     for s in range(x.shape[1]):
                         x[i, s] += w[i, s]
                 v, w = w, v
+            _make_hermitian(x)
 
 
-@njit(cache=True, fastmath=True)
+@njit(**PART)
 def _part_backward(matrix, jumps, adjoint, tau, terms, lam, powers, work, outer):
     """Carry the costate back through one part, and add its K; `powers[0]` holds the matrices at its start."""
     start, column, re, im = matrix
     outer_re, outer_im = outer
     mu, w, g = work
     for k in range(1, terms):
-        _product(start, column, re, im, powers[k - 1], g, 1.0)
+        product(start, column, re, im, powers[k - 1], g, 1.0)
         _with_conjugate(g, powers[k])
         _add_jumps(jumps[0], jumps[1], jumps[2], jumps[3], powers[k - 1], powers[k], tau)
     inverse = 1.0
@@ -133,18 +154,19 @@ def _part_backward(matrix, jumps, adjoint, tau, terms, lam, powers, work, outer)
             mu[i, s] = inverse * lam[i, s]
     # The order of these products is that of Eq. Q16 for the adjoint; K needs G alone (Eq. Q17).
     for j in range(terms - 1, -1, -1):
-        _outer(start, column, mu, powers[j], outer_re, outer_im)
-        _adjoint_product(start, column, re, im, mu, g)
+        add_outer(start, column, mu, powers[j], outer_re, outer_im)
+        adjoint_product(start, column, re, im, mu, g)
         _with_conjugate(g, w)
         _add_jumps(adjoint[0], adjoint[1], adjoint[2], adjoint[3], mu, w, tau)
         inverse *= j + 1
         for i in range(lam.shape[0]):
             for s in range(lam.shape[1]):
                 mu[i, s] = w[i, s] + inverse * lam[i, s]
-    lam[:] = mu
+    copy(mu, lam)
+    _make_hermitian(lam)
 
 
-@njit(cache=True, fastmath=True)
+@njit(**JIT)
 def density_backward(generator, jumps, adjoint, factors, tau, terms, parts, lam, trajectory, gradient):
     """Carry the Hermitian costate back and return ``dJ/df_c(n)`` of the truncated series itself, exactly.
 
@@ -168,11 +190,11 @@ def density_backward(generator, jumps, adjoint, factors, tau, terms, parts, lam,
     work = (np.empty_like(lam), np.empty_like(lam), np.empty_like(lam))
     powers = np.empty((terms, lam.shape[0], lam.shape[1]))
     for n in range(factors.shape[1] - 1, -1, -1):
-        _assemble(values, factors, n, tau, re, im)
+        assemble(values, factors, n, tau, re, im)
         outer_re[:] = 0.0
         outer_im[:] = 0.0
         for part in range(parts - 1, -1, -1):
-            powers[0] = trajectory[n * parts + part]
+            copy(trajectory[n * parts + part], powers[0])
             matrix = (start, column, re, im)
             _part_backward(matrix, jumps, adjoint, tau, terms, lam, powers, work, (outer_re, outer_im))
         # the controls turn rho from both sides: twice the real part of one

@@ -11,15 +11,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from qsim.core.device import kernels
-from qsim.core.device.jit import PART as _PART
+from qsim.core.device.cpu.vectors import LANES
 from qsim.core.device.pool import Shared, each_part
 from qsim.core.device.team import ranges, share
+from qsim.qoc.kernels.blocks import (
+    JIT,
+    PART,
+    WIDTH,
+    add_outer,
+    contracted,
+    fetch,
+    horner,
+    keep,
+    pack,
+    power,
+    step,
+    unpack,
+)
+from qsim.qoc.kernels.products import assemble, copy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,10 +42,17 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import ComplexArray, RealArray
     from qsim.core.device.device import Device
 
-__all__ = ["Pattern", "SlotBatch", "columns_of", "fits", "real_of", "slot_backward", "slot_forward"]
+__all__ = [
+    "Pattern",
+    "SlotBatch",
+    "columns_of",
+    "fits",
+    "kept_columns",
+    "real_of",
+    "slot_backward",
+    "slot_forward",
+]
 
-JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": True}
-PART: dict[str, Any] = {**JIT, **_PART}
 # Elements of the columns that a block of threads carries together; more columns go in groups.
 ELEMENTS = 256
 # Bytes of shared memory of a block: what every GPU from sm_80 on allows.
@@ -75,6 +97,13 @@ class Pattern:
         parts = [self.start, self.column, row, first, row[order], order]
         return np.concatenate(parts).astype(np.int32)
 
+    @cached_property
+    def both(self) -> tuple[NDArray[np.int32], ...]:
+        """Pattern of A (start, column) and of its adjoint (start, row, entry), as the CPU kernels read it."""
+        ends = np.cumsum([self.rows + 1, self.entries, self.entries, self.rows + 1, self.entries])
+        start, column, _, first, row, entry = np.split(self.packed, ends)
+        return start, column, first, row, entry
+
 
 @dataclass(frozen=True)
 class SlotBatch:
@@ -90,6 +119,8 @@ class SlotBatch:
         Length of a part of a slot.
     terms, parts : int
         Terms m of the series, and equal parts that each slot is divided into.
+    real : bool
+        True if no value has an imaginary part, which the CPU then leaves out.
     """
 
     pattern: Pattern
@@ -97,6 +128,18 @@ class SlotBatch:
     tau: float
     terms: int
     parts: int
+    real: bool = False
+
+
+def kept_columns(trajectory: RealArray) -> RealArray:
+    """Return the columns (..., D, 2 S) of a trajectory that `slot_forward` has kept, real parts first."""
+    *before, rows, width = trajectory.shape
+    if hasattr(trajectory, "__cuda_array_interface__") or width % WIDTH:
+        return trajectory
+    # On a CPU a block of four columns follows the other.
+    blocks = trajectory.reshape(*before, width // WIDTH, rows, 2, LANES)
+    axes = [*range(len(before)), *(len(before) + k for k in (1, 2, 0, 3))]
+    return blocks.transpose(axes).reshape(trajectory.shape)
 
 
 def real_of(columns: ComplexArray) -> NDArray[np.float64]:
@@ -126,7 +169,7 @@ def slot_forward(
     x : (M, D, 2 S) real, in/out
         Columns at t = 0; at T on return.
     trajectory : (M, N parts, D, 2 S) real, out, optional
-        Columns at the start of each part of a slot, wanted by :func:`slot_backward`.
+        Columns at the start of each part of a slot, wanted by :func:`slot_backward`; `kept_columns` reads them.
     """
     _check(batch, factors, x, trajectory)
     if device.is_cuda:
@@ -157,9 +200,8 @@ def slot_forward(
     # CPU: ranges of members on all threads, none of which writes where another one does
     keep = trajectory is not None
     kept = trajectory if keep else np.empty((1, 0, 0, 0))
-    pattern = batch.pattern
-    matrices = (pattern.start, pattern.column, batch.values)
-    series = (batch.tau, batch.terms, batch.parts)
+    matrices = (batch.pattern.both, batch.values)
+    series = (batch.tau, batch.terms, batch.parts, batch.real)
     arrays = (matrices, factors, series, x, kept, keep)
     each_part(Shared(_slot_forward_shared, arrays), x.shape[0], x.size * factors.shape[1], device.threads)
 
@@ -214,54 +256,11 @@ def slot_backward(
         )
         return gradient[:, 0] if launch.blocks[1] == 1 else gradient.sum(axis=1)
     gradient = np.empty((count, *factors.shape))
-    pattern = batch.pattern
-    matrices = (pattern.start, pattern.column, batch.values)
-    series = (batch.tau, batch.terms, batch.parts)
+    matrices = (batch.pattern.both, batch.values)
+    series = (batch.tau, batch.terms, batch.parts, batch.real)
     arrays = (matrices, factors, series, lam, trajectory, gradient)
     each_part(Shared(_slot_backward_shared, arrays), count, lam.size * factors.shape[1], device.threads)
     return gradient
-
-
-@njit(**PART)
-def _assemble(values, factors, n, tau, re, im):
-    """Put ``tau (A0 + sum_c f_c(n) A_c)`` into `re` and `im`."""
-    for e in range(values.shape[1]):
-        z = values[0, e]
-        for c in range(factors.shape[0]):
-            z += factors[c, n] * values[c + 1, e]
-        re[e] = tau * z.real
-        im[e] = tau * z.imag
-
-
-@njit(**PART)
-def _product(start, column, re, im, x, y, factor):
-    """Put ``factor A x`` into y, row by row."""
-    count = x.shape[1] // 2
-    for i in range(x.shape[0]):
-        for s in range(2 * count):
-            y[i, s] = 0.0
-        for e in range(start[i], start[i + 1]):
-            j = column[e]
-            a = factor * re[e]
-            b = factor * im[e]
-            for s in range(count):
-                y[i, s] += a * x[j, s] - b * x[j, count + s]
-                y[i, count + s] += a * x[j, count + s] + b * x[j, s]
-
-
-@njit(**PART)
-def _adjoint_product(start, column, re, im, x, y):
-    """Put ``A+ x`` into y; rows of A scatter into y."""
-    count = x.shape[1] // 2
-    y[:] = 0.0
-    for i in range(x.shape[0]):
-        for e in range(start[i], start[i + 1]):
-            j = column[e]
-            a = re[e]
-            b = im[e]
-            for s in range(count):
-                y[j, s] += a * x[i, s] + b * x[i, count + s]
-                y[j, count + s] += a * x[i, count + s] - b * x[i, s]
 
 
 @njit(**JIT)
@@ -272,77 +271,62 @@ def _slot_forward_shared(ticket, *arguments):
 @njit(**PART)
 def _slot_forward_cpu(first, last, worker, matrices, factors, series, x, trajectory, keep):
     """CPU twin of ``slot_forward`` for members ``first ... last``."""
-    start, column, values = matrices
+    pattern, values = matrices
     for m in range(first, last):
-        _forward((start, column, values[m]), factors, series, x[m], trajectory[m if keep else 0], keep)
+        _forward(pattern, values[m], factors, series, x[m], trajectory[m if keep else 0], keep)
 
 
 @njit(**PART)
-def _forward(matrices, factors, series, x, trajectory, keep):
+def _forward(pattern, values, factors, series, x, trajectory, kept):
     """Carry the columns x (D, 2 S) of one member through all slots."""
-    start, column, values = matrices
-    tau, terms, parts = series
-    slots = factors.shape[1]
+    start, column = pattern[0], pattern[1]
+    tau, terms, parts, real = series
+    rows = x.shape[0]
+    blocks = (x.shape[1] // 2 + LANES - 1) // LANES
     re = np.empty(values.shape[1])
     im = np.empty(values.shape[1])
-    v = np.empty_like(x)
-    w = np.empty_like(x)
-    for n in range(slots):
-        _assemble(values, factors, n, tau, re, im)
+    sums = np.empty((blocks, rows, WIDTH))
+    v = np.empty((rows, WIDTH))
+    w = np.empty((rows, WIDTH))
+    for b in range(blocks):
+        pack(x, LANES * b, sums[b])
+    for n in range(factors.shape[1]):
+        assemble(values, factors, n, tau, re, im)
+        matrix = (start, column, re, im, real)
         for part in range(parts):
-            if keep:
-                trajectory[n * parts + part] = x
-            v[:] = x
-            # The trajectory holds the columns before each part, from which the way back makes the powers
-            # anew.
-            # x <- sum_k A^k x / k!, the k-th term from the one before
-            for k in range(1, terms + 1):
-                _product(start, column, re, im, v, w, 1.0 / k)
-                for i in range(x.shape[0]):
-                    for s in range(x.shape[1]):
-                        x[i, s] += w[i, s]
-                v, w = w, v
+            for b in range(blocks):
+                # The trajectory holds the columns before each part, from which the way back makes the powers
+                # anew.
+                if kept:
+                    keep(sums[b], LANES * b, trajectory, n * parts + part)
+                copy(sums[b], v)
+                # x <- sum_k A^k x / k!, the k-th term from the one before
+                for k in range(1, terms + 1):
+                    step(matrix, v, w, sums[b], 1.0 / k)
+                    v, w = w, v
+    for b in range(blocks):
+        unpack(sums[b], LANES * b, x)
 
 
 @njit(**PART)
-def _outer(start, column, mu, x, outer_re, outer_im):
-    """Add ``K = conj(mu) x^T``, summed over columns, on the pattern alone."""
-    count = x.shape[1] // 2
-    for i in range(x.shape[0]):
-        for e in range(start[i], start[i + 1]):
-            j = column[e]
-            p = 0.0
-            q = 0.0
-            for s in range(count):
-                p += mu[i, s] * x[j, s] + mu[i, count + s] * x[j, count + s]
-                q += mu[i, s] * x[j, count + s] - mu[i, count + s] * x[j, s]
-            outer_re[e] += p
-            outer_im[e] += q
-
-
-@njit(**PART)
-def _part_backward(matrix, terms, lam, powers, mu, w, outer):
-    """Carry the costate back through one part, and add its K; `powers[0]` holds the columns at its start."""
-    start, column, re, im = matrix
-    outer_re, outer_im = outer
+def _part_backward(matrix, adjoint, terms, lam, powers, mu, outer):
+    """Carry the costate (D, 8) back through one part, and add its K; `powers[0]` holds the columns at its start."""
     for k in range(1, terms):
-        _product(start, column, re, im, powers[k - 1], powers[k], 1.0)
+        power(matrix, powers, k)
     inverse = 1.0
     for k in range(1, terms + 1):
         inverse /= k
     # Horner's scheme backwards: mu_{m-1} = lam/m!, mu_{j-1} = A+ mu_j + lam/j!
     for i in range(lam.shape[0]):
-        for s in range(lam.shape[1]):
-            mu[i, s] = inverse * lam[i, s]
-    for j in range(terms - 1, -1, -1):
-        _outer(start, column, mu, powers[j], outer_re, outer_im)
-        _adjoint_product(start, column, re, im, mu, w)
+        for s in range(WIDTH):
+            mu[terms - 1, i, s] = inverse * lam[i, s]
+    for j in range(terms - 1, 0, -1):
         inverse *= j + 1
-        # at j = 0 this is the costate at the start of the part: lam/0! + A+ mu_0
-        for i in range(lam.shape[0]):
-            for s in range(lam.shape[1]):
-                mu[i, s] = w[i, s] + inverse * lam[i, s]
-    lam[:] = mu
+        horner(adjoint, mu, j, lam, inverse, j - 1)
+    add_outer(matrix, terms, mu, powers, outer)
+    # the costate at the start of the part: lam/0! + A+ mu_0, in the room of a power that is no longer needed
+    horner(adjoint, mu, 0, lam, 1.0, terms)
+    copy(mu[terms, : lam.shape[0]], lam)
 
 
 @njit(**JIT)
@@ -353,38 +337,46 @@ def _slot_backward_shared(ticket, *arguments):
 @njit(**PART)
 def _slot_backward_cpu(first, last, worker, matrices, factors, series, lam, trajectory, gradient):
     """CPU twin of ``slot_backward`` for members ``first ... last``."""
-    start, column, values = matrices
+    pattern, values = matrices
     for m in range(first, last):
-        _backward((start, column, values[m]), factors, series, lam[m], trajectory[m], gradient[m])
+        _backward(pattern, values[m], factors, series, lam[m], trajectory[m], gradient[m])
 
 
 @njit(**PART)
-def _backward(matrices, factors, series, lam, trajectory, gradient):
+def _backward(pattern, values, factors, series, lam, trajectory, gradient):
     """Carry the costate lam (D, 2 S) of one member back, and write its gradient (C, N)."""
-    start, column, values = matrices
-    tau, terms, parts = series
-    slots = factors.shape[1]
-    count = values.shape[1]
-    re = np.empty(count)
-    im = np.empty(count)
-    outer_re = np.empty(count)
-    outer_im = np.empty(count)
-    mu = np.empty_like(lam)
-    w = np.empty_like(lam)
-    powers = np.empty((terms, lam.shape[0], lam.shape[1]))
-    for n in range(slots - 1, -1, -1):
-        _assemble(values, factors, n, tau, re, im)
-        outer_re[:] = 0.0
-        outer_im[:] = 0.0
+    start, column, back_start, back_row, entry = pattern
+    tau, terms, parts, real = series
+    rows, count = lam.shape[0], values.shape[1]
+    blocks = (lam.shape[1] // 2 + LANES - 1) // LANES
+    re, im = np.empty(count), np.empty(count)
+    back_re, back_im = np.empty(count), np.empty(count)
+    outer = np.empty((count, WIDTH))
+    costate = np.empty((blocks, rows, WIDTH))
+    # A row more where powers of two would put all powers of a row into one set of the cache.
+    room = rows + 1 - rows % 2
+    powers = np.empty((terms, room, WIDTH))
+    mu = np.empty((terms + 1, room, WIDTH))
+    for b in range(blocks):
+        pack(lam, LANES * b, costate[b])
+    for n in range(factors.shape[1] - 1, -1, -1):
+        assemble(values, factors, n, tau, re, im)
+        # A+ along a pattern of its own, so that its rows are sums as well
+        for e in range(count):
+            back_re[e] = re[entry[e]]
+            back_im[e] = -im[entry[e]]
+        matrix = (start, column, re, im, real)
+        adjoint = (back_start, back_row, back_re, back_im, real)
+        outer[:] = 0.0
         for part in range(parts - 1, -1, -1):
-            powers[0] = trajectory[n * parts + part]
-            _part_backward((start, column, re, im), terms, lam, powers, mu, w, (outer_re, outer_im))
+            for b in range(blocks):
+                fetch(trajectory, n * parts + part, LANES * b, powers[0, :rows])
+                _part_backward(matrix, adjoint, terms, costate[b], powers, mu, outer)
         # one K serves all controls: dJ/df_c = 2 Re (tau sum_e K_e A_c,e)
         for c in range(factors.shape[0]):
-            z = 0.0
-            for e in range(count):
-                z += outer_re[e] * values[c + 1, e].real - outer_im[e] * values[c + 1, e].imag
-            gradient[c, n] = 2.0 * tau * z
+            gradient[c, n] = 2.0 * tau * contracted(outer, values, c + 1)
+    for b in range(blocks):
+        unpack(costate[b], LANES * b, lam)
 
 
 class _Launch(NamedTuple):

@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from qsim.qoc.kernels.slots import _adjoint_product, _assemble, _outer, _product
+from qsim.qoc.kernels.products import JIT, PART, add_outer, adjoint_product, assemble, copy, product
 
 __all__ = ["jumping_backward", "jumping_forward"]
 
 
-@njit(cache=True, fastmath=True)
+@njit(**PART)
 def _scale(y, lengths):
     """Multiply every column by its length."""
     count = lengths.size
@@ -24,7 +24,7 @@ def _scale(y, lengths):
             y[i, count + s] *= lengths[s]
 
 
-@njit(cache=True, fastmath=True)
+@njit(**PART)
 def _jump(jumps, after, x, y, adjoint):
     """Let the columns jump that do so after this pass: ``x <- L x``, or ``L+ x``; y is overwritten."""
     start, column, re, im = jumps
@@ -50,7 +50,7 @@ def _jump(jumps, after, x, y, adjoint):
             x[i, count + s] = y[i, count + s]
 
 
-@njit(cache=True, fastmath=True)
+@njit(**JIT)
 def jumping_forward(generator, jumps, passes, factors, tau, terms, parts, x, trajectory):
     """Carry jumping columns through all slots.
 
@@ -81,13 +81,13 @@ def jumping_forward(generator, jumps, passes, factors, tau, terms, parts, x, tra
     v = np.empty_like(x)
     w = np.empty_like(x)
     for p in range(slot.size):
-        _assemble(values, factors, slot[p], tau, re, im)
+        assemble(values, factors, slot[p], tau, re, im)
         for part in range(parts):
-            trajectory[p * parts + part] = x
-            v[:] = x
+            copy(x, trajectory[p * parts + part])
+            copy(x, v)
             # x <- sum_k (c A)^k x / k!, the k-th term from the one before
             for k in range(1, terms + 1):
-                _product(start, column, re, im, v, w, 1.0 / k)
+                product(start, column, re, im, v, w, 1.0 / k)
                 if not plain[p]:
                     _scale(w, lengths[p])
                 for i in range(x.shape[0]):
@@ -98,7 +98,7 @@ def jumping_forward(generator, jumps, passes, factors, tau, terms, parts, x, tra
             _jump(jumps, after[p], x, w, False)
 
 
-@njit(cache=True, fastmath=True)
+@njit(**JIT)
 def jumping_backward(generator, jumps, passes, factors, tau, terms, parts, lam, trajectory, gradient):
     """Carry the costates back and return ``dJ/df_c(n)``, exactly: the map is linear for given times.
 
@@ -125,16 +125,16 @@ def jumping_backward(generator, jumps, passes, factors, tau, terms, parts, lam, 
     gradient[:] = 0.0
     for p in range(slot.size - 1, -1, -1):
         n = slot[p]
-        _assemble(values, factors, n, tau, re, im)
+        assemble(values, factors, n, tau, re, im)
         outer_re[:] = 0.0
         outer_im[:] = 0.0
         # A jump ends its pass, so on the way back its adjoint comes first.
         if not plain[p]:
             _jump(jumps, after[p], lam, w, True)
         for part in range(parts - 1, -1, -1):
-            powers[0] = trajectory[p * parts + part]
+            copy(trajectory[p * parts + part], powers[0])
             for k in range(1, terms):
-                _product(start, column, re, im, powers[k - 1], powers[k], 1.0)
+                product(start, column, re, im, powers[k - 1], powers[k], 1.0)
                 if not plain[p]:
                     _scale(powers[k], lengths[p])
             inverse = 1.0
@@ -145,17 +145,17 @@ def jumping_backward(generator, jumps, passes, factors, tau, terms, parts, lam, 
                 for s in range(lam.shape[1]):
                     mu[i, s] = inverse * lam[i, s]
             for j in range(terms - 1, -1, -1):
-                scaled[:] = mu
+                copy(mu, scaled)
                 if not plain[p]:
                     # both the derivative c dA and the next power take the factor
                     _scale(scaled, lengths[p])
-                _outer(start, column, scaled, powers[j], outer_re, outer_im)
-                _adjoint_product(start, column, re, im, scaled, w)
+                add_outer(start, column, scaled, powers[j], outer_re, outer_im)
+                adjoint_product(start, column, re, im, scaled, w)
                 inverse *= j + 1
                 for i in range(lam.shape[0]):
                     for s in range(lam.shape[1]):
                         mu[i, s] = w[i, s] + inverse * lam[i, s]
-            lam[:] = mu
+            copy(mu, lam)
         for c in range(factors.shape[0]):
             z = 0.0
             for e in range(count):

@@ -327,7 +327,8 @@ def _require_guard_levels(system: ModelSystem) -> None:
     InvalidInput
         Naming the levels that are needed.
     """
-    target: Any = system.target
+    goals: list[Any] = [system.target, *(pair.target for pair in system.pairs or [])]
+    gates = [goal for goal in goals if isinstance(goal, Gate)]
     named = [0] * len(system.parts)
     for label in _labels_of(system):
         digits = label.split(",") if "," in label else list(label)
@@ -335,7 +336,7 @@ def _require_guard_levels(system: ModelSystem) -> None:
             named = [max(top, int(digit)) for top, digit in zip(named, digits, strict=True)]
     for number, part in enumerate(system.parts):
         top = named[number]
-        if isinstance(target, Gate) and (target.on is None or part.name in target.on):
+        if any(gate.on is None or part.name in gate.on for gate in gates):
             top = max(top, 1)
         if isinstance(part, Transmon) and part.levels < top + 2:
             text = f"transmon {part.name} has {part.levels} levels, and level {top} is used; keep at least {top + 2}"

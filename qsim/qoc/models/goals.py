@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import InvalidInput
-from qsim.qoc.deck.systems.states import Density, Gate, Observable, StateFile, Thermal
+from qsim.qoc.deck.systems.states import Density, Gate, Observable
 from qsim.qoc.models.files import array_of
 from qsim.qoc.models.gates import named_gate, require_unitary
 from qsim.qoc.models.operators import require_hermitian
-from qsim.qoc.models.quantum import DensityTarget, GateTarget, ObservableTarget, StateTarget
+from qsim.qoc.models.quantum import DensityTarget, GateTarget, ObservableTarget, SeveralTargets, StateTarget
 from qsim.qoc.models.thermal import Start, read_density, start
 
 if TYPE_CHECKING:
@@ -77,14 +77,19 @@ def aim(system: Any, basis: Basis, logical: Callable[[Gate, Any], Logical]) -> A
     if system.pairs is not None:
         if system.initial is not None or system.target is not None:
             raise InvalidInput("system.pairs", "give either pairs, or initial and target, not both")
-        return _pairs(system.pairs, basis)
+        return _several(system.pairs, basis, logical)
     if system.target is None:
         raise InvalidInput("system.target", 'missing key; give a label such as "11", or {gate: cnot}')
-    if isinstance(system.target, Gate):
-        return _gate(system.target, logical(system.target, system.initial))
-    if system.initial is None:
+    return _single(system, basis, logical)
+
+
+def _single(block: Any, basis: Basis, logical: Callable[[Gate, Any], Logical]) -> Aim:
+    """Return start and goal of a block with `initial` and `target`."""
+    if isinstance(block.target, Gate):
+        return _gate(block.target, logical(block.target, block.initial))
+    if block.initial is None:
         raise InvalidInput("system.initial", 'missing key; give a label such as "00", or a level such as 0')
-    return Aim(start(system.initial, basis, "system.initial"), _goal(system.target, basis, "system.target"))
+    return Aim(start(block.initial, basis, "system.initial"), _goal(block.target, basis, "system.target"))
 
 
 def _goal(target: Any, basis: Basis, key: str) -> Goal:
@@ -105,29 +110,34 @@ def _rows(target: Any, basis: Basis, key: str) -> ComplexArray:
     return basis.vector(target, key)[None, :]
 
 
-def _pairs(pairs: list[StatePair], basis: Basis) -> Aim:
-    """Return one column and its own target per pair, with equal weights.
+def _several(pairs: list[StatePair], basis: Basis, logical: Callable[[Gate, Any], Logical]) -> Aim:
+    """Return the starts and the goals of all pairs, with their weights.
 
     Raises
     ------
     InvalidInput
-        If a pair holds a mixture, an observable or a gate.
+        If a start or a goal is mistaken, at its own key.
     """
-    columns, targets = [], []
+    found = []
     for number, pair in enumerate(pairs):
-        key = f"system.pairs.{number}"
-        if isinstance(pair.initial, Thermal | StateFile):
-            raise InvalidInput(
-                f"{key}.initial", "a pair starts from one state: a label, level or superposition"
-            )
-        if isinstance(pair.target, Gate | Observable | Density):
-            raise InvalidInput(
-                f"{key}.target", "a pair ends in states: a label, level, superposition or list"
-            )
-        columns.append(basis.vector(pair.initial, f"{key}.initial"))
-        targets.append(_rows(pair.target, basis, f"{key}.target"))
-    weights = np.full(len(pairs), 1.0 / len(pairs))
-    return Aim(Start(np.array(columns).T.copy(), weights), StateTarget(tuple(targets)))
+        try:
+            found.append(_single(pair, basis, logical))
+        except InvalidInput as problem:
+            key = problem.key.replace("system.", f"system.pairs.{number}.", 1)
+            raise InvalidInput(key, str(problem)) from None
+    shares = np.array([pair.weight for pair in pairs])
+    shares = shares / shares.sum()
+    states = np.concatenate([one.start.states for one in found], axis=1)
+    weights = np.concatenate([w * one.start.weights for w, one in zip(shares, found, strict=True)])
+    dropped = float(shares @ [one.start.dropped for one in found])
+    starts, goals = Start(states, weights, dropped), [one.goal for one in found]
+    # Pairs of states are one goal, whose columns have targets of their own.
+    if all(isinstance(goal, StateTarget) for goal in goals) and weights.size == len(pairs):
+        vectors = (goal.vectors[0] for goal in goals if isinstance(goal, StateTarget))
+        return Aim(starts, StateTarget(tuple(vectors)))
+    singles = tuple(goal for goal in goals if not isinstance(goal, SeveralTargets))
+    counts = tuple(one.start.weights.size for one in found)
+    return Aim(starts, SeveralTargets(singles, shares, counts))
 
 
 def _gate(target: Gate, logical: Logical) -> Aim:

@@ -6,7 +6,8 @@ else. The basis states of the parts are ordered with the first part slowest, ``|
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
@@ -26,7 +27,10 @@ __all__ = [
     "Jump",
     "ObservableTarget",
     "QuantumModel",
+    "SeveralTargets",
     "StateTarget",
+    "has_process",
+    "measured_by",
 ]
 
 FreePhases: TypeAlias = Literal["none", "global", "local"]
@@ -135,7 +139,28 @@ class DensityTarget:
     density: ComplexArray
 
 
-Goal: TypeAlias = StateTarget | GateTarget | ObservableTarget | DensityTarget
+SingleGoal: TypeAlias = StateTarget | GateTarget | ObservableTarget | DensityTarget
+
+
+@dataclass(frozen=True)
+class SeveralTargets:
+    """Goals of different kinds for the same controls, ``P = sum_g w_g P_g``.
+
+    Attributes
+    ----------
+    goals : tuple of goals
+    weights : (G,) float64
+        Their sum is 1.
+    counts : (G,) tuple of int
+        Numbers of start columns of each goal, which follow one another in the model.
+    """
+
+    goals: tuple[SingleGoal, ...]
+    weights: NDArray[np.float64]
+    counts: tuple[int, ...]
+
+
+Goal: TypeAlias = SingleGoal | SeveralTargets
 
 
 @dataclass(frozen=True)
@@ -187,3 +212,42 @@ class QuantumModel:
     def dimension(self) -> int:
         """Number D of basis states."""
         return int(self.drift.shape[0])
+
+    def each(self) -> list[tuple[float, QuantumModel]]:
+        """Return the weight of every goal, and the same system with this goal and its starts alone."""
+        goal = self.goal
+        if not isinstance(goal, SeveralTargets):
+            return [(1.0, self)]
+        ends = list(accumulate(goal.counts))
+        found = []
+        for weight, end, count, one in zip(goal.weights, ends, goal.counts, goal.goals, strict=True):
+            own = slice(end - count, end)
+            weights = self.weights[own] / weight
+            # what a mixture has less than 1 was left out of it
+            dropped = max(0.0, 1.0 - float(weights.sum())) if self.dropped else 0.0
+            states = self.states[:, own].copy()
+            alone = replace(self, goal=one, states=states, weights=weights, dropped=dropped)
+            found.append((float(weight), alone))
+        return found
+
+    @property
+    def measured(self) -> bool:
+        """True if a mean value of an observable counts, so that the value is no probability."""
+        return any(isinstance(one.goal, ObservableTarget) for _, one in self.each())
+
+
+def measured_by(model: QuantumModel, *, process: bool) -> QuantumModel:
+    """Return the same system with the process fidelity, or the average one, of every gate among its goals."""
+
+    def turned(goal: SingleGoal) -> SingleGoal:
+        return replace(goal, process=process) if isinstance(goal, GateTarget) else goal
+
+    goal = model.goal
+    if isinstance(goal, SeveralTargets):
+        return replace(model, goal=replace(goal, goals=tuple(map(turned, goal.goals))))
+    return replace(model, goal=turned(goal))
+
+
+def has_process(model: QuantumModel) -> bool:
+    """Return True if the process fidelity of a gate is meant."""
+    return any(isinstance(one.goal, GateTarget) and one.goal.process for _, one in model.each())

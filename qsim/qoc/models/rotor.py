@@ -171,6 +171,13 @@ def _require_sense(system: RotorSystem) -> None:
         )
     if isinstance(system.target, Gate | Density):
         raise InvalidInput("system.target", 'the goal of a rotor is "J,M", J, a list, or {observable: cos2}')
+    for number, pair in enumerate(system.pairs or []):
+        key = f"system.pairs.{number}"
+        if isinstance(pair.initial, StateFile | Thermal):
+            raise InvalidInput(f"{key}.initial", 'one of several goals of a rotor starts from "J,M" or J')
+        if isinstance(pair.target, Gate | Density):
+            text = 'the goal of a rotor is "J,M", J, a list, or {observable: cos2}'
+            raise InvalidInput(f"{key}.target", text)
     for j, _ in _named(system):
         if j > _highest(system) - ROOM:
             text = f"J_max = {_highest(system)} leaves no room above J = {j}; at least {j + ROOM} is needed"

@@ -9,11 +9,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.qoc.models.quantum import DensityTarget, GateTarget, ObservableTarget, StateTarget
+from qsim.qoc.models.quantum import (
+    DensityTarget,
+    GateTarget,
+    ObservableTarget,
+    SeveralTargets,
+    StateTarget,
+)
 from qsim.qoc.objectives.costs import is_mixed
+from qsim.qoc.objectives.jumps import largest
 from qsim.qoc.propagators.slots import row_and_column_norm
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from qsim.core.device.arrays import ComplexArray
@@ -63,6 +72,8 @@ def mixture_bound(model: QuantumModel) -> float | None:
     gates, and where every column has a goal of its own.
     """
     goal = model.goal
+    if isinstance(goal, SeveralTargets):
+        return _of_all(model, mixture_bound)
     weights = np.sort(model.weights)[::-1]
     if isinstance(goal, StateTarget):
         if goal.coherent or len(goal.vectors) > 1:
@@ -122,12 +133,22 @@ def speed_bound(
     gate are free, and where a control has no bounds.
     """
     goal = model.goal
+    if isinstance(goal, SeveralTargets):
+        return _of_all(model, lambda one: speed_bound(one, duration, low, high))
     if isinstance(goal, ObservableTarget | DensityTarget):
         return None
     if isinstance(goal, GateTarget) and goal.free_phases == "local":
         return None
     width = widest(model, low, high)
     return None if width is None else after_turning(model, 0.5 * duration * width)
+
+
+def _of_all(model: QuantumModel, bound: Callable[[QuantumModel], float | None]) -> float | None:
+    """Return the weighted sum of the bounds of several goals; a goal without one counts with its largest value."""
+    found = [(weight, one, bound(one)) for weight, one in model.each()]
+    if model.dimension > MOST_LEVELS or all(b is None for _, _, b in found):
+        return None
+    return sum(weight * (largest(one) if b is None else b) for weight, one, b in found)
 
 
 def after_turning(model: QuantumModel, turned: float) -> float:
@@ -203,7 +224,7 @@ def limits_of(
         return Limits(coherence=coherence_limit(model, duration))
     speed = speed_bound(model, duration, low, high)
     mixture = mixture_bound(model)
-    unsaid = math.inf if isinstance(model.goal, ObservableTarget) else 1.0
+    unsaid = math.inf if model.measured else 1.0
     return Limits(
         mixture=mixture if mixture is not None and mixture < unsaid else None,
         speed=speed if speed is not None and speed < 1.0 else None,

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.errors import InvalidInput
-from qsim.qoc.models.quantum import DensityTarget, GateTarget, ObservableTarget, StateTarget
+from qsim.qoc.models.quantum import (
+    DensityTarget,
+    GateTarget,
+    ObservableTarget,
+    SeveralTargets,
+    StateTarget,
+)
 from qsim.qoc.objectives.phases import best_phases, factors_of
 
 if TYPE_CHECKING:
@@ -27,6 +33,7 @@ __all__ = [
     "Linear",
     "Mean",
     "Overlap",
+    "Several",
     "column_count",
     "cost_of",
     "hermitian_units",
@@ -54,9 +61,22 @@ class Cost(ABC):
         """Return J (n,) of columns (n, D, S)."""
         return np.array([self.value(x) for x in stack])
 
-    def frozen(self, x: Columns) -> Cost:
-        """Return the cost with the phases that are best for columns: a quadratic form; itself where none are free."""
+    @property
+    def free(self) -> int:
+        """Number k of phases that do not count."""
+        return 0
+
+    def phases(self, x: Columns) -> NDArray[np.float64]:
+        """Return the best phases (k,) of final columns."""
+        return np.zeros(0)
+
+    def at(self, phases: NDArray[np.float64]) -> Cost:
+        """Return the cost with given phases: a quadratic form; itself where none are free."""
         return self
+
+    def frozen(self, x: Columns) -> Cost:
+        """Return the cost with the phases that are best for columns."""
+        return self.at(self.phases(x))
 
 
 @dataclass(frozen=True)
@@ -204,14 +224,15 @@ class FreeGate(Cost):
     generators: NDArray[np.int64]
     process: bool = False
 
+    @property
+    def free(self) -> int:
+        """Number k of phases that do not count."""
+        return int(self.generators.shape[1])
+
     def phases(self, x: Columns) -> NDArray[np.float64]:
         """Return the best phases (k,) of final columns (D, d)."""
         m = np.sum((self.logical.conj().T @ x) * self.unitary.conj(), axis=1)
         return best_phases(np.outer(m, m.conj()), self.generators)
-
-    def frozen(self, x: Columns) -> Cost:
-        """Return the fidelity with the phases that are best for columns."""
-        return self.at(self.phases(x))
 
     def at(self, phases: NDArray[np.float64]) -> GateCost:
         """Return the fidelity with given phases."""
@@ -235,6 +256,11 @@ class FreeOpenGate(Cost):
     logical: Columns
     generators: NDArray[np.int64]
     process: bool = False
+
+    @property
+    def free(self) -> int:
+        """Number k of phases that do not count."""
+        return int(self.generators.shape[1])
 
     def phases(self, x: Columns) -> NDArray[np.float64]:
         """Return the best phases (k,): ``R_ab = sum_ij U_ai^* <a|E(|i><j|)|b> U_bj``."""
@@ -297,15 +323,70 @@ class Closeness(Cost):
         return np.asarray(difference @ (x * self.weights))
 
 
+@dataclass(frozen=True)
+class Several(Cost):
+    """``sum_g w_g J_g`` of goals that have columns of their own, one group after another.
+
+    Attributes
+    ----------
+    costs : tuple of Cost
+    weights : (G,) float64
+    columns : tuple of slice
+        Of each goal.
+    """
+
+    costs: tuple[Cost, ...]
+    weights: NDArray[np.float64]
+    columns: tuple[slice, ...]
+
+    @property
+    def free(self) -> int:
+        """Number k of phases that do not count, of all goals together."""
+        return sum(cost.free for cost in self.costs)
+
+    def parts(self, x: Columns) -> NDArray[np.float64]:
+        """Return the value (G,) of every goal."""
+        return np.array([cost.value(x[:, own]) for cost, own in zip(self.costs, self.columns, strict=True)])
+
+    def value(self, x: Columns) -> float:
+        """Return J."""
+        return float(self.weights @ self.parts(x))
+
+    def derivative(self, x: Columns) -> Columns:
+        """Return dJ/dX*, the weighted derivatives beside each other."""
+        groups = zip(self.weights, self.costs, self.columns, strict=True)
+        return np.concatenate([w * cost.derivative(x[:, own]) for w, cost, own in groups], axis=1)
+
+    def values(self, stack: Columns) -> NDArray[np.float64]:
+        """Return J (n,) of columns (n, D, S)."""
+        groups = zip(self.costs, self.columns, strict=True)
+        return np.asarray(self.weights @ [cost.values(stack[:, :, own]) for cost, own in groups])
+
+    def phases(self, x: Columns) -> NDArray[np.float64]:
+        """Return the best phases (k,), goal after goal."""
+        return np.concatenate([c.phases(x[:, own]) for c, own in zip(self.costs, self.columns, strict=True)])
+
+    def at(self, phases: NDArray[np.float64]) -> Cost:
+        """Return the cost with given phases."""
+        ends = np.cumsum([cost.free for cost in self.costs])
+        each = np.split(phases, ends[:-1])
+        fixed = tuple(cost.at(own) for cost, own in zip(self.costs, each, strict=True))
+        return Several(fixed, self.weights, self.columns)
+
+
 def is_mixed(model: QuantumModel) -> bool:
-    """Return True if the goal is a density matrix that is no pure state."""
+    """Return True if the goal, or one of several, is a density matrix that is no pure state."""
     goal = model.goal
+    if isinstance(goal, SeveralTargets):
+        return any(is_mixed(one) for _, one in model.each())
     return isinstance(goal, DensityTarget) and float(np.sum(np.abs(goal.density) ** 2)) < PURE
 
 
 def column_count(model: QuantumModel, lindblad: bool) -> int:
     """Return the number of columns that `cost_of` starts from."""
     goal, count = model.goal, model.states.shape[1]
+    if isinstance(goal, SeveralTargets):
+        return sum(column_count(one, lindblad) for _, one in model.each())
     if not lindblad:
         return count
     if isinstance(goal, GateTarget):
@@ -328,6 +409,8 @@ def cost_of(model: QuantumModel, lindblad: bool) -> tuple[Columns, Cost]:
         If the goal has no cost of this kind.
     """
     goal = model.goal
+    if isinstance(goal, SeveralTargets):
+        return _several(model, lindblad)
     if isinstance(goal, GateTarget):
         start = hermitian_units(goal.columns) if lindblad else goal.columns
         if goal.free_phases == "local":
@@ -360,6 +443,17 @@ def cost_of(model: QuantumModel, lindblad: bool) -> tuple[Columns, Cost]:
     starts = np.array([np.outer(x, x.conj()).ravel() for x in model.states.T]).T
     rows = np.array([w * o.ravel() for o, w in zip(operators, model.weights, strict=True)]).T
     return starts, Linear(rows)
+
+
+def _several(model: QuantumModel, lindblad: bool) -> tuple[Columns, Cost]:
+    """Return the columns of all goals beside each other, and the sum of their costs."""
+    made = [(weight, *cost_of(one, lindblad)) for weight, one in model.each()]
+    ends = np.cumsum([start.shape[1] for _, start, _ in made])
+    columns = tuple(
+        slice(int(e) - start.shape[1], int(e)) for e, (_, start, _) in zip(ends, made, strict=True)
+    )
+    cost = Several(tuple(c for _, _, c in made), np.array([w for w, _, _ in made]), columns)
+    return np.concatenate([start for _, start, _ in made], axis=1), cost
 
 
 def _operators(model: QuantumModel) -> list[Columns]:

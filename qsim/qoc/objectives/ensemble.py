@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from qsim.core.device.parallel import Comm
     from qsim.qoc.models.quantum import QuantumModel
     from qsim.qoc.objectives.costs import Cost
+    from qsim.qoc.propagators.motion import Motion
 
 __all__ = ["EnsembleObjective", "Measure", "Member", "Weighted", "Worst", "own_members"]
 
@@ -126,22 +127,17 @@ class Member:
     Parameters
     ----------
     model : QuantumModel
-    lindblad : bool
-        Density matrices with the jumps, instead of kets.
-    duration : float
-        T, in the unit of time of the model.
-    slots : int
-        Number N of slots.
+    motion : Motion
     """
 
-    def __init__(self, model: QuantumModel, lindblad: bool, duration: float, slots: int) -> None:
-        self.slots = Slots(model, lindblad, duration, slots)
-        self.start, self.cost = cost_of(model, lindblad)
-        self.lindblad, self.dimension = lindblad, model.dimension
+    def __init__(self, model: QuantumModel, motion: Motion) -> None:
+        self.slots = Slots(model, motion)
+        self.start, self.cost = cost_of(model, motion.lindblad)
+        self.motion, self.dimension = motion, model.dimension
 
     def sizes(self, columns: ComplexArray) -> RealArray:
         """Return the squared norm, or the trace, of columns (m, D, S) of either device: (m, S)."""
-        if self.lindblad:
+        if self.motion.lindblad:
             return columns[:, :: self.dimension + 1].sum(axis=1).real
         return (columns.real**2 + columns.imag**2).sum(axis=1)
 
@@ -224,6 +220,7 @@ class EnsembleObjective:
             found.append(p)
             assert run is not None
             part = self.propagator.gradient(fields, run, costates)
+            self.propagator.release(run)
             if fixed is not None:
                 own += self._summed(part, fixed[self.own][members])
             else:
@@ -246,7 +243,9 @@ class EnsembleObjective:
         """Return P of members, and dP/dX* on the device, from columns (m, D, S) at T; keep the largest change of a norm."""
         device = self.propagator.device
         # A closed system keeps every norm, so its change measures rounding and the cut of the series.
-        change = abs(self.systems[0].sizes(final) - self._sizes[members])
+        change = self.systems[0].sizes(final) - self._sizes[members]
+        # kets that lose what jumps may only become shorter
+        change = change if self.systems[0].motion.lossy else abs(change)
         self.norm_error = max(self.norm_error, float(change.max()))
         if len(self._costs) == 1:
             return _with_one_cost(self._costs[0][0], final, device)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.qoc.models.quantum import ObservableTarget
+from qsim.qoc.propagators.motion import Motion
 from qsim.qoc.propagators.slots import Slots, row_and_column_norm, total_rate
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from qsim.qoc.objectives.costs import Cost
     from qsim.qoc.propagators.slots import Trajectory
 
-__all__ = ["Expansion", "budget", "expand", "extremes", "jump_free"]
+__all__ = ["Expansion", "budget", "expand", "extremes", "jump_free", "largest"]
 
 # Bytes of the propagators Y(s) that are kept at a time.
 SEGMENT_BYTES = 6e7
@@ -93,11 +94,20 @@ def jump_free(columns: ComplexArray, weights: NDArray[np.float64]) -> float:
 
 
 def extremes(model: QuantumModel) -> tuple[float, float]:
-    """Return the least and the largest value of the goal: 0 and 1, or the eigenvalues of an observable."""
-    if not isinstance(model.goal, ObservableTarget):
-        return 0.0, 1.0
-    values = np.linalg.eigvalsh(model.goal.operator.toarray())
-    return float(values[0]), float(values[-1])
+    """Return the least and the largest value of any goal: 0 and 1, or the eigenvalues of an observable."""
+    least, most = math.inf, -math.inf
+    for _, one in model.each():
+        low, high = 0.0, 1.0
+        if isinstance(one.goal, ObservableTarget):
+            values = np.linalg.eigvalsh(one.goal.operator.toarray())
+            low, high = float(values[0]), float(values[-1])
+        least, most = min(least, low), max(most, high)
+    return least, most
+
+
+def largest(model: QuantumModel) -> float:
+    """Return the largest value that the goal, or the weighted sum of several, can have."""
+    return sum(weight * extremes(one)[1] for weight, one in model.each())
 
 
 def expand(
@@ -126,7 +136,7 @@ def expand(
         False: all that jumps counts as unknown.
     """
     slots = fields.shape[1]
-    kets = Slots(model, False, duration, slots, lossy=True)
+    kets = Slots(model, Motion(duration, slots, lossy=True))
     final, trajectory = kets.forward(fields, model.states)
     # phases that are free are those of order 0
     cost = cost.frozen(final)
@@ -147,7 +157,7 @@ def _paths(
     """
     slots = fields.shape[1]
     parts = PANEL * math.ceil(trajectory.parts / PANEL)
-    back = Slots(model, False, kets.tau * slots, slots, lossy=kets.lossy, adjoint=True)
+    back = Slots(model, kets.motion, adjoint=True)
     starts = trajectory.at_slots()
     y = np.eye(model.dimension, dtype=complex)
     at_once = max(1, int(SEGMENT_BYTES / (32.0 * y.size * parts)))
@@ -182,7 +192,7 @@ def budget(
     -------
     float, (K,) float64
     """
-    kets = Slots(model, False, duration, fields.shape[1])
+    kets = Slots(model, Motion(duration, fields.shape[1]))
     final, trajectory = kets.forward(fields, model.states)
     cost = cost.frozen(final)
     # in the frame of the paths, which have no phase of the shift

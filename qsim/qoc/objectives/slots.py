@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.qoc.models.quantum import GateTarget
-from qsim.qoc.objectives.costs import cost_of
+from qsim.qoc.objectives.costs import column_count, cost_of
 from qsim.qoc.objectives.jumps import jump_free
 from qsim.qoc.objectives.objective import Evaluation
 from qsim.qoc.objectives.terms import Mean, Terms, along, gradient_with_sources
@@ -18,20 +18,40 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.arrays import ComplexArray
+    from qsim.core.device.device import Device
     from qsim.qoc.models.quantum import QuantumModel
+    from qsim.qoc.propagators.motion import Motion
     from qsim.qoc.propagators.slots import Trajectory
 
-__all__ = ["SlotObjective"]
+__all__ = ["SlotObjective", "as_matrices"]
 
 # Levels above which density matrices are matrices, not columns of a superoperator.
 FEW_LEVELS = 8
 
 
-def _propagator(model: QuantumModel, lindblad: bool, duration: float, slots: int, lossy: bool) -> Slots:
-    """Return kets, density matrices as columns (D^2), or as matrices."""
-    if lindblad and model.dimension > FEW_LEVELS:
-        return Densities(model, duration, slots)
-    return Slots(model, lindblad, duration, slots, lossy=lossy)
+def as_matrices(model: QuantumModel, lindblad: bool) -> bool:
+    """Return True if density matrices are matrices, not columns of a superoperator."""
+    return lindblad and model.dimension > FEW_LEVELS
+
+
+def _mean_weights(model: QuantumModel, lindblad: bool) -> NDArray[np.float64]:
+    """Return the weights (S,) of the columns of one goal in its mean state."""
+    if not isinstance(model.goal, GateTarget):
+        # one density matrix has the weights of the mixture in it
+        single = lindblad and column_count(model, lindblad) == 1
+        return np.ones(1) if single else model.weights
+    d = model.goal.columns.shape[1]
+    if not lindblad:
+        return np.full(d, 1.0 / d)
+    # of the Hermitian units, the projectors |i><i|
+    return np.eye(d).ravel() / d
+
+
+def _shown_weights(model: QuantumModel, lindblad: bool) -> NDArray[np.float64]:
+    """Return the weights (S,) of the columns of one goal whose populations are shown."""
+    if not isinstance(model.goal, GateTarget):
+        return _mean_weights(model, lindblad)
+    return np.eye(1, column_count(model, lindblad))[0]
 
 
 class SlotObjective:
@@ -40,37 +60,33 @@ class SlotObjective:
     Parameters
     ----------
     model : QuantumModel
-    lindblad : bool
-        Density matrices with the jumps, instead of kets.
-    duration : float
-        T, in the unit of time of the model.
-    slots : int
-        Number N of slots.
+    motion : Motion
     alpha : float or (C,) float64
         Fluence penalty, of all controls or of each.
-    lossy : bool
-        Kets that lose what jumps: order 0 of the expansion in jumps, a lower part of the value.
     terms : Terms, optional
         Leakage and mean values on the way, subtracted from the value in J.
+    device : Device, optional
+        A GPU for the columns; matrices stay on the CPU.
     """
 
     def __init__(
         self,
         model: QuantumModel,
-        lindblad: bool,
-        duration: float,
-        slots: int,
+        motion: Motion,
         alpha: float | NDArray[np.float64] = 0.0,
         *,
-        lossy: bool = False,
         terms: Terms | None = None,
+        device: Device | None = None,
     ) -> None:
-        self.model, self.lindblad, self.lossy = model, lindblad, lossy
+        self.model, self.motion = model, motion
+        self.lindblad, self.lossy = motion.lindblad, motion.lossy
         self.alpha = np.broadcast_to(np.asarray(alpha, float), (len(model.controls),))[:, None]
-        self.duration = duration
         self.terms = terms or Terms()
-        self.propagator = _propagator(model, lindblad, duration, slots, lossy)
-        self.start, self.cost = cost_of(model, lindblad)
+        if as_matrices(model, motion.lindblad):
+            self.propagator: Slots = Densities(model, motion)
+        else:
+            self.propagator = Slots(model, motion, device=device)
+        self.start, self.cost = cost_of(model, motion.lindblad)
         self.sweeps = 0
         self.norm_error = 0.0
         # p_0 of the last fields, of lossy kets
@@ -112,6 +128,7 @@ class SlotObjective:
             gradient = gradient_with_sources(self.propagator, fields, trajectory, turned, less)
         else:
             gradient = self.propagator.gradient(fields, trajectory, costate)
+        self.propagator.release(trajectory)
         total = gradient - 2.0 * self.alpha * self.tau * fields
         return Evaluation(p, p - self.penalty(fields) - charged, total, np.array([p]))
 
@@ -136,25 +153,11 @@ class SlotObjective:
 
     def mean_weights(self) -> NDArray[np.float64]:
         """Return the weights (S,) of the columns in the mean state: the start, or the logical space of a gate."""
-        if not isinstance(self.model.goal, GateTarget):
-            return self._own_weights()
-        d = self.model.goal.columns.shape[1]
-        if not self.lindblad:
-            return np.full(d, 1.0 / d)
-        # of the Hermitian units, the projectors |i><i|
-        return np.eye(d).ravel() / d
-
-    def _own_weights(self) -> NDArray[np.float64]:
-        """Return the weights (S,) of the columns of a start that is no gate's."""
-        # one density matrix has the weights of the mixture in it
-        single = self.lindblad and self.start.shape[1] == 1
-        return np.ones(1) if single else self.model.weights
+        return np.concatenate([w * _mean_weights(one, self.lindblad) for w, one in self.model.each()])
 
     def shown_weights(self) -> NDArray[np.float64]:
         """Return the weights (S,) of the columns whose populations are shown: of a gate, the first logical state."""
-        if not isinstance(self.model.goal, GateTarget):
-            return self._own_weights()
-        return np.eye(1, self.start.shape[1])[0]
+        return np.concatenate([w * _shown_weights(one, self.lindblad) for w, one in self.model.each()])
 
     def look(self, fields: NDArray[np.float64]) -> tuple[ComplexArray, NDArray[np.float64]]:
         """Return the columns at T, and the populations (N, D) of `populations` at the end of each slot."""

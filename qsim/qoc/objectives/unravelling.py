@@ -7,7 +7,7 @@ under ``H - i sum_k L_k+ L_k/2`` between them. The map is linear for given times
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +17,7 @@ from qsim.qoc.kernels.trajectories import jumping_backward, jumping_forward
 from qsim.qoc.objectives.noise import drawn, passes_of
 from qsim.qoc.objectives.objective import Evaluation
 from qsim.qoc.objectives.slots import SlotObjective
+from qsim.qoc.propagators.motion import Motion
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,7 +36,7 @@ LEAST = 0.05
 
 def rates_of(model: QuantumModel, duration: float, fields: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return rates (K,) of the Poisson process: those along the kets without a jump, and a share of the mean over all levels."""
-    objective = SlotObjective(model, False, duration, fields.shape[1], lossy=True)
+    objective = SlotObjective(model, Motion(duration, fields.shape[1], lossy=True))
     final, trajectory = objective.propagator.forward(fields, objective.start)
     states = np.concatenate([trajectory.at_slots(), final[None]])
     weights = objective.mean_weights()
@@ -76,10 +77,8 @@ class Unravelling(SlotObjective):
     Parameters
     ----------
     model : QuantumModel
-    duration : float
-        T, in the unit of time of the model.
-    slots : int
-        Number N of slots.
+    motion : Motion
+        Of kets.
     alpha : float or (C,) float64
         Fluence penalty.
     rates : (K,) float64
@@ -91,17 +90,17 @@ class Unravelling(SlotObjective):
     def __init__(
         self,
         model: QuantumModel,
-        duration: float,
-        slots: int,
+        motion: Motion,
         alpha: float | NDArray[np.float64],
         rates: NDArray[np.float64],
         count: int,
         seed: int,
     ) -> None:
-        super().__init__(model, False, duration, slots, alpha, lossy=True)
+        # order 0 without a jump, to which the samples add
+        super().__init__(model, replace(motion, lindblad=False, lossy=True), alpha)
         self.rates, self.count, self.seed = rates, count, seed
         self.jumps = _jumps(model, rates)
-        self.strata = drawn(rates, duration, count, seed, 0)
+        self.strata = drawn(rates, motion.duration, count, seed, 0)
 
     @property
     def by_order(self) -> bool:
@@ -111,7 +110,7 @@ class Unravelling(SlotObjective):
     @property
     def mean_jumps(self) -> float:
         """Mean number r T of jumps of the process; weights are spread as exp(r T)."""
-        return float(self.rates.sum()) * self.duration
+        return float(self.rates.sum()) * self.motion.duration
 
     def values(self, fields: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return P and J of one set of controls (C, N), as arrays (1,)."""
@@ -137,7 +136,7 @@ class Unravelling(SlotObjective):
         final, populations = self.look(fields)
         value, variance = self.cost.value(final), 0.0
         density = self.density(final)
-        for stratum in drawn(self.rates, self.duration, self.count, self.seed, stream):
+        for stratum in drawn(self.rates, self.motion.duration, self.count, self.seed, stream):
             found = []
             for batch in self._batches(stratum):
                 x, trajectory, passes = self._forward(fields, batch)
@@ -171,7 +170,7 @@ class Unravelling(SlotObjective):
         """Return the columns at T (samples, D, S), the trajectory, and the passes."""
         propagator = self.propagator
         count = self.start.shape[1]
-        passes = passes_of(batch, propagator.slots, self.duration, count)
+        passes = passes_of(batch, propagator.slots, self.motion.duration, count)
         factors, terms, parts = propagator.prepare(fields, None)
         x = real_of(np.tile(self.start, batch.count))
         trajectory = np.empty((passes.slot.size * parts, *x.shape))

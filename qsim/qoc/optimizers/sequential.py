@@ -40,12 +40,8 @@ class SlotSteps:
 
     def __init__(self, objective: SlotObjective) -> None:
         self.objective = objective
-        duration = objective.tau * objective.propagator.slots
         # A+ carries costates from the end of a slot to its start
-        slots = objective.propagator.slots
-        self.back = Slots(
-            objective.model, objective.lindblad, duration, slots, lossy=objective.lossy, adjoint=True
-        )
+        self.back = Slots(objective.model, objective.motion, adjoint=True)
 
     def forward(self, fields: NDArray[np.float64]) -> SlotRun:
         """Propagate controls (C, N)."""

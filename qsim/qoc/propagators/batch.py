@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.core.device.device import namespace
 from qsim.qoc.kernels.slots import Pattern, SlotBatch, slot_backward, slot_forward
 from qsim.qoc.propagators.slots import series_of
 
@@ -72,7 +71,9 @@ class SlotMembers:
         # (s u)^p = s^p u^p
         factors = np.concatenate([np.ones((system.size, 1)), scale**self.powers], axis=1)
         self._values = device.asarray(values[system] * factors[:, :, None])
-        norms = np.array([[_norm(self.pattern, a) for a in matrices] for matrices in values])
+        norms = np.array([s.norms for s in systems])
+        self.layout, self.columns = first.layout_on(device), 0
+        self._spare: RealArray | None = None
         # of any member: a bound that costs nothing per member
         self._norms = (norms[system] * np.abs(factors)).max(axis=0)
         shifts = np.array([s.shift for s in systems])
@@ -93,7 +94,8 @@ class SlotMembers:
 
     def placed(self, columns: ComplexArray) -> RealArray:
         """Return starts (M, D, S) of all members as `forward` takes them, (M, D, 2 S) on the device."""
-        return self.device.asarray(self._split(columns))
+        self.columns = columns.shape[-1]
+        return self.layout.enter(self.device.asarray(columns))
 
     def forward(
         self, fields: NDArray[np.float64], starts: RealArray, members: slice, *, keep: bool
@@ -119,27 +121,29 @@ class SlotMembers:
         batch = self._batch(factors, members)
         x = starts[members].copy()
         shape = (x.shape[0], self.slots * batch.parts, *x.shape[1:])
-        states = self.device.xp.empty(shape) if keep else None
+        states = self._room(shape) if keep else None
         there = self.device.asarray(factors)
         slot_forward(self.device, batch, there, x, states)
-        count = x.shape[2] // 2
-        final = (x[..., :count] + 1j * x[..., count:]) * self._phases[members, None, None]
+        final = self.layout.leave(x, self.columns) * self._phases[members, None, None]
         return final, None if states is None else BatchRun(members, batch, there, states)
 
     def gradient(self, fields: NDArray[np.float64], run: BatchRun, costates: ComplexArray) -> RealArray:
         """Return dJ_m/du (m, C, N) from ``dJ_m/dX_m*`` (m, D, S) at T, both on the device."""
         # The phase of the shift is put on after the kernel, so the costate loses it before.
-        lam = self._split(costates * self._phases[run.members, None, None].conj())
+        lam = self.layout.enter(costates * self._phases[run.members, None, None].conj())
         rows = slot_backward(self.device, run.batch, run.factors, lam, run.states)
         # d u^p / d u; the factor of the member is in its matrices
         inner = self.powers[:, None] * fields ** (self.powers[:, None] - 1)
         return rows * self.device.asarray(inner)
 
-    @staticmethod
-    def _split(columns: ComplexArray) -> RealArray:
-        """Return columns (m, D, S) of either device as the kernels take them, (m, D, 2 S)."""
-        xp = namespace(columns)
-        return xp.ascontiguousarray(xp.concatenate([columns.real, columns.imag], axis=2))
+    def release(self, run: BatchRun) -> None:
+        """Take the room of trajectories that nobody reads any more for the next ones."""
+        self._spare = run.states
+
+    def _room(self, shape: tuple[int, ...]) -> RealArray:
+        """Return an array for trajectories; new pages take time."""
+        spare, self._spare = self._spare, None
+        return spare if spare is not None and spare.shape == shape else self.device.xp.empty(shape)
 
     def _batch(self, factors: NDArray[np.float64], members: slice) -> SlotBatch:
         """Return the arguments of the kernels, with a series that is long enough for all members."""
@@ -147,7 +151,8 @@ class SlotMembers:
         terms, parts, rest = series_of(largest * self.tau, self.slots)
         self.remainder = max(self.remainder, rest)
         self.products = terms * parts * self.slots
-        return SlotBatch(self.pattern, self._values[members], self.tau / parts, terms, parts)
+        values = self._values[members]
+        return SlotBatch(self.pattern, values, self.tau / parts, terms, parts, self.layout.real)
 
 
 def _united(systems: Sequence[Slots]) -> tuple[Pattern, ComplexArray]:
@@ -168,11 +173,3 @@ def _united(systems: Sequence[Slots]) -> tuple[Pattern, ComplexArray]:
 def _keys(pattern: Pattern) -> NDArray[np.int64]:
     """Return ``row D + column`` of each entry."""
     return np.repeat(np.arange(pattern.rows), np.diff(pattern.start)) * pattern.rows + pattern.column
-
-
-def _norm(pattern: Pattern, values: ComplexArray) -> float:
-    """Return the larger of the norms by rows and by columns, which bound the spectral norm."""
-    size = np.abs(values)
-    row = np.repeat(np.arange(pattern.rows), np.diff(pattern.start))
-    sums = [np.bincount(place, size, pattern.rows) for place in (row, pattern.column)]
-    return float(np.max(sums, initial=0.0))

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import csr_array, kron
 
 from qsim.qoc.kernels.densities import density_backward, density_forward, layout_of, matrices_of
+from qsim.qoc.propagators.layouts import Layout
 from qsim.qoc.propagators.slots import Slots, Trajectory, row_and_column_norm
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.device.arrays import ComplexArray
+    from qsim.core.device.arrays import ComplexArray, RealArray
     from qsim.qoc.models.quantum import QuantumModel
+    from qsim.qoc.propagators.motion import Motion
 
 __all__ = ["Densities"]
 
@@ -32,17 +35,16 @@ class Densities(Slots):
     Parameters
     ----------
     model : QuantumModel
-    duration : float
-        T, in the unit of time of the model.
-    slots : int
-        Number N of slots.
+    motion : Motion
+        Of density matrices.
     """
 
     longest = LONGEST
 
-    def __init__(self, model: QuantumModel, duration: float, slots: int) -> None:
+    def __init__(self, model: QuantumModel, motion: Motion) -> None:
         # G is the generator of lossy kets
-        super().__init__(model, False, duration, slots, lossy=True)
+        super().__init__(model, replace(motion, lindblad=False, lossy=True))
+        self.layout = Matrices()
         size = model.dimension**2
         both = csr_array((size, size), dtype=complex)
         for jump in model.jumps:
@@ -68,9 +70,9 @@ class Densities(Slots):
         """Return the matrices (D^2, S) at T under fields (C, N), and what `gradient` goes back along."""
         factors, terms, parts = self.prepare(fields, parts)
         x = layout_of(columns)
-        states = np.empty((fields.shape[1] * parts, *x.shape))
+        states = self._room((fields.shape[1] * parts, *x.shape))
         self._advance(factors, terms, parts, x, states)
-        return matrices_of(x), DensityTrajectory(factors, states, terms, parts)
+        return matrices_of(x), Trajectory(factors, states, terms, parts, (self.layout, columns.shape[1]))
 
     def final(self, fields: NDArray[np.float64], columns: ComplexArray) -> ComplexArray:
         """Return the matrices (D^2, S) at T alone."""
@@ -105,11 +107,7 @@ class Densities(Slots):
         """Return 1: the shift leaves density matrices as they are."""
         return 1.0
 
-    def enter(self, columns: ComplexArray) -> NDArray[np.float64]:
-        """Return matrices (D^2, S) as the array of the kernels."""
-        return layout_of(columns)
-
-    def back(self, trajectory: Trajectory, lam: NDArray[np.float64]) -> NDArray[np.float64]:
+    def back(self, trajectory: Trajectory, lam: RealArray) -> NDArray[np.float64]:
         """Return dJ/df (C, n) along some slots, and carry lam back to their start."""
         t = trajectory
         out = np.empty(t.factors.shape)
@@ -135,18 +133,30 @@ class Densities(Slots):
         terms: int,
         parts: int,
         x: NDArray[np.float64],
-        states: NDArray[np.float64],
+        states: RealArray,
     ) -> None:
         pattern = (self.pattern.start, self.pattern.column, self.values)
         density_forward(pattern, self.jumps, factors, self.tau / parts, terms, parts, x, states)
 
 
-class DensityTrajectory(Trajectory):
-    """Matrices at the start of every part of a slot."""
+class Matrices(Layout):
+    """Matrices (D^2, S) as (D, 2 D S): of each row its real parts, then its imaginary ones, the S matrices innermost."""
 
-    @staticmethod
-    def _complex(states: NDArray[np.float64]) -> ComplexArray:
-        return matrices_of(states)
+    def enter(self, columns: ComplexArray) -> NDArray[np.float64]:
+        """Return matrices (D^2, S) as the array of the kernels."""
+        return layout_of(columns)
+
+    def leave(self, numbers: RealArray, count: int) -> ComplexArray:
+        """Return the matrices (..., D^2, S)."""
+        return matrices_of(numbers)
+
+    def kept(self, trajectory: RealArray) -> RealArray:
+        """Return the same."""
+        return trajectory
+
+    def generator(self, a: csr_array) -> csr_array:
+        """Return the same."""
+        return a
 
 
 Rows = tuple["NDArray[np.int64]", "NDArray[np.int64]", "NDArray[np.float64]", "NDArray[np.float64]"]

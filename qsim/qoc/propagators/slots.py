@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse import csr_array, eye_array, kron
 
-from qsim.core.device.device import cpu
-from qsim.qoc.kernels.slots import Pattern, SlotBatch, columns_of, real_of, slot_backward, slot_forward
+from qsim.core.device.device import cpu, namespace
+from qsim.core.device.parallel import on_host
+from qsim.qoc.kernels.norms import norm_bound
+from qsim.qoc.kernels.slots import Pattern, SlotBatch, slot_backward, slot_forward
+from qsim.qoc.propagators.layouts import Hermitian, Kets
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.device.arrays import ComplexArray
+    from qsim.core.device.arrays import ComplexArray, RealArray
+    from qsim.core.device.device import Device
     from qsim.qoc.models.quantum import QuantumModel
+    from qsim.qoc.propagators.layouts import Layout
+    from qsim.qoc.propagators.motion import Motion
 
 __all__ = ["Slots", "Trajectory", "generators", "row_and_column_norm", "series_of", "total_rate"]
 
@@ -60,16 +66,12 @@ class Slots:
     Parameters
     ----------
     model : QuantumModel
-    lindblad : bool
-        Density matrices as columns (D^2,) instead of kets (D,).
-    duration : float
-        T, in the unit of time of the model.
-    slots : int
-        Number N of slots.
-    lossy : bool
-        Kets that lose what jumps: order 0 of the expansion in jumps.
+    motion : Motion
+        Density matrices are columns (D^2,), which must be Hermitian matrices; kets are columns (D,).
     adjoint : bool
         A+ instead of A, which carries targets back; fields must come in reverse.
+    device : Device, optional
+        A GPU, on which the columns are the batch and trajectories stay; by default one thread of the CPU.
     """
 
     longest = LONGEST
@@ -77,38 +79,50 @@ class Slots:
     def __init__(
         self,
         model: QuantumModel,
-        lindblad: bool,
-        duration: float,
-        slots: int,
+        motion: Motion,
         *,
-        lossy: bool = False,
         adjoint: bool = False,
+        device: Device | None = None,
     ) -> None:
-        self.slots, self.lossy = slots, lossy
+        self.motion, self.slots, self.tau = motion, motion.slots, motion.tau
         # one system has no members that threads could share
-        self.core = cpu(1)
-        self.tau = duration / slots
+        self.core = cpu(1) if device is None or not device.is_cuda else device
         self.powers = np.array([c.power for c in model.controls])
-        parts = generators(model, lindblad, lossy)
+        self.linear = bool(np.all(self.powers == 1))
+        parts = generators(model, motion.lindblad, motion.lossy)
+        self.dimension = model.dimension
+        self.layout: Layout = Hermitian(model.dimension, self.core) if motion.lindblad else Kets()
         # the middle of the diagonal of H0 multiplies kets by a phase alone, and the series is shorter without it
-        self.shift = 0.0 if lindblad else _middle(model.drift)
+        self.shift = 0.0 if motion.lindblad else _middle(model.drift)
         parts[0] = csr_array(parts[0] + 1j * self.shift * eye_array(parts[0].shape[0]))
         if adjoint:
             parts, self.shift = [csr_array(a.conj().T) for a in parts], -self.shift
-        self.pattern, self.values = _on_one_pattern(parts)
-        self._norm = _Norm(self.pattern, self.values)
+        # Norms are those of every basis, and closest in that of the model.
+        self._bounded = _on_one_pattern(parts)
+        self.norms = np.array([row_and_column_norm(a) for a in parts])
+        self._sizes = np.abs(self._bounded[1])
+        turned = [self.layout.generator(a) for a in parts]
+        self.pattern, self.values = _on_one_pattern(turned) if self.layout.real else self._bounded
+        self._own = self.core.asarray(self.values[None])
+        # room of a trajectory that is no longer needed
+        self._spare: RealArray | None = None
         # the largest series that was used, for the error
         self.remainder = 0.0
         self.products = 0
 
     def bound(self, factors: NDArray[np.float64]) -> float:
         """Return a bound of the norm of the generator for the largest factors (C,)."""
-        return self._norm.of(factors)
+        start, column = self._bounded[0].both[:2]
+        return float(norm_bound(start, column, self._sizes, factors, POWERS))
+
+    def layout_on(self, device: Device) -> Layout:
+        """Return the layout for columns on a device."""
+        return Hermitian(self.dimension, device) if self.layout.real else Kets()
 
     def operations(self, fields: NDArray[np.float64], columns: int) -> float:
         """Return the floating-point operations of one propagation of some columns."""
         self.prepare(fields, None)
-        return 8.0 * self.values.shape[1] * columns * self.products
+        return (2.0 if self.layout.real else 8.0) * self.values.shape[1] * columns * self.products
 
     def forward(
         self, fields: NDArray[np.float64], columns: ComplexArray, parts: int | None = None
@@ -125,18 +139,31 @@ class Slots:
             Equal parts of a slot; by default as many as its series needs.
         """
         factors, terms, parts = self.prepare(fields, parts)
-        x = real_of(columns)
-        states = np.empty((fields.shape[1] * parts, *x.shape))
-        slot_forward(self.core, self._batch(terms, parts), factors, x[None], states[None])
+        core = self.core
+        x, there = self.enter(columns), core.asarray(factors)
+        states = self._room((fields.shape[1] * parts, *x.shape))
+        slot_forward(core, self._batch(terms, parts), there, x[None], states[None])
         phase = np.exp(-1j * self.shift * self.tau * fields.shape[1])
-        return columns_of(x) * phase, Trajectory(factors, states, terms, parts)
+        final = core.to_host(self.layout.leave(x, columns.shape[1])) * phase
+        return final, Trajectory(there, states, terms, parts, (self.layout, columns.shape[1]))
+
+    def release(self, trajectory: Trajectory) -> None:
+        """Take the room of a trajectory that nobody reads any more for the next one."""
+        self._spare = trajectory.states
+
+    def _room(self, shape: tuple[int, ...]) -> RealArray:
+        """Return an array for a trajectory: new pages cost as much as a sweep of a small system."""
+        spare, self._spare = self._spare, None
+        return spare if spare is not None and spare.shape == shape else self.core.xp.empty(shape)
 
     def final(self, fields: NDArray[np.float64], columns: ComplexArray) -> ComplexArray:
         """Return the columns at T alone; no trajectory is kept."""
         factors, terms, parts = self.prepare(fields, None)
-        x = real_of(columns)
-        slot_forward(self.core, self._batch(terms, parts), factors, x[None])
-        return columns_of(x) * np.exp(-1j * self.shift * self.tau * fields.shape[1])
+        core = self.core
+        x = self.enter(columns)
+        slot_forward(core, self._batch(terms, parts), core.asarray(factors), x[None])
+        phase = np.exp(-1j * self.shift * self.tau * fields.shape[1])
+        return np.asarray(core.to_host(self.layout.leave(x, columns.shape[1])) * phase)
 
     def gradient(
         self, fields: NDArray[np.float64], trajectory: Trajectory, costate: ComplexArray
@@ -150,28 +177,31 @@ class Slots:
         """Return the phase that the shift takes from columns in some slots."""
         return complex(np.exp(1j * self.shift * self.tau * slots))
 
-    def enter(self, columns: ComplexArray) -> NDArray[np.float64]:
-        """Return columns as the array of the kernels."""
-        return real_of(columns)
+    def enter(self, columns: ComplexArray) -> RealArray:
+        """Return columns as the array of the kernels, where they run."""
+        return self.layout.enter(self.core.asarray(columns))
 
-    def back(self, trajectory: Trajectory, lam: NDArray[np.float64]) -> NDArray[np.float64]:
+    def back(self, trajectory: Trajectory, lam: RealArray) -> NDArray[np.float64]:
         """Return dJ/df (C, n) along some slots, and carry lam, without the phase of the shift, back to their start."""
         t = trajectory
         batch = self._batch(t.terms, t.parts)
-        return np.asarray(slot_backward(self.core, batch, t.factors, lam[None], t.states[None])[0])
+        gradient = slot_backward(self.core, batch, t.factors, lam[None], t.states[None])[0]
+        return np.asarray(self.core.to_host(gradient))
 
     def _batch(self, terms: int, parts: int) -> SlotBatch:
         """Return the arguments of the kernels: one member."""
-        return SlotBatch(self.pattern, self.values[None], self.tau / parts, terms, parts)
+        return SlotBatch(self.pattern, self._own, self.tau / parts, terms, parts, self.layout.real)
 
     def by_controls(self, fields: NDArray[np.float64], gradient: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return dJ/du from dJ/df, ``f = u^p``."""
+        if self.linear:
+            return gradient
         inner: NDArray[np.float64] = self.powers[:, None] * fields ** (self.powers[:, None] - 1)
         return gradient * inner
 
     def prepare(self, fields: NDArray[np.float64], parts: int | None) -> tuple[NDArray[np.float64], int, int]:
         """Return factors f, terms and parts of a slot for the strongest fields, and keep the remainder."""
-        factors = np.ascontiguousarray(fields ** self.powers[:, None])
+        factors = np.ascontiguousarray(fields if self.linear else fields ** self.powers[:, None])
         norm = self.bound(np.abs(factors).max(axis=1, initial=0.0)) * self.tau
         terms, parts, rest = series_of(norm, self.slots, self.longest, parts)
         self.remainder = max(self.remainder, rest)
@@ -207,31 +237,37 @@ def series_of(
 
 
 class Trajectory:
-    """Columns at the start of every part of a slot, as the kernel left them."""
+    """Columns at the start of every part of a slot, as the kernel left them, on its device."""
 
     def __init__(
-        self, factors: NDArray[np.float64], states: NDArray[np.float64], terms: int, parts: int
+        self, factors: RealArray, states: RealArray, terms: int, parts: int, form: tuple[Layout, int]
     ) -> None:
         self.factors, self.states, self.terms, self.parts = factors, states, terms, parts
+        # layout of the numbers, and the number of columns
+        self.form = form
 
     def slot(self, n: int) -> Trajectory:
         """Return the part of one slot."""
         states = self.states[n * self.parts : (n + 1) * self.parts]
-        factors = np.ascontiguousarray(self.factors[:, n : n + 1])
-        return Trajectory(factors, states, self.terms, self.parts)
+        factors = namespace(states).ascontiguousarray(self.factors[:, n : n + 1])
+        return type(self)(factors, states, self.terms, self.parts, self.form)
 
     def at_slots(self) -> ComplexArray:
         """Return the columns at the start of each slot, without the phase of the shift: (N, D, S)."""
-        return self._complex(self.states[:: self.parts])
+        return self._complex(self._columns()[:: self.parts])
 
     def at_parts(self) -> ComplexArray:
         """Return the columns at the start of each part, without the phase of the shift: (N parts, D, S)."""
-        return self._complex(self.states)
+        return self._complex(self._columns())
 
-    @staticmethod
-    def _complex(states: NDArray[np.float64]) -> ComplexArray:
-        count = states.shape[2] // 2
-        return np.asarray(states[:, :, :count] + 1j * states[:, :, count:])
+    def _columns(self) -> RealArray:
+        """Return the numbers of the layout, (N parts, D, 2 S)."""
+        return self.form[0].kept(self.states)
+
+    def _complex(self, states: RealArray) -> ComplexArray:
+        """Return complex columns (n, D, S) on the host."""
+        layout, count = self.form
+        return np.asarray(on_host(layout.leave(states, count)))
 
 
 def _middle(drift: csr_array) -> float:
@@ -243,31 +279,6 @@ def row_and_column_norm(a: csr_array) -> float:
     """Return the larger of the norms by rows and by columns, which bounds the spectral norm."""
     size = abs(a)
     return float(max(size.sum(axis=0).max(initial=0.0), size.sum(axis=1).max(initial=0.0)))
-
-
-class _Norm:
-    """Bound of the spectral norm of ``A0 + sum_c f_c A_c`` with ``|f_c| <= F_c``.
-
-    ``||A|| <= ||B||`` with ``B = |A0| + sum_c F_c |A_c|`` by entries, and ``||B||^2 <= max_i (B^T B x)_i/x_i`` for every positive
-    vector x (Collatz and Wielandt); powers of B^T B bring x near the best one.
-    """
-
-    def __init__(self, pattern: Pattern, values: ComplexArray) -> None:
-        self.pattern, self.sizes = pattern, np.abs(values)
-
-    def of(self, factors: NDArray[np.float64]) -> float:
-        """Return the bound for the largest factors (C,)."""
-        entries = self.sizes[0] + factors @ self.sizes[1:]
-        size = self.pattern.rows
-        b = csr_array((entries, self.pattern.column, self.pattern.start), shape=(size, size))
-        x = np.ones(size)
-        best = math.inf
-        for _ in range(POWERS):
-            image = b.T @ (b @ x)
-            best = min(best, float(np.max(image / x)))
-            # entries that no row reaches stay positive
-            x = image / max(float(image.max()), 1e-300) + 1e-6
-        return math.sqrt(best)
 
 
 def _on_one_pattern(parts: list[csr_array]) -> tuple[Pattern, ComplexArray]:

@@ -16,14 +16,15 @@ from qsim.qoc.deck.systems.quantities import units_of
 from qsim.qoc.kernels.slots import fits
 from qsim.qoc.models.builders import model, observable_of
 from qsim.qoc.models.faults import InvalidSystem
-from qsim.qoc.models.quantum import GateTarget, ObservableTarget
+from qsim.qoc.models.quantum import GateTarget, ObservableTarget, SeveralTargets, measured_by
 from qsim.qoc.objectives.amplitudes import refuse_without_amplitudes
 from qsim.qoc.objectives.bounds import Limits, limits_of
 from qsim.qoc.objectives.costs import column_count, cost_of, is_mixed
-from qsim.qoc.objectives.slots import SlotObjective
+from qsim.qoc.objectives.slots import SlotObjective, as_matrices
 from qsim.qoc.objectives.terms import Terms, leakage_operator
 from qsim.qoc.objectives.unravelling import BATCH_BYTES, Unravelling, rates_of
 from qsim.qoc.propagators.batch import DEVICE_BYTES, HOST_BYTES
+from qsim.qoc.propagators.motion import Motion
 from qsim.qoc.propagators.slots import Slots
 from qsim.qoc.quantum.ensembles.ensemble import made_ensemble, same_space
 from qsim.qoc.quantum.ensembles.members import Members
@@ -50,6 +51,9 @@ __all__ = ["build", "plan"]
 MOST_BYTES = 2e9
 # Products of a sweep from which a GPU is faster than its host: an estimate from the speeds of kernels.
 GPU_PRODUCTS = 5e7
+# Entries of the matrices times columns from which a product of one system occupies a GPU: 5760 were measured to be 2.7 times as
+# fast as on a core, 1280 to be slower (docs/howto/devices.md).
+GPU_WIDTH = 4e3
 # Terms of the series of a slot, roughly, for the count of operations.
 TERMS = 12
 # Threshold of `auto`.
@@ -72,11 +76,11 @@ def nominal_model(deck: QuantumDeck) -> QuantumModel:
     measure = deck.objective.measure
     if measure == "auto":
         return made
-    if not isinstance(made.goal, GateTarget):
+    if not any(isinstance(one.goal, GateTarget) for _, one in made.each()):
         raise InvalidInput(
             "objective.measure", f"{measure} is that of a gate, and the goal is none; leave it out"
         )
-    return replace(made, goal=replace(made.goal, process=measure == "process_fidelity"))
+    return measured_by(made, process=measure == "process_fidelity")
 
 
 def plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
@@ -130,6 +134,7 @@ def _one_plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
     rows = made.dimension**2 if lindblad else made.dimension
     count = 1 if members is None else members.count
     products = 4.0 * rows * columns * TERMS * slots * count
+    keeps, wide = _of_gpu(deck, made, chosen, columns)
     return Plan(
         memory=_memory(rows, columns, slots, 0 if members is None else members.count, chosen),
         sizes={
@@ -142,12 +147,12 @@ def _one_plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
         },
         steps=slots,
         findings=findings,
-        size=Size(products, "products of a sweep", GPU_PRODUCTS),
+        size=Size(products, "products of a sweep", GPU_PRODUCTS if count > 1 or wide else math.inf),
         operations=4.0 * products,
         reduce="time.slots" if members is None else "ensemble",
         ranks=count,
         shared="members",
-        cpu_only=_cpu_only(deck, made, lindblad, columns),
+        cpu_only=keeps,
     )
 
 
@@ -174,14 +179,30 @@ def _made_members(loaded: LoadedDeck[QuantumDeck], block: QuantumEnsemble, made:
     return Members(block, deck.system, names, {"base": loaded.path.parent}, deck.run.seed or 0)
 
 
-def _cpu_only(deck: QuantumDeck, made: QuantumModel, lindblad: bool, columns: int) -> str:
-    """Return what keeps a run from a GPU; "" if nothing does."""
+def _of_gpu(deck: QuantumDeck, made: QuantumModel, chosen: Dissipation, columns: int) -> tuple[str, bool]:
+    """Return what keeps a run from a GPU, "" if nothing does; and whether its products have work for one."""
     if deck.ensemble is None:
-        return f"system: {deck.system.type} without an ensemble"
+        keeps = _own_kernels(deck, made, chosen)
+        if keeps:
+            return keeps, False
     # Only the pattern of the matrices counts here, so duration and slots are arbitrary.
-    pattern = Slots(made, lindblad, 1.0, 1).pattern
+    pattern = Slots(made, Motion(1.0, 1, lindblad=chosen.lindblad)).pattern
     if not fits(pattern, columns):
-        return f"{pattern.rows} rows with {pattern.entries} entries, more than a block of a GPU has room for"
+        text = f"{pattern.rows} rows with {pattern.entries} entries, more than a block of a GPU has room for"
+        return text, False
+    return "", pattern.entries * columns >= GPU_WIDTH
+
+
+def _own_kernels(deck: QuantumDeck, made: QuantumModel, chosen: Dissipation) -> str:
+    """Return what has kernels for the CPU alone in the search of one system; "" if nothing has."""
+    if chosen.search == "trajectories":
+        return "dissipation: sampled histories"
+    if as_matrices(made, chosen.lindblad):
+        return f"density matrices of {made.dimension} levels without an ensemble"
+    if deck.optimizer.type == "krotov":
+        return "optimizer: krotov, slot by slot"
+    if deck.objective.running is not None:
+        return "objective.running: slot by slot"
     return ""
 
 
@@ -195,6 +216,8 @@ def _memory(rows: int, columns: int, slots: int, members: int, chosen: Dissipati
         return Memory(host=2 * kept, parts={"trajectory": kept}, reduce="dissipation.trajectories.count")
     # Members come in batches below the limit, but one trajectory must fit whatever the limit is.
     there, on_gpu = (int(min(one * members, max(one, limit))) for limit in (HOST_BYTES, DEVICE_BYTES))
+    # The trajectory of one system lies where it is computed.
+    on_gpu = on_gpu if members else one
     return Memory(
         # the trajectory, and the powers of one slot
         host=16 * rows * columns * (2 * slots + 2 * TERMS),
@@ -238,7 +261,8 @@ def _terms(deck: QuantumDeck, made: QuantumModel) -> Terms:
     outside, running = None, None
     if block.leakage_weight > 0:
         if not isinstance(made.goal, GateTarget):
-            raise InvalidInput("objective.leakage_weight", "leakage is that of a gate; the goal is none")
+            text = "leakage is that of one gate alone, and the goal is none; give an observable among system.pairs"
+            raise InvalidInput("objective.leakage_weight", text)
         outside = leakage_operator(made.goal.columns)
     if block.running is not None:
         running = observable_of(deck.system, block.running.observable, "objective.running.observable")
@@ -323,9 +347,10 @@ def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProb
     if chosen.notice:
         notices.append(chosen.notice)
     search = deck.optimizer
-    # The finish has no penalty: it evaluates the value alone, after the search.
-    finish = SlotObjective(made, True, duration, slots) if chosen.finish else None
-    objective = _objective(deck, made, chosen, guess)
+    # The finish has no penalty: it evaluates the value alone, after the search; of an ensemble always.
+    ends = chosen.finish or (deck.ensemble is not None and chosen.lossy)
+    finish = SlotObjective(made, Motion(duration, slots, lindblad=True)) if ends else None
+    objective = _objective(deck, made, chosen, guess, None if deck.ensemble is not None else device)
     if isinstance(objective, Unravelling) and objective.mean_jumps > MOST_JUMPS:
         warnings.append(
             f"dissipation.trajectories: {objective.mean_jumps:.3g} jumps are drawn per history on average; above "
@@ -334,9 +359,15 @@ def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProb
     ensemble = None
     if deck.ensemble is not None:
         members = _made_members(loaded, deck.ensemble, made)
-        options = (chosen.lindblad, duration, slots, penalties(deck, made.controls))
         try:
-            ensemble = made_ensemble(deck.ensemble, members, made, device, options)
+            ensemble = made_ensemble(
+                deck.ensemble,
+                members,
+                made,
+                device,
+                chosen.motion(duration, slots),
+                penalties(deck, made.controls),
+            )
         except InvalidInput as problem:
             loaded.raise_for([Finding(problem.key, str(problem))])
             # raise_for has raised already
@@ -364,16 +395,20 @@ def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProb
 
 
 def _objective(
-    deck: QuantumDeck, made: QuantumModel, chosen: Dissipation, guess: NDArray[np.float64]
+    deck: QuantumDeck,
+    made: QuantumModel,
+    chosen: Dissipation,
+    guess: NDArray[np.float64],
+    device: Device | None,
 ) -> SlotObjective:
-    """Return what the search maximises."""
-    duration, slots = _duration(deck), deck.time.slots
+    """Return what the search maximises; of an ensemble, the nominal system on the CPU."""
+    motion = chosen.motion(_duration(deck), deck.time.slots)
     alpha = penalties(deck, made.controls)
     if chosen.search == "trajectories":
-        rates = rates_of(made, duration, guess)
-        return Unravelling(made, duration, slots, alpha, rates, chosen.count, deck.run.seed or 0)
+        rates = rates_of(made, motion.duration, guess)
+        return Unravelling(made, motion, alpha, rates, chosen.count, deck.run.seed or 0)
     terms = _terms(deck, made)
-    return SlotObjective(made, chosen.lindblad, duration, slots, alpha, lossy=chosen.lossy, terms=terms)
+    return SlotObjective(made, motion, alpha, terms=terms, device=device)
 
 
 def _making(deck: QuantumDeck, made: QuantumModel) -> Making:
@@ -393,11 +428,13 @@ def _threshold(deck: QuantumDeck, made: QuantumModel) -> float:
     if deck.objective.threshold != "auto":
         return deck.objective.threshold
     # A mean value may have any size, so no threshold suits it.
-    return math.inf if isinstance(made.goal, ObservableTarget) else THRESHOLD
+    return math.inf if made.measured else THRESHOLD
 
 
 def kind_of(made: QuantumModel) -> str:
-    """Return the name of what is maximised: fidelity, observable, closeness or probability."""
+    """Return the name of what is maximised: fidelity, observable, closeness, probability, or goals for several kinds."""
+    if isinstance(made.goal, SeveralTargets):
+        return "goals"
     if isinstance(made.goal, GateTarget):
         return "fidelity_process" if made.goal.process else "fidelity"
     if is_mixed(made):

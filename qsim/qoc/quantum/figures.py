@@ -194,12 +194,14 @@ def _populations(ax: Axes, r: Results, columns: int = 4) -> None:
 
 
 def _convergence(ax: Axes, r: Results) -> None:
-    """Draw 1 - P against the sweeps, or P itself where it is no probability."""
+    """Draw 1 - P against the sweeps, or P itself where it may be no probability."""
     sweeps, p = r["history/sweeps"], r["history/probability"]
     marks: dict[str, Any] = {"marker": "o", "markersize": 2.5} if p.size <= 40 else {}
-    if "observable" in r.scalars:
+    plain = {"observable": "mean value", "goals": "mean of the goals"}
+    kind = next((name for name in plain if name in r.scalars), None)
+    if kind is not None:
         ax.plot(sweeps, p, **marks)
-        ax.set_ylabel("mean value")
+        ax.set_ylabel(plain[kind])
     else:
         ax.semilogy(sweeps, np.maximum(1.0 - p, 1e-16), **marks)
         letter = "F" if "fidelity" in r.scalars else "P"
@@ -494,7 +496,8 @@ def budget(r: Results) -> Figure | None:
     """Draw what is missing from 1: without any jump, by every jump to first order, and in all; None without jumps."""
     if not is_quantum(r) or "budget" not in r:
         return None
-    kind = "fidelity" if "fidelity" in r.scalars else "probability"
+    kinds = ("fidelity", "goals", "probability", "closeness")
+    kind = next(name for name in kinds if name in r.scalars)
     value, coherent = (float(str(r.scalars[name].value)) for name in (kind, "coherent_value"))
     names = ["no jump", *map(str, r["jump_names"]), "in all"]
     missing = np.array([1.0 - coherent, *r["budget"], 1.0 - value])

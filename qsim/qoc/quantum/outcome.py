@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.qoc.models.quantum import GateTarget, ObservableTarget
-from qsim.qoc.objectives.costs import FreeGate, FreeOpenGate, cost_of, is_quadratic
+from qsim.qoc.models.quantum import GateTarget
+from qsim.qoc.objectives.costs import Several, cost_of, is_quadratic
 from qsim.qoc.objectives.jumps import budget, expand
 from qsim.qoc.objectives.unravelling import Unravelling
 from qsim.qoc.quantum.open.dissipation import first_order_fits
@@ -55,7 +55,7 @@ class Outcome:
     cost : Cost
         Of the columns that the value is of; phases that were free are those found.
     phases : (k,) float64 or None
-        Of a gate with free phases.
+        Of gates with free phases.
     charges : float
         What J has less than the value, beside the fluence.
     final : (D, S) or (D^2, S) complex128
@@ -72,6 +72,8 @@ class Outcome:
         Standard error of sampled histories.
     budget : Budget or None
         What each jump takes from the value.
+    goals : (G,) float64 or None
+        The value of each of several goals; None for one goal, and where a part of them is known by an interval alone.
     """
 
     value: float
@@ -85,6 +87,7 @@ class Outcome:
     expansion: Expansion | None
     sampling: float | None = None
     budget: Budget | None = None
+    goals: NDArray[np.float64] | None = None
 
 
 def expansion_of(problem: QuantumProblem, fields: NDArray[np.float64]) -> Expansion:
@@ -104,7 +107,7 @@ def outcome_of(problem: QuantumProblem, fields: NDArray[np.float64]) -> Outcome:
 def _budget(problem: QuantumProblem, fields: NDArray[np.float64]) -> Budget | None:
     """Return what each jump takes from a probability or fidelity; None without jumps, or where it takes long."""
     made = problem.model
-    if problem.dissipation.search == "closed" or isinstance(made.goal, ObservableTarget):
+    if problem.dissipation.search == "closed" or made.measured:
         return None
     if not is_quadratic(made) or not first_order_fits(made, problem.duration, fields):
         return None
@@ -130,12 +133,15 @@ def _propagated(problem: QuantumProblem, fields: NDArray[np.float64]) -> Outcome
         populations=populations,
         seepage=None if searched.by_order else _seepage(searched, final, fields),
         expansion=None,
+        goals=None if searched.by_order else _goals(cost, final),
     )
     # A closed system has no jumps, and density matrices have them in the value already.
     if not searched.by_order:
         return made
-    expansion = expansion_of(problem, fields)
+    # Members of an ensemble end with the Lindbladian, so their nominal system does.
+    expansion = None if problem.ensemble is not None else expansion_of(problem, fields)
     if finish is None:
+        assert expansion is not None
         density = expansion.density
         whole = float(searched.mean_weights().sum())
         # Two jumps or more are missing from the trace; the rest is taken to be like what is known.
@@ -143,9 +149,7 @@ def _propagated(problem: QuantumProblem, fields: NDArray[np.float64]) -> Outcome
         return replace(made, value=expansion.middle, density=density, expansion=expansion)
     columns, populations = finish.look(fields)
     # the phases of order 0, as the interval has them
-    whole_cost = finish.cost
-    if isinstance(whole_cost, FreeOpenGate) and phases is not None:
-        whole_cost = whole_cost.at(phases)
+    whole_cost = finish.cost if phases is None else finish.cost.at(phases)
     return replace(
         made,
         value=whole_cost.value(columns),
@@ -154,6 +158,7 @@ def _propagated(problem: QuantumProblem, fields: NDArray[np.float64]) -> Outcome
         populations=populations,
         seepage=_seepage(finish, columns, fields),
         expansion=expansion,
+        goals=_goals(whole_cost, columns),
     )
 
 
@@ -178,10 +183,15 @@ def _sampled(searched: Unravelling, fields: NDArray[np.float64]) -> Outcome:
 
 def _at_best_phases(cost: Cost, final: ComplexArray) -> tuple[Cost, NDArray[np.float64] | None]:
     """Return the cost with the phases that are best for columns, and these."""
-    if not isinstance(cost, FreeGate | FreeOpenGate):
+    if not cost.free:
         return cost, None
     phases = cost.phases(final)
     return cost.at(phases), phases
+
+
+def _goals(cost: Cost, final: ComplexArray) -> NDArray[np.float64] | None:
+    """Return the value of each of several goals."""
+    return cost.parts(final) if isinstance(cost, Several) else None
 
 
 def _charges(searched: SlotObjective, fields: NDArray[np.float64]) -> float:

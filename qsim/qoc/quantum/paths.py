@@ -60,9 +60,10 @@ def paths_of(problem: QuantumProblem, fields: FloatArray, stride: int) -> Paths:
     """
     objective = problem.finish or problem.objective
     start, weights = objective.start, objective.shown_weights()
-    is_gate = isinstance(problem.model.goal, GateTarget)
+    goals = [one.goal for _, one in problem.model.each()]
+    is_gate = any(isinstance(goal, GateTarget) for goal in goals)
     # Density matrices add up: of a gate, the one that is shown is enough.
-    if is_gate and objective.lindblad:
+    if is_gate and objective.lindblad and len(goals) == 1:
         start, weights = (start @ weights)[:, None], np.ones(1)
     if 16.0 * start.size * fields.shape[1] > MOST_BYTES:
         return Paths()

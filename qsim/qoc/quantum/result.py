@@ -151,9 +151,10 @@ def _unitary(result: QuantumResult) -> ComplexArray | None:
     columns = result.outcome.final
     if problem.objective.lindblad:
         # Figures are drawn where no kernels are.
+        from qsim.qoc.propagators.motion import Motion
         from qsim.qoc.propagators.slots import Slots
 
-        slots = Slots(problem.model, False, problem.duration, result.fields.shape[1], lossy=True)
+        slots = Slots(problem.model, Motion(problem.duration, result.fields.shape[1], lossy=True))
         columns = slots.final(result.fields, goal.columns)
     made = goal.columns.conj().T @ columns
     wanted = goal.unitary
@@ -200,6 +201,7 @@ MEANINGS = {
     "fidelity_process": "process fidelity of the gate",
     "observable": "mean value of the observable at T",
     "closeness": "1 - ||rho - sigma||^2/2 of the density matrix at T and that of the goal",
+    "goals": "weighted mean of the values of all goals",
 }
 
 CHECKED: tuple[Quantity[QuantumResult], ...] = tuple(
@@ -385,6 +387,15 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
         lambda r: r.outcome.phases,
         ("free",),
         when=lambda r: r.outcome.phases is not None,
+    ),
+    Quantity(
+        "goal_values",
+        "",
+        "value of each goal, in the order of system.pairs",
+        lambda r: r.outcome.goals,
+        ("goal",),
+        when=lambda r: r.outcome.goals is not None,
+        note="of an ensemble, of the nominal system",
     ),
     Quantity(
         "unitary_final",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.qoc.control.controls import Controls
     from qsim.qoc.optimizers.search import Search
+    from qsim.qoc.quantum.ensembles.ensemble import EnsembleResult
     from qsim.qoc.quantum.outcome import Outcome
     from qsim.qoc.quantum.problem import Points, QuantumProblem
 
@@ -93,13 +94,13 @@ def _analysed(
         outcome = outcome_of(problem, fields)
         # a mean over sampled histories may be above
         above = ABOVE_ONE + 6.0 * (outcome.sampling or 0.0)
-        if kind != "observable" and outcome.value > 1.0 + above:
+        if not problem.model.measured and outcome.value > 1.0 + above:
             raise NumericsError(
                 f"the {kind} is 1 + {outcome.value - 1.0:.2g}: the propagation has lost its accuracy"
             )
         ensemble = None if problem.ensemble is None else looked_at(problem, problem.ensemble, fields)
     # This comes after the outcome: with jumps the value may reach a threshold that the search did not.
-    _judge_search(problem, search, outcome, monitor)
+    _judge_search(problem, search, outcome, ensemble, monitor)
     # Rows of the table are thinned by a whole number, so that all curves share their times.
     stride = max(1, -(-outcome.populations.size // LARGEST_TABLE))
     with monitor.stage("paths"):
@@ -147,13 +148,22 @@ def _analysed(
     )
 
 
-def _judge_search(problem: QuantumProblem, search: Search, outcome: Outcome, monitor: Monitor) -> None:
+def _judge_search(
+    problem: QuantumProblem,
+    search: Search,
+    outcome: Outcome,
+    ensemble: EnsembleResult | None,
+    monitor: Monitor,
+) -> None:
     """Warn of a threshold that was not reached, and of jumps that the search left out."""
     threshold, kind = problem.threshold, kind_of(problem.model)
     if problem.optimizer.type != "none" and not search.reached and np.isfinite(threshold):
         best = max(search.history["probability"], default=0.0)
         told = f"best {kind} {best:.6g}"
-        if outcome.expansion is not None:
+        if ensemble is not None and problem.objective.by_order:
+            told = f"{kind} {ensemble.value:.6g}, {best:.6g} of it without a jump"
+            search.reached = ensemble.value >= threshold
+        elif outcome.expansion is not None:
             told = f"{kind} {outcome.value:.6g}, {outcome.expansion.zero:.6g} of it without a jump"
             # the Lindbladian may know more than the interval did
             search.reached = outcome.value >= threshold

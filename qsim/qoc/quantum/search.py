@@ -34,8 +34,10 @@ class QuantumSearch(Search):
     def __init__(self, problem: QuantumProblem) -> None:
         super().__init__(problem.searched, problem.controls, problem.threshold, problem.max_sweeps)
         self.problem = problem
+        # Members have no expansion: their values without a jump are lower parts, which is enough for a threshold.
+        self.expands = problem.objective.by_order and problem.ensemble is None
         # gain of P per probability of jumps, as the last expansion had it; at most the largest value
-        self.gain = extremes(problem.model)[1] if problem.objective.by_order else 0.0
+        self.gain = extremes(problem.model)[1] if self.expands else 0.0
 
     def record(
         self,
@@ -51,7 +53,7 @@ class QuantumSearch(Search):
         certain = probability
         # The no-jump value can be below the threshold while that with one jump is above.
         # The expansion is dear, so it is asked for only where it can decide.
-        if self.problem.objective.by_order and probability < self.threshold < np.inf:
+        if self.expands and probability < self.threshold < np.inf:
             # Probability that something jumps, under the controls of the last evaluation.
             lost = 1.0 - self.problem.objective.jump_free
             # beyond a tenth more than the last gain the threshold is out of reach

@@ -9,7 +9,7 @@ import numpy as np
 
 from qsim.qoc.deck.systems.matrices import MatricesSystem
 from qsim.qoc.models.builders import model
-from qsim.qoc.models.quantum import GateTarget, ObservableTarget
+from qsim.qoc.models.quantum import ObservableTarget, has_process, measured_by
 from qsim.qoc.objectives.costs import is_mixed
 from qsim.qoc.objectives.slots import SlotObjective
 from qsim.qoc.objectives.unravelling import Unravelling
@@ -72,7 +72,7 @@ def verify(problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcom
         # columns of norm 1 enter twice: an amplitude and its conjugate
         "series": 2.0 * size * (slots.remainder + 4.0 * slots.products * ROUNDING),
         # of a distance both the mixture and its square change
-        "mixture": (2.0 if is_mixed(problem.model) else size) * problem.model.dropped,
+        "mixture": max(2.0 if is_mixed(problem.model) else 0.0, size) * problem.model.dropped,
     }
     # two coordinates move on their grid, where no level is left out
     on_grid = grid_value(problem, fields)
@@ -114,10 +114,10 @@ def _of_other_noise(
     searched: Unravelling, fields: NDArray[np.float64], outcome: Outcome
 ) -> tuple[float, float, str | None]:
     """Return the value by density matrices where they are small, else by histories that nothing else has seen."""
-    made, slots = searched.model, fields.shape[1]
+    made = searched.model
     # Density matrices have no noise, so they are the better check wherever they fit.
     if made.dimension**2 <= DENSE:
-        whole = SlotObjective(made, True, searched.duration, slots)
+        whole = SlotObjective(made, replace(searched.motion, lindblad=True, lossy=False))
         return whole.cost.value(_propagated(made, whole, fields)), 0.0, None
     return searched.sampled(fields, OTHER_NOISE + 1).value, 0.0, None
 
@@ -134,10 +134,14 @@ def _is_short(objective: SlotObjective, fields: NDArray[np.float64]) -> bool:
 
 
 def _size(made: QuantumModel) -> float:
-    """Return the norm of what is measured: 1 for probabilities."""
-    if isinstance(made.goal, ObservableTarget):
-        return float(np.linalg.norm(made.goal.operator.toarray(), 2))
-    return 1.0
+    """Return the norm of what is measured: 1 for probabilities, of several goals the largest."""
+    norms = [
+        float(np.linalg.norm(one.goal.operator.toarray(), 2))
+        if isinstance(one.goal, ObservableTarget)
+        else 1.0
+        for _, one in made.each()
+    ]
+    return max(norms)
 
 
 def _propagated(made: QuantumModel, objective: SlotObjective, fields: NDArray[np.float64]) -> ComplexArray:
@@ -198,8 +202,7 @@ def _levels(
         return 0.0, "verify.levels is 0: the error of the levels is not known"
     larger = model(system, extra)
     # The measure of a gate comes from the objective, of which the system knows nothing.
-    if isinstance(larger.goal, GateTarget) and isinstance(problem.model.goal, GateTarget):
-        larger = replace(larger, goal=replace(larger.goal, process=problem.model.goal.process))
+    larger = measured_by(larger, process=has_process(problem.model))
     if larger.dimension == problem.model.dimension:
         # qubits and spins alone: no basis was cut
         return 0.0, None
@@ -208,13 +211,12 @@ def _levels(
     rows = larger.dimension**2 if searched.lindblad else larger.dimension
     if rows > MOST_ROWS:
         return 0.0, f"{larger.dimension} levels for the error of the levels are too many; lower verify.levels"
-    slots = fields.shape[1]
     if isinstance(searched, Unravelling):
         noise = (searched.rates, searched.count, searched.seed)
-        sampled = Unravelling(larger, problem.duration, slots, 0.0, *noise)
+        sampled = Unravelling(larger, searched.motion, 0.0, *noise)
         # of the same times, so that the noise of both is nearly the same
         return abs(sampled.sampled(fields, OTHER_NOISE).value - outcome.value), None
-    other = SlotObjective(larger, searched.lindblad, problem.duration, slots, lossy=searched.lossy)
+    other = SlotObjective(larger, searched.motion)
     value = float(other.values(fields)[0][0])
     if outcome.expansion is None:
         return abs(value - outcome.value), None

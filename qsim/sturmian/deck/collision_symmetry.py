@@ -19,10 +19,8 @@ __all__ = ["Sector", "Settings", "energies_of", "initial_of", "pairs_of", "secto
 
 # Relative residual of a driven equation.
 TOLERANCE = 1e-8
-# The same where one equation of many serves all photon energies: totals are off by its square.
-NODES = 1e-5
-
-
+# The same where one space serves all photon energies: totals are off by its square, amplitudes by itself.
+NODES = 1e-3
 # The same of more than so many energies of electrons, where a curve is wanted.
 FEW, MANY = 40, 1e-6
 

@@ -31,7 +31,7 @@ from qsim.tridiag.atom.result import QUANTITIES
 from qsim.tridiag.deck.atom import AtomObserved, AtomPopulations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     Evolve = Callable[[AtomProblem, Report], AtomResult]
 
-__all__ = ["AUTO", "claim"]
+__all__ = ["AUTO", "claim", "claimed", "work_of"]
 
 # points times l times steps up to which `verify: auto` means true
 AUTO = 3e9
@@ -64,8 +64,39 @@ SAFETY = 1.5
 UNSURE = 0.02
 
 
-def claim(result: AtomResult, state: Callable[[], State], monitor: Monitor, evolve: Evolve) -> None:
-    """Find the errors of the headline numbers, and warn of large ones.
+def work_of(result: AtomResult) -> float:
+    """Return the points times l times steps of a run."""
+    problem = result.problem
+    return float(problem.lattice.grid.points) * result.lanes.used * problem.setting.steps
+
+
+def claimed(problem: AtomProblem, work: float, monitor: Monitor) -> bool:
+    """Return True if errors are to be found of runs with so much work together; where not, say why."""
+    if problem.verify is not False and (problem.verify != "auto" or work <= AUTO):
+        return True
+    # runs too long to repeat claim nothing unless the deck insists
+    text = (
+        "it is switched off"
+        if problem.verify is False
+        else f"{work:.2g} points, l and steps are more than {AUTO:.0e}"
+    )
+    monitor.note(
+        f"no errors are claimed: {text}"
+        + ("" if problem.verify is False else "; time.verify: true finds them")
+    )
+    return False
+
+
+def claim(
+    result: AtomResult,
+    state: Callable[[], State],
+    monitor: Monitor,
+    evolve: Evolve,
+    work: float,
+    *,
+    spectra: bool = True,
+) -> Iterator[tuple[str, float, str]]:
+    """Find the errors of the headline numbers, and yield what a user must know of large ones: a name, how bad it is, the text.
 
     Parameters
     ----------
@@ -74,25 +105,15 @@ def claim(result: AtomResult, state: Callable[[], State], monitor: Monitor, evol
     state
         What a stop request saves: the propagation at its end.
     monitor
-        Told of progress and warnings.
+        Told of progress.
     evolve
         Runs a companion.
+    work
+        Points times l times steps of all runs that are repeated.
+    spectra
+        Whether spectra have errors, too, which take longer to find than those of all other numbers.
     """
-    problem = result.problem
-    work = float(problem.lattice.grid.points) * result.lanes.used * problem.setting.steps
-    if problem.verify is False or (problem.verify == "auto" and work > AUTO):
-        # runs too long to repeat claim nothing unless the deck insists
-        text = (
-            "it is switched off"
-            if problem.verify is False
-            else f"{work:.2g} points, l and steps are more than {AUTO:.0e}"
-        )
-        monitor.note(
-            f"no errors are claimed: {text}"
-            + ("" if problem.verify is False else "; time.verify: true finds them")
-        )
-        return
-    companions = _Companions(result, state, evolve, fine=work < SHORT)
+    companions = _Companions(result, state, evolve, fine=work < SHORT, with_spectra=spectra)
     try:
         drive(companions, monitor, total=3, unit="companions", what="verify")
     except NumericsError as error:
@@ -103,14 +124,18 @@ def claim(result: AtomResult, state: Callable[[], State], monitor: Monitor, evol
     result.parts = {name: tuple(found.values()) for name, found in companions.parts.items()}
     shares = {name: e for name, e in result.errors.items() if name.startswith(("norm", "pop", "bound"))}
     worst = max(shares, key=lambda name: shares[name])
-    _promised(companions, shares, monitor)
+    yield from _promised(companions, shares)
     if shares[worst] > UNSURE:
         cause = max(companions.parts[worst], key=lambda cause: companions.parts[worst][cause])
-        monitor.warn(f"{worst} is uncertain by {shares[worst]:.2g}, most of it by {cause}")
+        yield (
+            "uncertain",
+            shares[worst],
+            f"{worst} is uncertain by {shares[worst]:.2g}, most of it by {cause}",
+        )
 
 
-def _promised(companions: _Companions, shares: Mapping[str, float], monitor: Monitor) -> None:
-    """Warn if steps that the run chose leave a larger error than the deck allows."""
+def _promised(companions: _Companions, shares: Mapping[str, float]) -> Iterator[tuple[str, float, str]]:
+    """Yield the error of steps that the run chose, if it is larger than the deck allows."""
     allowed = companions.result.problem.accuracy
     if allowed is None:
         return
@@ -118,8 +143,10 @@ def _promised(companions: _Companions, shares: Mapping[str, float], monitor: Mon
     by_steps = {name: companions.parts[name][STEP_CAUSE] for name in shares if name in companions.parts}
     worst = max(by_steps, key=lambda name: by_steps[name])
     if by_steps[worst] > allowed:
-        monitor.warn(
-            f"the steps leave an error of {by_steps[worst]:.2g} in {worst}, more than time.accuracy: {allowed:g}"
+        yield (
+            "accuracy",
+            by_steps[worst],
+            f"the steps leave an error of {by_steps[worst]:.2g} in {worst}, more than time.accuracy: {allowed:g}",
         )
 
 
@@ -131,6 +158,7 @@ class _Companions:
     state: Callable[[], State]
     evolve: Evolve
     fine: bool
+    with_spectra: bool = True
     errors: dict[str, float] = field(default_factory=dict)
     spectra: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     parts: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -177,7 +205,7 @@ class _Companions:
             known = self.result.errors.get(name, 0.0) + SAFETY * self.result.own.get(name, 0.0)
             self.errors[name] = SAFETY * sum(parts.values()) + ROUNDING * (1.0 + abs(value)) + known
         # spectra: energy by energy, with the same shares, spread over neighbours because differences cross zero
-        for name, unsure in self.result.unsure.items():
+        for name, unsure in self.result.unsure.items() if self.with_spectra else ():
             seen = [one.spectra[name] for one in runs]
             apart = sum(
                 share * np.abs(after - before)
@@ -203,7 +231,8 @@ class _Companions:
         # levels are found anew on another grid: they belong to its own Hamiltonian
         wanted = [(one.n, one.l) for one in base.levels]
         observed = AtomObserved(AtomPopulations(), base.observed.norm_within)
-        blocks = [_without_directions(self.result, block) for block in base.spectra]
+        given = base.spectra if self.with_spectra else []
+        blocks = [_without_directions(self.result, block) for block in given]
         every = max(1, steps // SAMPLES)
         problem = replace(
             base,

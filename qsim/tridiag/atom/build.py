@@ -184,7 +184,7 @@ def build(loaded: LoadedDeck[AtomDeck], device: Device) -> AtomProblem | AtomSca
         observed = replace(observed, hhg=observed.hhg.model_copy(update={"max_order": top}))
     # all runs of a scan take samples at the same steps, as the strongest field needs them
     every = sample_steps(hardest)
-    problems = [replace(one, observed=observed, every=every, verify=False) for one in tops]
+    problems = [replace(one, observed=observed, every=every) for one in tops]
     return AtomScan(problems, runs.values, deck.scan.focal_average, device, first.notices)
 
 

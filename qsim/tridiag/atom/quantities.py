@@ -106,6 +106,7 @@ NUMBERS: tuple[Q, ...] = (
         "(max - min) / (max + min) of attoclock_distribution",
         _number("attoclock_contrast"),
         when=_found("attoclock_angle"),
+        error=lambda r: r.errors,
     ),
     Q(
         "attoclock_momentum",
@@ -113,6 +114,7 @@ NUMBERS: tuple[Q, ...] = (
         "momentum of the largest k d3P/dk3 at that azimuth",
         _number("attoclock_momentum"),
         when=_found("attoclock_angle"),
+        error=lambda r: r.errors,
     ),
 )
 

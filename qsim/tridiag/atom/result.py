@@ -224,7 +224,7 @@ QUANTITIES: tuple[Q, ...] = (
         lambda r: max(e for name, e in r.errors.items() if name.startswith(("norm", "population", "bound"))),
         when=lambda r: "norm_final" in r.errors,
     ),
-    Q("norm_initial", "", "norm at t = 0", lambda r: float(r.frames["norm"][0])),
+    Q("norm_initial", "", "norm at t = 0", lambda r: float(r.frames["norm"][0]), exact=True),
     Q("energy_initial", "hartree", "<H> at t = 0", _number("energy_initial"), headline=True, error=_errors),
     Q(
         "energy_final",
@@ -258,7 +258,7 @@ QUANTITIES: tuple[Q, ...] = (
         headline=True,
         error=_errors,
     ),
-    Q("core_population", "", "population of levels below the initial one", lambda r: r.core),
+    Q("core_population", "", "population of levels below the initial one", lambda r: r.core, error=_errors),
     Q("population_*", "", "population of the level * at the end", _level_populations, error=_errors),
     Q(
         "norm_within_*",
@@ -322,7 +322,7 @@ QUANTITIES: tuple[Q, ...] = (
     Q("dt", "a.u.", "time step", lambda r: r.problem.setting.dt, exact=True),
     Q("t_final", "a.u.", "duration", lambda r: r.problem.t_final, exact=True),
     Q("ns_per_point_step", "ns", "time per radial point, l and step", lambda r: r.speed),
-    Q("ionisation_potential", "hartree", "Ip of the initial state", lambda r: r.problem.ip),
+    Q("ionisation_potential", "hartree", "Ip of the initial state", lambda r: r.problem.ip, error=_errors),
     *FIELD,
     KELDYSH,
     *CUTOFF,

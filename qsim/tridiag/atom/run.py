@@ -42,6 +42,7 @@ __all__ = ["SPECTRA", "WARNINGS", "AtomEvolution", "analyse", "begun", "run_atom
 
 # what may fail
 SPECTRA, WARNINGS = "the photoelectron spectra", "warnings about the run"
+ERRORS = "the errors of the numbers"
 # samples of the trace that one call on a GPU takes, at most
 GROUP = 256
 # last points, whose norm is `wall_density`
@@ -365,15 +366,21 @@ def run_atom(problem: AtomProblem, monitor: Monitor) -> AtomResult:
         # what fails in the analysis is told, and costs nothing of the rest
         judged("the resonance", lambda: resonance.find(result, monitor), None)
         judged(SPECTRA, lambda: photoelectrons.photoelectrons(result, state, monitor), None)
-        judged(
-            "the errors of the numbers",
-            lambda: accuracy.claim(result, state, monitor, _companion),
-            None,
-        )
         none: list[tuple[str, float, str]] = []
+        work = accuracy.work_of(result)
+        if accuracy.claimed(problem, work, monitor):
+            for *_, text in judged(ERRORS, lambda: errors(result, state, monitor, work), none):
+                monitor.warn(text)
         for *_, text in judged(WARNINGS, lambda: list(warnings(result)), none):
             monitor.warn(text)
     return result
+
+
+def errors(
+    result: AtomResult, state: Callable[[], State], monitor: Monitor, work: float, *, spectra: bool = True
+) -> list[tuple[str, float, str]]:
+    """Find the errors of the numbers of a run; return what a user must know of large ones, as `warnings` does."""
+    return list(accuracy.claim(result, state, monitor, _companion, work, spectra=spectra))
 
 
 def _companion(problem: AtomProblem, report: Report) -> AtomResult:

@@ -90,6 +90,9 @@ class Propagated:
 
 Q = Quantity[Propagated]
 
+# hartree: the energy at t = 0 and that of the level are one number, summed in two ways
+SAME_LEVEL = 1e-9
+
 
 def _errors(r: Propagated) -> Mapping[str, float]:
     return r.errors
@@ -152,7 +155,16 @@ def _part(name: str, cause: str, parts: Callable[[Accuracy], Mapping[str, float]
 
 def _step(name: str, text: str, *, headline: bool = False) -> Q:
     """Return the quantity of how the steps were done, where it applies."""
-    return Q(name, "", text, lambda r: r.info[name], when=lambda r: name in r.info, headline=headline)
+    return Q(
+        name, "", text, lambda r: r.info[name], when=lambda r: name in r.info, headline=headline, exact=True
+    )
+
+
+def _ip_error(r: Propagated) -> float | None:
+    """Return the error of Ip, which is that of the energy at t = 0 where the run begins in the ground state."""
+    start = r.frames["energy"][0] if "energy" in r.frames else None
+    same = start is not None and abs(float(start) + r.problem.ip) < SAME_LEVEL
+    return _errors(r).get("energy_initial") if same else None
 
 
 QUANTITIES: tuple[Q, ...] = (
@@ -165,7 +177,7 @@ QUANTITIES: tuple[Q, ...] = (
         error=_errors,
         headline=("norm_final", "population_0"),
     ),
-    Q("norm_initial", "", "norm at t = 0", _at("norm", 0)),
+    Q("norm_initial", "", "norm at t = 0", _at("norm", 0), exact=True),
     Q("energy_initial", "hartree", "<H> at t = 0", _at("energy", 0), error=_errors, headline=True),
     Q(
         "energy_final",
@@ -228,6 +240,7 @@ QUANTITIES: tuple[Q, ...] = (
         "Ip, of the ground state",
         lambda r: r.problem.ip,
         when=lambda r: driven(r) and r.problem.ip is not None,
+        error=_ip_error,
     ),
     replace(KELDYSH, when=lambda r: KELDYSH.value(r) is not None),
     *CUTOFF,

@@ -96,7 +96,9 @@ Q = Quantity[SolveResult]
 
 def _info(name: str, text: str, *, headline: bool = False) -> Q:
     """Return the quantity of how the system was solved, where it applies."""
-    return Q(name, "", text, lambda r: r.info[name], when=lambda r: name in r.info, headline=headline)
+    return Q(
+        name, "", text, lambda r: r.info[name], when=lambda r: name in r.info, headline=headline, exact=True
+    )
 
 
 def _check(name: str, text: str) -> Q:

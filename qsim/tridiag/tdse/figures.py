@@ -64,11 +64,13 @@ def field(r: Results) -> Figure | None:
 
 
 def dipole(r: Results) -> Figure | None:
-    """Dipole, velocity and acceleration along the fine trace."""
+    """Dipole and velocity, and acceleration, along the fine trace."""
     if "trace/dipole" not in r:
         return None
-    fig = figure("double", 4.2)
-    axes = fig.subplots(3, 1, sharex=True)
+    fig = figure("double", 2.6)
+    a, b = fig.subplots(1, 2, sharex=True)
+    # two curves of one panel, each with an axis of its own
+    axes = (a, a.twinx(), b)
     t = femtoseconds(r["trace/time"])
     # an atom in a field along one direction calls it z
     x = "z" if "population_l" in r and "trace/field_y" not in r else "x"
@@ -84,10 +86,12 @@ def dipole(r: Results) -> Figure | None:
         strict=True,
     ):
         ax.plot(*curve(t, r[f"trace/{name}"]), color=COLORS[color], linewidth=0.7)
-        ax.set_ylabel(label)
-    axes[0].set_title("dipole, velocity and acceleration")
-    time_axis(axes[-1], r)
-    fig.align_ylabels(axes)
+        ax.set_ylabel(label, color=COLORS[color])
+    axes[1].grid(visible=False)
+    a.set_title("dipole and velocity")
+    b.set_title("acceleration")
+    for ax in (a, b):
+        time_axis(ax, r)
     return fig
 
 

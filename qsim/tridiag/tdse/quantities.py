@@ -5,6 +5,7 @@ They belong to results with a `problem` that has ``pulse``, ``t_final`` and ``ip
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from qsim.core.deck.units import to_unit
@@ -99,6 +100,12 @@ def _cutoff(name: str, text: str, *, headline: bool = False) -> Quantity[Any]:
     )
 
 
+def _classical_error(r: Any) -> float | None:
+    """Return the error of the classical cutoff, that of Ip in photons; None where Ip has none."""
+    error = getattr(r, "errors", {}).get("ionisation_potential")
+    return None if error is None else float(error) / r.problem.pulse.omega
+
+
 #: Where the harmonics end.
 CUTOFF: tuple[Quantity[Any], ...] = (
     _cutoff(
@@ -106,7 +113,7 @@ CUTOFF: tuple[Quantity[Any], ...] = (
         "order where the averaged spectrum has fallen one decade below its plateau",
         headline=True,
     ),
-    _cutoff("hhg_cutoff_classical", "(Ip + 3.17 Up) / omega"),
+    replace(_cutoff("hhg_cutoff_classical", "(Ip + 3.17 Up) / omega"), error=_classical_error),
 )
 
 #: Spectra of the harmonics.

@@ -1,7 +1,7 @@
 """Blocks of the trotter deck that describe the spins: lattices, disorder, terms of the Hamiltonian.
 
 Couplings and fields are plain numbers in the unit of J, times in units of 1/J.  The functions behind the blocks are in
-:mod:`qsim.trotter.model.lattices`, :mod:`qsim.trotter.model.disorder` and :mod:`qsim.trotter.model.hamiltonian`.
+:mod:`qsim.trotter.lattices.bonds`, :mod:`qsim.trotter.model.disorder` and :mod:`qsim.trotter.model.hamiltonian`.
 """
 
 import math

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, Deck, Finding, PositiveCount
 from qsim.trotter.deck import sectors, tasks
-from qsim.trotter.deck.couplings import Ring, System, are_driven
+from qsim.trotter.deck.couplings import Crystal, Ladder, Ring, System, are_driven
 from qsim.trotter.deck.initial import Initial
 from qsim.trotter.deck.observe import ObservableItem
 from qsim.trotter.initial.ising import NeelState
@@ -285,12 +285,20 @@ class TrotterDeck(Deck):
     @property
     def observables(self) -> Observables:
         """The observables of the deck."""
-        return Observables(self.system.spins, self.observe)
+        return Observables(self.system.spins, self.observe, self.lattice)
 
     @property
     def lattices(self) -> list[Any]:
         """Lattices of all terms; None for one without."""
         return [getattr(term, "lattice", None) or self.system.lattice for term in self.system.terms]
+
+    @property
+    def lattice(self) -> Any:
+        """The lattice that momenta belong to: system.lattice, else that of the first term in space, or of any term."""
+        if self.system.lattice is not None:
+            return self.system.lattice
+        named = [lattice for lattice in self.lattices if lattice is not None]
+        return next((one for one in named if isinstance(one, Crystal | Ladder)), next(iter(named), None))
 
     @property
     def ring(self) -> bool:

@@ -154,11 +154,12 @@ class Levels(Block):
     window: Literal["middle_third", "all"] = Field(
         default="middle_third", description="levels whose statistics are taken"
     )
-    statistics: Annotated[list[Literal["gap_ratio", "participation", "entropy"]], Field(min_length=1)] = (
-        Field(
-            default=["gap_ratio"],
-            description="gap_ratio; of every state participation: -sum p ln p in the Ising basis, entropy: of half of the chain",
-        )
+    statistics: Annotated[
+        list[Literal["gap_ratio", "participation", "entropy", "total_spin"]], Field(min_length=1)
+    ] = Field(
+        default=["gap_ratio"],
+        description="gap_ratio; of every state participation: -sum p ln p in the Ising basis, entropy: of half of the chain, "
+        "total_spin: S of <S^2> = S (S + 1), where H conserves it",
     )
 
     def within(self, size: int) -> slice:

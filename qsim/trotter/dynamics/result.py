@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["QUANTITIES", "DynamicsResult"]
 
 
+EPS = 2.2e-16
+
+
 @dataclass
 class DynamicsResult:
     """Spectral functions of the ground state.
@@ -32,6 +35,8 @@ class DynamicsResult:
     sector : Sector
         Of the ground state.
     energy, residual : float
+    gap : float
+        Distance of the next level in the sector.
     structure : (q, omega) float64
     poles, weights : (q, steps) float64 or None
         Positions (not a number where there are fewer) and weights; None of kpm.
@@ -49,6 +54,7 @@ class DynamicsResult:
     sector: Sector
     energy: float
     residual: float
+    gap: float
     structure: NDArray[np.float64]
     poles: NDArray[np.float64] | None
     weights: NDArray[np.float64] | None
@@ -64,6 +70,18 @@ class DynamicsResult:
             # mu_0 = <S_q^dagger S_q>, as T_0 = 1
             return self.moments[:, 0]
         return np.asarray(self.weights.sum(axis=1), np.float64)
+
+    @property
+    def static_error(self) -> float | None:
+        """Bound of the error of the sum of the static factors; None of the current, which has no simple norm."""
+        if self.problem.block.operator == "current":
+            return None
+        # the ground state is off by residual / gap; ||S_q||^2 is at most N / 4 for Sz, N for S+ and S-; of one site 1/4 and 1
+        largest = 0.25 if self.problem.block.operator == "sz" else 1.0
+        size = largest * (self.problem.spins if self.problem.block.sites is None else 1)
+        lost = min(self.residual / self.gap if self.gap > 0.0 else 1.0, 1.0)
+        rounding = EPS * self.problem.spins
+        return float(len(self.static) * size * (2.0 * lost + lost**2 + rounding))
 
     @property
     def resolution(self) -> float | None:
@@ -140,6 +158,7 @@ QUANTITIES: tuple[Quantity[DynamicsResult], ...] = (
         "hbar^2",
         "sum of the static structure factors of all q",
         lambda r: float(r.static.sum()),
+        error=lambda r: r.static_error,
         headline=True,
     ),
     Quantity(

@@ -276,7 +276,15 @@ def run(problem: TaskProblem[Dynamics], monitor: Monitor) -> DynamicsResult:
             f"{block.broadening:g} is below their resolution; give more dynamics.steps, or a larger broadening"
         )
     return DynamicsResult(
-        problem, sector, ground.energy, ground.residual, structure, made.poles, made.weights, made.change
+        problem,
+        sector,
+        ground.energy,
+        ground.residual,
+        ground.gap,
+        structure,
+        made.poles,
+        made.weights,
+        made.change,
     )
 
 
@@ -291,6 +299,7 @@ def _of_moments(
         made.sector,
         ground.energy,
         ground.residual,
+        ground.gap,
         structure,
         None,
         None,
@@ -320,7 +329,7 @@ def lowest(problem: TaskProblem[Dynamics]) -> tuple[Sector, Ground]:
     search = LowestLevels(problem, 1, TOLERANCE * scale_of(problem.model))
     for number in search.order:
         search.visit(number)
-    energy, residual, _, _ = min(search.entries)
+    energy, residual, *_ = min(search.entries)
     sector = problem.plain_sectors[search.members[0].sector]
     if search.degeneracy != 1:
         count = "several" if search.degeneracy is None else str(search.degeneracy)

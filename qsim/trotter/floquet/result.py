@@ -36,8 +36,8 @@ class FloquetResult:
         Claimed error of the last state.
     products : int
     quasienergies : (D,) float64 or None
-    ratio : float or None
-        Mean gap ratio of the quasi-energies.
+    ratio, ratio_error : float or None
+        Mean gap ratio of the quasi-energies and its error, from parts of the spectrum.
     """
 
     task: ClassVar[str] = "floquet"
@@ -49,6 +49,7 @@ class FloquetResult:
     products: int
     quasienergies: NDArray[np.float64] | None = None
     ratio: float | None = None
+    ratio_error: float | None = None
 
     @property
     def period(self) -> float:
@@ -112,6 +113,7 @@ QUANTITIES: tuple[Quantity[FloquetResult], ...] = (
         "",
         "mean of min/max of neighbouring spacings of quasi-energies: 0.3863 Poisson, 0.5307 GOE",
         lambda r: r.ratio,
+        error=lambda r: r.ratio_error,
         headline=True,
         when=lambda r: r.quasienergies is not None,
     ),

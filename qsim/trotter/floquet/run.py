@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.run.loop import Progress, drive
+from qsim.core.statistics import error_of_mean
 from qsim.trotter.evolution.accuracy import PRODUCT_ROUNDING, ROUNDING
 from qsim.trotter.evolution.chebyshev import Chebyshev
 from qsim.trotter.floquet.result import FloquetResult
@@ -212,7 +213,7 @@ def run(problem: FloquetProblem, monitor: Monitor) -> FloquetResult:
             rows["imbalance"] = rows["sz"] @ pattern / square
         else:
             monitor.warn("imbalance: there is no pattern <Sz> at the start; it is left out")
-    angles = ratio = None
+    angles = ratios = None
     if block.quasienergies:
         with monitor.stage("quasi-energies"):
             angles = quasienergies(made.steps, sector.dimension)
@@ -220,8 +221,17 @@ def run(problem: FloquetProblem, monitor: Monitor) -> FloquetResult:
         if angles.size > 2:
             # on a circle the last angle is a neighbour of the first
             around = np.concatenate([angles, angles[:2] + 2.0 * np.pi])
-            ratio = monitor.judged("gap_ratio", lambda: float(gap_ratios(around, SAME).mean()), None)
-    return FloquetResult(problem, sector, rows, made.error, made.products, angles, ratio)
+            ratios = monitor.judged("gap_ratio", lambda: gap_ratios(around, SAME), None)
+    return FloquetResult(
+        problem,
+        sector,
+        rows,
+        made.error,
+        made.products,
+        angles,
+        None if ratios is None else float(ratios.mean()),
+        None if ratios is None else error_of_mean(ratios),
+    )
 
 
 def quasienergies(steps: list[Step], size: int) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ from qsim.core.deck.blocks import Finding
 from qsim.core.deck.load import LoadedDeck
 from qsim.core.run.stages import Plan
 from qsim.trotter.deck.model import TrotterDeck
-from qsim.trotter.deck.tasks import LEAST_LEVELS, Levels
+from qsim.trotter.deck.tasks import LEAST_LEVELS
 from qsim.trotter.levels.problem import LevelsProblem
 from qsim.trotter.sector_plan import plan_in_sectors
 
@@ -32,7 +32,7 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
         deck,
         problem,
         lambda states: memory(problem, states),
-        lambda states: _sizes(deck.levels, states),
+        lambda states: _findings(problem, states),
         gpu=GPU_MATRIX,
     )
 
@@ -42,8 +42,15 @@ def build(loaded: LoadedDeck[TrotterDeck], device: Device) -> LevelsProblem:
     return LevelsProblem.of(loaded.deck, loaded.deck.levels, device)
 
 
-def _sizes(block: Levels, states: int) -> Iterator[Finding]:
-    """Yield why a sector is too large to diagonalise, or too small for the statistics."""
+def _findings(problem: LevelsProblem, states: int) -> Iterator[Finding]:
+    """Yield why a sector is too large to diagonalise or too small for the statistics, or H unfit for them."""
+    block = problem.block
+    if "total_spin" in block.statistics and not problem.spin_conserved:
+        yield Finding(
+            "levels.statistics",
+            "total_spin: H does not conserve the total spin, which takes equal couplings along x, y and z, and along z at most "
+            "one field for all sites; leave total_spin out",
+        )
     if states > MOST_LEVELS:
         yield Finding(
             "sector",

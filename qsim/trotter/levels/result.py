@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
+from qsim.core.statistics import error_of_mean
+from qsim.trotter.model.hamiltonian import scale_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
     from qsim.trotter.levels.problem import LevelsProblem
 
 __all__ = ["QUANTITIES", "LevelsResult"]
+
+
+EPS = 2.2e-16
 
 
 @dataclass
@@ -32,6 +37,8 @@ class LevelsResult:
         Gap ratios of all realisations in the window.
     participation, entropies : (members, levels) float64 or None
         Participation entropy, and entropy of half of the chain, of every eigenstate.
+    spins : (members, levels) float64 or None
+        Total spin of every eigenstate; not a number where levels of one energy are not whole multiplets.
     """
 
     task: ClassVar[str] = "levels"
@@ -42,12 +49,20 @@ class LevelsResult:
     all_ratios: NDArray[np.float64] | None
     participation: NDArray[np.float64] | None = None
     entropies: NDArray[np.float64] | None = None
+    spins: NDArray[np.float64] | None = None
+
+    @property
+    def rounding(self) -> float:
+        """Rounding of a level of the first realisation, of a diagonalisation of n states."""
+        # errors of n sums of rounded numbers as large as the bound of the spectrum add up like their root
+        model = self.problem.of_realisation(0).at(0.0)
+        return float(EPS * np.sqrt(self.levels.shape[1]) * scale_of(model))
 
     @property
     def ratio_error(self) -> float | None:
-        """Standard error of the mean gap ratio over the realisations; None for a single one."""
+        """Standard error of the mean gap ratio over the realisations; of a single one from parts of its window."""
         if len(self.ratios) < 2:
-            return None
+            return None if self.all_ratios is None else error_of_mean(self.all_ratios)
         return float(self.ratios.std(ddof=1) / np.sqrt(len(self.ratios)))
 
 
@@ -65,7 +80,13 @@ QUANTITIES: tuple[Quantity[LevelsResult], ...] = (
     Quantity(
         "dimension", "", "states of the sector", lambda r: r.problem.sectors[0].dimension, headline=True
     ),
-    Quantity("energy_0", "J", "lowest level of the first realisation", lambda r: float(r.levels[0, 0])),
+    Quantity(
+        "energy_0",
+        "J",
+        "lowest level of the first realisation",
+        lambda r: float(r.levels[0, 0]),
+        error=lambda r: r.rounding,
+    ),
     Quantity("realisations", "", "realisations of the disorder", lambda r: len(r.levels)),
     Quantity("spins", "", "number of spins", lambda r: r.problem.spins),
     Quantity(
@@ -90,6 +111,13 @@ QUANTITIES: tuple[Quantity[LevelsResult], ...] = (
         "nat",
         "entropy of the first half of the sites, of every eigenstate",
         lambda r: r.entropies,
+        axes=("realisation", "state"),
+    ),
+    Quantity(
+        "total_spin",
+        "hbar",
+        "total spin S of every eigenstate, from <S^2> = S (S + 1)",
+        lambda r: r.spins,
         axes=("realisation", "state"),
     ),
 )

@@ -10,7 +10,9 @@ import numpy as np
 from qsim.core.run.loop import Progress, drive
 from qsim.trotter.deck.tasks import LEAST_LEVELS
 from qsim.trotter.levels.result import LevelsResult
+from qsim.trotter.measurement.total_spin import TotalSpin
 from qsim.trotter.model.hamiltonian import scale_of
+from qsim.trotter.sectors.lowest import grouped
 from qsim.trotter.sectors.matrix import matrix_of
 from qsim.trotter.sectors.schmidt import sector_schmidt
 from qsim.trotter.sectors.selection import obstacle
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import Array
     from qsim.core.run.loop import Report
     from qsim.core.run.progress import Monitor
     from qsim.trotter.levels.problem import LevelsProblem
@@ -46,6 +49,8 @@ class Computation:
             self.kept["participation"] = np.zeros(shape)
         if "entropy" in requested:
             self.kept["entropies"] = np.zeros(shape)
+        if "total_spin" in requested:
+            self.kept["spins"] = np.full(shape, math.nan)
         self.done = 0
         if restored is not None:
             self.done = int(restored["done"])
@@ -71,6 +76,8 @@ class Computation:
                     values, vectors = xp.linalg.eigh(matrix)
                     self.kept["levels"][member] = device.to_host(values)
                     self._states(member, vectors)
+                    if "spins" in self.kept:
+                        self._spins(member, vectors)
             self.done = member + 1
             report(Progress(self.done))
 
@@ -90,6 +97,17 @@ class Computation:
                 vector = np.ascontiguousarray(self._whole(host[:, [k]])[:, 0])
                 schmidt = sector_schmidt(base, device, device.asarray(vector), half)
                 self.kept["entropies"][member, k] = schmidt.entropy
+
+    def _spins(self, member: int, vectors: Array) -> None:
+        """Find the total spins of all states; levels that rounding does not tell apart are one."""
+        device, sector, energies = self.problem.place, self.problem.sectors[0], self.kept["levels"][member]
+        near = SAME * max(scale_of(self.problem.of_realisation(member).at(0.0)), math.ulp(1.0))
+        total, xp = TotalSpin(device, sector), device.xp
+        for group in grouped(energies, near):
+            with device.use():
+                states = [xp.ascontiguousarray(vectors[:, k]) for k in range(group.start, group.stop)]
+            found, known = total.of(states)
+            self.kept["spins"][member, group] = found if known else math.nan
 
     def _whole(self, vectors: NDArray[Any]) -> NDArray[Any]:
         """Return vectors (columns) in the Ising basis of a sector of Sz."""
@@ -164,4 +182,5 @@ def run(problem: LevelsProblem, monitor: Monitor) -> LevelsResult:
         np.concatenate(ratios_of) if ratios_of else None,
         made.kept.get("participation"),
         made.kept.get("entropies"),
+        made.kept.get("spins"),
     )

@@ -19,7 +19,8 @@ from qsim.core.errors import DeckError, FileError, NumericsError
 from qsim.trotter.deck import couplings as blocks
 from qsim.trotter.deck.axes import AXES
 from qsim.trotter.deck.term_rules import pair_problems
-from qsim.trotter.model import disorder, lattices
+from qsim.trotter.lattices import bonds as lattices
+from qsim.trotter.model import disorder
 from qsim.trotter.model.profiles import factor, is_constant
 from qsim.trotter.model.readers import read_component_matrices, read_matrix
 from qsim.trotter.model.tensors import cross_of, extremes, mixed, tensors_of

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from qsim.trotter.deck.couplings import AllToAll, Dipolar, FieldTerm, OrientedTerm, Pairs, are_driven
 from qsim.trotter.initial.ground import GroundState
+from qsim.trotter.lattices.bonds import wrapped
 from qsim.trotter.model.hamiltonian import Model, build_hamiltonian
-from qsim.trotter.model.lattices import wrapped
 from qsim.trotter.observables.echo import Echo
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.trotter.deck import couplings as blocks
-from qsim.trotter.model import lattices
+from qsim.trotter.lattices import bonds as lattices
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -317,6 +317,8 @@ class Observable:
         Items of the deck with its key.
     spins : int
         Number of spins N.
+    lattice : block of a lattice, optional
+        Lattice of the deck; None where it names none.
 
     Attributes
     ----------
@@ -360,8 +362,8 @@ class Observable:
     odd_under_inversion: ClassVar[bool] = False
     whole_space: ClassVar[bool] = False
 
-    def __init__(self, items: Sequence[Item], spins: int) -> None:
-        self.items, self.spins = items, spins
+    def __init__(self, items: Sequence[Item], spins: int, lattice: Any = None) -> None:
+        self.items, self.spins, self.lattice = items, spins, lattice
 
     @property
     def given(self) -> Any:

@@ -22,14 +22,12 @@ def correlations(r: "Results") -> "Figure | None":
     """Draw correlations in time against site and time, and out-of-time-order correlators of every site V."""
     import numpy as np
 
-    from qsim.core.results.plotting import figure
-    from qsim.trotter.drawing import CURVES, color_map, time_axis, times
+    from qsim.trotter.drawing import CURVES, color_map, panels, time_axis, times
 
     t, names = times(r), [name for name in ("time_correlation", "otoc") if name in r]
     if not names or t.size < 2:
         return None
-    fig = figure("double", 0.8 + 1.9 * len(names))
-    axes = np.atleast_1d(fig.subplots(len(names), 1))
+    fig, axes = panels(len(names), 1.9)
     for ax, name in zip(axes, names, strict=True):
         if name == "otoc":
             at = r["otoc_time" if "otoc_time" in r else "time"]
@@ -44,7 +42,7 @@ def correlations(r: "Results") -> "Figure | None":
                 fig, ax, t, np.arange(values.shape[1]), values, r"$\langle S^z_j(t)S^z_k\rangle$", limit
             )
             ax.set_ylabel("site j")
-        time_axis(ax, t, labelled=name == names[-1])
+        time_axis(ax, t)
     return fig
 
 

@@ -57,15 +57,13 @@ def correlator(r: "Results") -> "Figure | None":
     """Draw the connected light cone from site 0 where all pairs are known, else curves of the pairs."""
     import numpy as np
 
-    from qsim.core.results.plotting import figure
-    from qsim.trotter.drawing import CURVES, color_map, curve, time_axis, times
+    from qsim.trotter.drawing import CURVES, color_map, curve, panels, time_axis, times
 
     names = [f"correlator_{a}{a}" for a in AXES if f"correlator_{a}{a}" in r]
     t = times(r)
     if not names or t.size < 2:
         return None
-    fig = figure("double", 0.8 + 1.9 * len(names))
-    axes = np.atleast_1d(fig.subplots(len(names), 1, sharex=True))
+    fig, axes = panels(len(names), 1.9)
     for ax, name in zip(axes, names, strict=True):
         own = f"pairs_{name[-2:]}"
         pairs = r[own] if own in r else r["pairs"]
@@ -82,7 +80,7 @@ def correlator(r: "Results") -> "Figure | None":
                 curve(ax, r, name, t, k, label=f"{pairs[k, 0]}, {pairs[k, 1]}")
             ax.set_ylabel(rf"$\langle S^{name[-1]}_j S^{name[-1]}_k\rangle$")
             ax.legend(title="sites", ncols=2, loc="center left", bbox_to_anchor=(1.0, 0.5))
-        time_axis(ax, t, labelled=name == names[-1])
+        time_axis(ax, t)
     return fig
 
 

@@ -60,15 +60,17 @@ class Observables:
         Number of spins N.
     items : sequence of Item
         Entries of the deck, checked.
+    lattice : block of a lattice, optional
+        Lattice of the deck.
     """
 
-    def __init__(self, spins: int, items: Sequence[Item]) -> None:
-        self.spins, self.items = spins, items
+    def __init__(self, spins: int, items: Sequence[Item], lattice: Any = None) -> None:
+        self.spins, self.items, self.lattice = spins, items, lattice
         by_key: dict[str, list[Item]] = {}
         for item in items:
             for key in item.named():
                 by_key.setdefault(key, []).append(item)
-        self._by_key = {key: OBSERVABLES[key](own, spins) for key, own in by_key.items()}
+        self._by_key = {key: OBSERVABLES[key](own, spins, lattice) for key, own in by_key.items()}
 
     def __iter__(self) -> Iterator[Observable]:
         """Iterate over the observables."""
@@ -86,6 +88,11 @@ class Observables:
     def __contains__(self, kind: type[Observable]) -> bool:
         """Return True if the deck names an observable of that class."""
         return kind.key in self._by_key
+
+    def axes(self, kind: type[Observable], array: Array, task: Task) -> tuple[str, ...]:
+        """Return the axes of an array at one time, or of one level."""
+        observable = self._by_key.get(kind.key)
+        return array.axes if observable is None else observable.axes(array, task)
 
     def label(self, kind: type[Observable], label: Label, task: Task) -> Any:
         """Return the array of a label, None where the deck names no such observable or there is no such axis."""

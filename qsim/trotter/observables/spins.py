@@ -29,15 +29,13 @@ def sz_map(r: "Results") -> "Figure | None":
     """Draw the local magnetisation against site and time, for each component that was observed."""
     import numpy as np
 
-    from qsim.core.results.plotting import figure
-    from qsim.trotter.drawing import color_map, time_axis, times
+    from qsim.trotter.drawing import color_map, panels, time_axis, times
 
     names = [f"s{a}" for a in AXES if f"s{a}" in r and r[f"s{a}"].shape[1] > 1]
     t = times(r)
     if not names or t.size < 2:
         return None
-    fig = figure("double", 0.8 + 1.7 * len(names))
-    axes = np.atleast_1d(fig.subplots(len(names), 1, sharex=True))
+    fig, axes = panels(len(names), 1.9)
     for ax, name in zip(axes, names, strict=True):
         values = r[name]
         own = f"site_{name}"
@@ -48,7 +46,7 @@ def sz_map(r: "Results") -> "Figure | None":
         shown = np.arange(0, sites.size, -(-sites.size // 9))
         ax.set_yticks(shown, [str(sites[k]) for k in shown])
         ax.set_ylabel("site")
-        time_axis(ax, t, labelled=name == names[-1])
+        time_axis(ax, t)
     return fig
 
 

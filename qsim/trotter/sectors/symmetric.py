@@ -279,6 +279,18 @@ class SymmetricSector:
         out = np.where(place >= 0, factor * psi[np.maximum(place, 0)], 0.0)
         return np.ascontiguousarray(out.real if self.is_real and psi.dtype.kind == "f" else out)
 
+    def folded(self, psi: NDArray[Any], dtype: Any) -> NDArray[Any]:
+        """Return a vector of `base` that lies in the sector as a vector of the sector; the inverse of `whole`."""
+        strings = self.base.strings()
+        place, factor = np.empty(strings.size, np.int64), np.empty(strings.size, np.complex128)
+        images_of(strings, self.spins, *self.group, *self.orbits, place, factor)
+        # the isometry of `whole`, transposed and conjugated
+        made = factor.conj() * psi
+        inside = place >= 0
+        real = np.bincount(place[inside], made.real[inside], self.dimension)
+        imaginary = np.bincount(place[inside], made.imag[inside], self.dimension)
+        return np.asarray(real if np.dtype(dtype).kind == "f" else real + 1j * imaginary, dtype)
+
     def __str__(self) -> str:
         """Return ``Sz = 0, momentum 2 pi 3/12``."""
         return ", ".join([f"Sz = {self.sz:g}", *(symmetry.text for symmetry in self.symmetries)])

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from qsim.core.results.plotting import COLORS, figure
+
+# of levels whose total spin is not known
+UNKNOWN = "0.6"
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,8 +20,16 @@ if TYPE_CHECKING:
     from qsim.core.results.results import Results
 
 
+def _color(spin: float) -> str:
+    """Return the colour of a total spin; blue where it is not conserved."""
+    if np.isnan(spin):
+        return COLORS["blue"]
+    order = ["blue", "vermillion", "green", "orange", "purple", "sky"]
+    return COLORS[order[int(spin) % len(order)]]
+
+
 def levels(r: Results) -> Figure | None:
-    """Levels of the sectors above the lowest one, by their Sz."""
+    """Levels of the sectors above the lowest one, by their Sz or momentum, coloured by their total spin where it is known."""
     if "sector_sz" not in r:
         return None
     values, sz = r["levels"], r["sector_sz"]
@@ -28,9 +40,16 @@ def levels(r: Results) -> Figure | None:
     fig = figure("single")
     ax = fig.subplots()
     end = r.scalars["energy_0"].value
-    for place, row in zip(sz, values, strict=True):
-        energies = row[np.isfinite(row)] - end
-        ax.hlines(energies, place - 0.3, place + 0.3, color=COLORS["blue"], linewidth=1.2)
+    spins = r["total_spin"] if "total_spin" in r else np.full(values.shape, np.nan)
+    for spin in sorted({float(s) for s in spins[np.isfinite(values)]}, key=lambda s: (np.isnan(s), s)):
+        same = np.isnan(spins) if np.isnan(spin) else spins == spin
+        rows, _ = np.nonzero(same & np.isfinite(values))
+        energies = values[same & np.isfinite(values)] - end
+        named = {} if np.isnan(spin) else {"label": f"$S = {Fraction(spin)}$"}
+        color = UNKNOWN if named == {} and "total_spin" in r else _color(spin)
+        ax.hlines(energies, sz[rows] - 0.3, sz[rows] + 0.3, color=color, linewidth=1.2, **named)
+    if np.isfinite(spins).any():
+        ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     ax.set_xticks(sz)
     ax.set_xlabel(name)
     ax.set_ylabel(r"$E - E_0$ ($J$)")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from qsim.core.device.arrays import Array
     from qsim.trotter.deck.tasks import Spectrum
+    from qsim.trotter.observables.base import Array as Observed
     from qsim.trotter.observables.base import Label, Observable
     from qsim.trotter.problem import TaskProblem
     from qsim.trotter.sectors.symmetric import AnySector
@@ -37,8 +38,10 @@ class SpectrumResult:
     sectors : list of Sector or SymmetricSector
     levels, residuals : (sectors, levels) float64
         Not a number where a sector has fewer states.
-    listed : (n, 2) float64
-        Levels and residuals of all sectors, the lowest (highest) first, up to where they are complete.
+    spins : (sectors, levels) float64
+        Total spin of the levels; not a number where it is not known, or not conserved.
+    listed : (n, 3) float64
+        Levels, residuals and total spins of all sectors, the lowest (highest) first, up to where they are complete.
     degeneracy : int or None
         States at the lowest (highest) level; None where they are not all known.
     second : (float, float) or None
@@ -54,6 +57,7 @@ class SpectrumResult:
     sectors: list[AnySector]
     levels: NDArray[np.float64]
     residuals: NDArray[np.float64]
+    spins: NDArray[np.float64]
     listed: NDArray[np.float64]
     degeneracy: int | None
     second: tuple[float, float] | None
@@ -97,6 +101,10 @@ def _observed(name: str) -> Any:
     return lambda result: result.observed.get(name)
 
 
+def _axes(kind: type[Observable], array: Observed) -> Callable[[SpectrumResult], tuple[str, ...]]:
+    return lambda result: result.problem.observables.axes(kind, array, "spectrum")
+
+
 def _label(kind: type[Observable], label: Label) -> Quantity[SpectrumResult]:
     def labels(result: SpectrumResult) -> Array | None:
         return result.problem.observables.label(kind, label, "spectrum")
@@ -110,6 +118,13 @@ def _energies(result: SpectrumResult) -> dict[str, float]:
 
 def _bounds(result: SpectrumResult) -> dict[str, float]:
     return {f"energy_error_{k}": result.error(k) for k in range(len(result.listed))}
+
+
+def _spins(result: SpectrumResult) -> dict[str, float | None]:
+    return {
+        f"total_spin_{k}": None if np.isnan(spin) else float(spin)
+        for k, spin in enumerate(result.listed[:, 2])
+    }
 
 
 def _gap(part: int) -> Callable[[SpectrumResult], float | None]:
@@ -170,6 +185,15 @@ QUANTITIES: tuple[Quantity[SpectrumResult], ...] = (
         when=lambda r: r.degeneracy is not None,
     ),
     Quantity(
+        "total_spin_*",
+        "hbar",
+        "total spin S of level *, from <S^2> = S (S + 1), where H conserves it",
+        _spins,
+        headline=("total_spin_0", "total_spin_1"),
+        when=lambda r: r.problem.spin_conserved,
+        exact=True,
+    ),
+    Quantity(
         "residual_max",
         "J",
         "largest ||H psi - E psi||",
@@ -205,6 +229,14 @@ QUANTITIES: tuple[Quantity[SpectrumResult], ...] = (
     ),
     Quantity("levels", "J", "levels of the sectors", lambda r: r.levels, axes=("sector_sz", "level")),
     Quantity(
+        "total_spin",
+        "hbar",
+        "total spin S of the levels, where H conserves it",
+        lambda r: r.spins,
+        axes=("sector_sz", "level"),
+        when=lambda r: r.problem.spin_conserved,
+    ),
+    Quantity(
         "residuals",
         "J",
         "||H psi - E psi|| of the levels",
@@ -225,8 +257,9 @@ QUANTITIES: tuple[Quantity[SpectrumResult], ...] = (
             f"{array.text}, in the lowest (highest) level, the mean over its states",
             _observed(array.name),
             axes=array.axes,
+            axes_of=_axes(kind, array),
         )
-        for _, array in arrays_of("spectrum")
+        for kind, array in arrays_of("spectrum")
     ),
     *(_label(kind, label) for kind, label in labels_of("spectrum")),
 )

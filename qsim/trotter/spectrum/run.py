@@ -42,9 +42,11 @@ class Computation:
         block = problem.block
         shape = (len(problem.sectors), block.levels)
         self.levels, self.residuals = np.full(shape, math.nan), np.full(shape, math.nan)
+        self.spins = np.full(shape, math.nan)
         self.done = self.products = 0
         if restored is not None:
             self.levels, self.residuals = np.array(restored["levels"]), np.array(restored["residuals"])
+            self.spins = np.array(restored["spins"])
             self.done, self.products = int(restored["done"]), int(restored["products"])
         self.lowest = LowestLevels(
             problem,
@@ -52,6 +54,7 @@ class Computation:
             block.tolerance,
             passing=block.gap,
             highest=block.which == "highest",
+            spins=problem.spin_conserved,
             restored=None if restored is None else restored["lowest"],
         )
 
@@ -60,6 +63,7 @@ class Computation:
         return {
             "levels": self.levels,
             "residuals": self.residuals,
+            "spins": self.spins,
             "done": self.done,
             "products": self.products,
             "lowest": self.lowest.state(),
@@ -69,10 +73,11 @@ class Computation:
         """Find the levels of the sectors that are left."""
         # the largest sectors first; the unit of a checkpoint is a sector
         for number in self.lowest.order[self.done :]:
-            levels = self.lowest.visit(number, lambda: report(Progress()))
+            levels, spins = self.lowest.visit(number, lambda: report(Progress()))
             count = min(self.problem.block.levels, len(levels.energies))
             self.levels[number, :count] = levels.energies[:count]
             self.residuals[number, :count] = levels.residuals[:count]
+            self.spins[number, :count] = spins[:count]
             self.products += levels.products
             self.done += 1
             report(Progress(self.done, {"energy": float(levels.energies[0])}))
@@ -91,6 +96,7 @@ def run(problem: TaskProblem[Spectrum], monitor: Monitor) -> SpectrumResult:
         problem.sectors,
         made.levels,
         made.residuals,
+        made.spins,
         lowest.listed,
         lowest.degeneracy,
         lowest.second,

@@ -12,20 +12,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from qsim.trotter.model.hamiltonian import Model, scale_of
-from qsim.trotter.sectors.basis import Sector
-from qsim.trotter.sectors.lanczos import dot, turn_vectors
+from qsim.trotter.measurement.total_spin import TotalSpin
+from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.sectors.lowest import RESOLUTION, grouped, lowest_levels, same
-from qsim.trotter.sectors.operator import SectorOperator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
-    from qsim.core.device.device import Device
     from qsim.trotter.problem import TaskProblem
     from qsim.trotter.sectors.lowest import LowLevels
+    from qsim.trotter.sectors.symmetric import AnySector
 
 __all__ = ["LowestLevels", "Member"]
 
@@ -63,13 +61,15 @@ class LowestLevels:
         Whether each sector is searched until it has passed the lowest level of all.
     highest : bool
         The highest levels instead.
+    spins : bool
+        Whether the total spin of every level is found, of an H that conserves it.
     restored : optional
         State of a checkpoint.
 
     Attributes
     ----------
-    entries : list of (energy, residual, error, states)
-        All levels found; how many states of H each stands for.
+    entries : list of (energy, residual, error, states, spin)
+        All levels found; how many states of H each stands for, and their total spin, not a number where it is not known.
     ends : list of float
         Energy (times the sign) up to which each sector is known.
     members : list of Member
@@ -86,19 +86,22 @@ class LowestLevels:
         *,
         passing: bool = True,
         highest: bool = False,
+        spins: bool = False,
         restored: Mapping[str, Any] | None = None,
     ) -> None:
         self.problem, self.count, self.tolerance = problem, count, tolerance
         self.passing, self.highest, self.sign = passing, highest, -1.0 if highest else 1.0
-        self.scale = scale_of(problem.model)
-        self.entries: list[tuple[float, float, float, int]] = []
+        self.scale, self.spins = scale_of(problem.model), spins
+        self.entries: list[tuple[float, float, float, int, float]] = []
         self.ends: list[float] = []
         self.members: list[Member] = []
         # energy and error
         self.lowest: tuple[float, float] | None = None
         self.known = passing
         if restored is not None:
-            self.entries = [(float(e), float(r), float(d), int(n)) for e, r, d, n in restored["entries"]]
+            self.entries = [
+                (float(e), float(r), float(d), int(n), float(s)) for e, r, d, n, s in restored["entries"]
+            ]
             self.ends, self.known = [float(end) for end in restored["ends"]], bool(restored["known"])
             if restored["lowest"] is not None:
                 self.lowest = float(restored["lowest"][0]), float(restored["lowest"][1])
@@ -123,8 +126,10 @@ class LowestLevels:
         sectors = self.problem.sectors
         return sorted(range(len(sectors)), key=lambda number: -sectors[number].dimension)
 
-    def visit(self, number: int, poll: Callable[[], None] | None = None) -> LowLevels:
-        """Find the levels of a sector and add them."""
+    def visit(
+        self, number: int, poll: Callable[[], None] | None = None
+    ) -> tuple[LowLevels, NDArray[np.float64]]:
+        """Find the levels of a sector and add them; return them and their total spins."""
         problem = self.problem
         sector = problem.sectors[number]
         # lowest: a sector is searched beyond `count` until
@@ -140,14 +145,19 @@ class LowestLevels:
             poll=poll,
         )
         # each level counts as many states of H as its sector stands for: -Sz, and multiplets
-        states = self._states(sector, levels)
+        states, spins = self._states(sector, levels)
         self.entries += zip(
-            levels.energies.tolist(), levels.residuals.tolist(), levels.errors.tolist(), states, strict=True
+            levels.energies.tolist(),
+            levels.residuals.tolist(),
+            levels.errors.tolist(),
+            states,
+            spins.tolist(),
+            strict=True,
         )
         # beyond the last level of a sector nothing is known; the list of all levels ends at the lowest of these
         self.ends.append(math.inf if levels.every else self.sign * float(levels.energies[-1]))
         self._add(number, levels, states)
-        return levels
+        return levels, spins
 
     def _add(self, number: int, levels: LowLevels, states: list[int]) -> None:
         """Take the states of a sector that belong to the lowest level."""
@@ -176,7 +186,7 @@ class LowestLevels:
 
     @property
     def listed(self) -> NDArray[np.float64]:
-        """Energies and residuals (n, 2) of the levels of all sectors, the lowest first, each as often as it occurs.
+        """Energies, residuals and total spins (n, 3) of the levels of all sectors, the lowest first, each as often as it occurs.
 
         They end where a sector may have a level that was not found, or after `MOST_LISTED`.
         """
@@ -185,7 +195,7 @@ class LowestLevels:
         rows = [entry for entry in self.entries if self.sign * entry[0] <= end]
         rows.sort(key=lambda entry: self.sign * entry[0])
         most = max(MOST_LISTED, self.count * len(self.problem.sectors))
-        return np.array([entry[:2] for entry in rows for _ in range(entry[3])])[:most]
+        return np.array([(*entry[:2], entry[4]) for entry in rows for _ in range(entry[3])])[:most]
 
     @property
     def second(self) -> tuple[float, float] | None:
@@ -197,41 +207,27 @@ class LowestLevels:
         ]
         return min((entry[:2] for entry in above), key=lambda entry: self.sign * entry[0], default=None)
 
-    def _states(self, sector: Any, levels: LowLevels) -> list[int]:
-        """Return the number of states of H for each level of a sector."""
+    def _states(self, sector: AnySector, levels: LowLevels) -> tuple[list[int], NDArray[np.float64]]:
+        """Return the number of states of H for each level of a sector, and its total spin."""
         problem = self.problem
-        if not problem.multiplets:
-            # without multiplets a sector of Sz > 0 stands for -Sz too
-            return [2 if problem.mirrored and sector.sz else 1] * len(levels.energies)
-        states = [1] * len(levels.energies)
+        spins, states = np.full(len(levels.energies), math.nan), [1] * len(levels.energies)
         # levels that errors do not separate are one group, in which S is read from the states
         groups = grouped(levels.energies, levels.errors[:-1] + levels.errors[1:] + RESOLUTION * self.scale)
-        # of the last one some members may be missing
-        for group in groups if levels.every else groups[:-1]:
-            states[group] = multiplets(problem.place, sector, levels.vectors[group])
-        return states
-
-
-def multiplets(device: Device, sector: Sector, vectors: list[Any]) -> list[int]:
-    """Turn the states of one level into states of total spin S, in place, and return 2 S + 1 of each.
-
-    Parameters
-    ----------
-    vectors : list of (D,)
-        Orthonormal, and all states of the level in the sector.
-    """
-    spins = sector.spins
-    # S^2 - 3 N / 4 = sum_(j<k) 2 S_j . S_k, a Hamiltonian of the sector
-    couplings = np.broadcast_to(2.0 * (1.0 - np.eye(spins)), (3, spins, spins)).copy()
-    operator = SectorOperator(device, sector, Model(spins, couplings, np.zeros((3, spins))))
-    rows = np.empty((len(vectors), len(vectors)))
-    with device.use():
-        out = device.xp.empty_like(vectors[0])
-        for k, vector in enumerate(vectors):
-            operator.apply(vector, out)
-            rows[:, k] = [dot(other, out).real for other in vectors]
-    values, turn = np.linalg.eigh(0.5 * (rows + rows.T))
-    if len(vectors) > 1:
-        turn_vectors(device, vectors, turn)
-    # S^2 = S (S + 1), hence 2 S + 1 = sqrt(1 + 4 S (S + 1))
-    return [round(math.sqrt(max(0.0, 1.0 + 4.0 * (value + 0.75 * spins)))) for value in values]
+        # states of one S replace those of a level wherever they stand for multiplets
+        turned = problem.multiplets
+        total = TotalSpin(problem.place, sector) if self.spins or turned else None
+        # of the last one some members may be missing; S is then known only if those found are states of one S
+        for group in groups:
+            whole = levels.every or group is not groups[-1]
+            if total is None or not (self.spins or whole):
+                continue
+            vectors = levels.vectors[group]
+            found, known = total.of(vectors, turned=turned and whole)
+            levels.vectors[group] = vectors
+            if turned and whole:
+                states[group] = [round(2.0 * spin + 1.0) for spin in found]
+            spins[group] = found if known else math.nan
+        if not turned:
+            # without multiplets a sector of Sz > 0 stands for -Sz too
+            return [2 if problem.mirrored and sector.sz else 1] * spins.size, spins
+        return states, spins

@@ -78,21 +78,45 @@ def _label(kind: type[Observable], label: Label) -> Quantity[ThermalResult]:
     return Quantity(label.name, label.unit, label.text, labels, axes=label.axes)
 
 
-def _against_temperature(array: Observed) -> Iterator[Quantity[ThermalResult]]:
+def _against_temperature(kind: type[Observable], array: Observed) -> Iterator[Quantity[ThermalResult]]:
     """Yield an array of an observable at every temperature, and its error."""
     name, axes = f"{array.name}_T", ("temperature", *array.axes)
-    yield Quantity(name, array.unit, f"{array.text} at every temperature", _observed(name), axes=axes)
+
+    def axes_of(result: ThermalResult) -> tuple[str, ...]:
+        return ("temperature", *result.problem.observables.axes(kind, array, "thermal"))
+
+    yield Quantity(
+        name,
+        array.unit,
+        f"{array.text} at every temperature",
+        _observed(name),
+        axes=axes,
+        axes_of=axes_of,
+    )
     yield Quantity(
         f"{name}_error",
         array.unit,
         f"error of {name}: standard error of the random vectors, and that of the end of the recurrences",
         _observed_error(name),
         axes=axes,
+        axes_of=axes_of,
     )
 
 
 def _peak(result: ThermalResult) -> int:
     return int(np.argmax(result.values[1]))
+
+
+def _peak_error(result: ThermalResult) -> float | None:
+    """Return how far the temperature of the maximum may lie from that of the grid; None where the maximum is at an end."""
+    heat, T, top = result.values[1], result.temperatures, _peak(result)
+    errors = np.zeros_like(heat) if result.errors is None else result.errors[1]
+    # all temperatures that may have the largest specific heat within the errors, and their neighbours
+    possible = np.flatnonzero(heat + errors >= heat[top] - errors[top])
+    first, last = int(possible[0]) - 1, int(possible[-1]) + 1
+    if first < 0 or last >= T.size:
+        return None
+    return float(max(T[top] - T[first], T[last] - T[top]))
 
 
 QUANTITIES: tuple[Quantity[ThermalResult], ...] = (
@@ -105,7 +129,11 @@ QUANTITIES: tuple[Quantity[ThermalResult], ...] = (
         headline=True,
     ),
     Quantity(
-        "temperature_of_maximum", "J", "temperature at which it is", lambda r: float(r.temperatures[_peak(r)])
+        "temperature_of_maximum",
+        "J",
+        "temperature at which it is",
+        lambda r: float(r.temperatures[_peak(r)]),
+        error=_peak_error,
     ),
     Quantity(
         "steps",
@@ -148,5 +176,5 @@ QUANTITIES: tuple[Quantity[ThermalResult], ...] = (
         )
     ),
     *(_label(kind, label) for kind, label in labels_of("thermal")),
-    *(quantity for _, array in arrays_of("thermal") for quantity in _against_temperature(array)),
+    *(quantity for kind, array in arrays_of("thermal") for quantity in _against_temperature(kind, array)),
 )

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from qsim.core.device.device import cpu
 from qsim.qoc.kernels import slots
-from qsim.qoc.kernels.slots import Pattern, SlotBatch, fits, slot_backward, slot_forward
+from qsim.qoc.kernels.slots import Pattern, SlotBatch, fits, kept_columns, slot_backward, slot_forward
 
 EPS = {np.dtype(np.float64): 2.3e-16, np.dtype(np.float32): 1.2e-7}
 C = 8.0  # of the bound; at most 0.6 was seen on a CPU
@@ -68,7 +68,7 @@ class Slots:
         # without a trajectory the same numbers
         assert np.array_equal(device.to_host(again), device.to_host(x))
         gradient = slot_backward(device, batch, factors, lam, trajectory)
-        return [device.to_host(a) for a in (x, lam, gradient, trajectory)]
+        return [device.to_host(a) for a in (x, lam, gradient, kept_columns(trajectory))]
 
     def dense(self):
         """Return the same from dense matrices; derivatives from the series of ``[[A, B], [0, A]]``, no costate involved."""

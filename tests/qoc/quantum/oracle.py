@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import expm
+from scipy.linalg import expm, expm_frechet
 from scipy.sparse import csr_array
 
 from qsim.qoc.models.quantum import (
@@ -12,6 +12,7 @@ from qsim.qoc.models.quantum import (
     Jump,
     ObservableTarget,
     QuantumModel,
+    SeveralTargets,
     StateTarget,
 )
 
@@ -85,6 +86,24 @@ def true_value(made, fields):
     whole = np.eye(made.dimension**2)
     for step in steps(made, fields):
         whole = expm(step) @ whole
+    return value_of(made, whole)
+
+
+def true_slope(made, fields, c, n):
+    """Return the derivative of the value by the control c in slot n, from Frechet derivatives of dense exponentials."""
+    whole = np.eye(made.dimension**2)
+    power, tau = made.controls[c].power, DURATION / fields.shape[1]
+    direction = tau * power * fields[c, n] ** (power - 1) * liouvillians(made)[1 + c]
+    for k, step in enumerate(steps(made, fields)):
+        whole = (expm_frechet(step, direction, compute_expm=False) if k == n else expm(step)) @ whole
+    # the value is linear in the map of density matrices
+    return value_of(made, whole)
+
+
+def value_of(made, whole):
+    """Return the value of the goal for a map of density matrices, row by row (D^2, D^2)."""
+    if isinstance(made.goal, SeveralTargets):
+        return sum(weight * value_of(one, whole) for weight, one in made.each())
 
     def evolved(x, y):
         return (whole @ np.outer(x, y.conj()).ravel()).reshape(made.dimension, -1)

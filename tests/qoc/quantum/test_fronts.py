@@ -13,6 +13,7 @@ from qsim.qoc.control.controls import Controls, Line
 from qsim.qoc.control.parametrisation import Parametrisation
 from qsim.qoc.objectives.bounds import limits_of
 from qsim.qoc.objectives.slots import SlotObjective
+from qsim.qoc.propagators.motion import Motion
 from qsim.qoc.quantum.fronts.limits import most_probable
 from tests.qoc.quantum.test_slots import random_model
 
@@ -115,7 +116,7 @@ def test_no_random_controls_pass_the_bound(seed):
     largest = rng.uniform(0.2, 1.5, count)
     ones = np.ones(slots)
     lines = [Line(Parametrisation(ones, -b * ones, b * ones, None, None), np.ones_like) for b in largest]
-    objective = SlotObjective(made, False, duration, slots)
+    objective = SlotObjective(made, Motion(duration, slots))
     low, high = -largest, largest
     problem = SimpleNamespace(
         model=made,

@@ -12,12 +12,21 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
 import qsim
-from qsim.qoc.models.quantum import DensityTarget, GateTarget
+from qsim.qoc.models.quantum import DensityTarget, GateTarget, SeveralTargets
 from qsim.qoc.objectives.costs import cost_of
 from qsim.qoc.objectives.phases import best_phases, factors_of
 from qsim.qoc.objectives.slots import SlotObjective
 from qsim.qoc.objectives.terms import Terms, leakage_operator
-from tests.qoc.quantum.oracle import DURATION, hermitian, isometry, random_model, steps, true_value
+from qsim.qoc.propagators.motion import Motion
+from tests.qoc.quantum.oracle import (
+    DURATION,
+    hermitian,
+    isometry,
+    random_model,
+    steps,
+    true_slope,
+    true_value,
+)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -52,7 +61,7 @@ def two_qubit_gate(seed, levels, jumps):
 @pytest.mark.parametrize("lindblad", [False, True])
 def test_a_gate_with_free_phases_has_the_best_of_all_fixed_ones(lindblad):
     made, fields = two_qubit_gate(3, 5, lindblad)
-    objective = SlotObjective(made, lindblad, DURATION, fields.shape[1])
+    objective = SlotObjective(made, Motion(DURATION, fields.shape[1], lindblad))
     found = objective.evaluate(fields)
     goal = made.goal
 
@@ -82,10 +91,10 @@ def test_the_interval_of_jumps_has_the_phases_of_order_zero():
     from qsim.qoc.objectives.jumps import expand
 
     made, fields = two_qubit_gate(8, 5, True)
-    lossy = SlotObjective(made, False, DURATION, fields.shape[1], lossy=True)
+    lossy = SlotObjective(made, Motion(DURATION, fields.shape[1], lossy=True))
     found = expand(made, lossy.cost, lossy.mean_weights(), DURATION, fields)
     final = lossy.propagator.final(fields, lossy.start)
-    whole = SlotObjective(made, True, DURATION, fields.shape[1])
+    whole = SlotObjective(made, Motion(DURATION, fields.shape[1], lindblad=True))
     columns = whole.propagator.final(fields, whole.start)
     value = whole.cost.at(lossy.cost.phases(final)).value(columns)
     assert found.zero == pytest.approx(lossy.cost.value(final), abs=1e-13)
@@ -102,7 +111,7 @@ def test_leakage_and_running_means_have_exact_gradients(form, monkeypatch):
     terms = Terms(0.7, leakage_operator(made.goal.columns), 0.4, csr_array(operator))
     lindblad = form in ("columns", "matrices")
     objective = SlotObjective(
-        made, lindblad, DURATION, fields.shape[1], 0.05, lossy=form == "lossy", terms=terms
+        made, Motion(DURATION, fields.shape[1], lindblad, form == "lossy"), 0.05, terms=terms
     )
     found = objective.evaluate(fields)
     if lindblad:
@@ -136,7 +145,7 @@ def test_closeness_to_a_mixed_state(lindblad):
     a = isometry(rng, made.dimension, 2)
     sigma = (a * [0.6, 0.4]) @ a.conj().T
     made = replace(made, goal=DensityTarget(sigma), jumps=made.jumps if lindblad else ())
-    objective = SlotObjective(made, lindblad, DURATION, fields.shape[1])
+    objective = SlotObjective(made, Motion(DURATION, fields.shape[1], lindblad))
     found = objective.evaluate(fields)
     rho = ((made.states * made.weights) @ made.states.conj().T).ravel()
     for step in steps(made, fields):
@@ -205,9 +214,9 @@ def test_the_process_fidelity_is_that_of_the_average_without_leakage(lindblad, f
     made, fields = two_qubit_gate(5, 6, lindblad)
     if not free:
         made = replace(made, goal=replace(made.goal, free_phases="none"))
-    average = SlotObjective(made, lindblad, DURATION, fields.shape[1])
+    average = SlotObjective(made, Motion(DURATION, fields.shape[1], lindblad))
     process = SlotObjective(
-        replace(made, goal=replace(made.goal, process=True)), lindblad, DURATION, fields.shape[1]
+        replace(made, goal=replace(made.goal, process=True)), Motion(DURATION, fields.shape[1], lindblad)
     )
     final = average.propagator.final(fields, average.start)
     leak = np.vdot(leakage_operator(made.goal.columns), average.density(final)).real
@@ -253,3 +262,103 @@ def test_measures_are_those_of_gates_and_levels_may_have_a_sign():
     state = system | {"initial": "0", "target": "1"}
     with pytest.raises(qsim.DeckError, match="the goal is none"):
         qsim.run(deck | {"system": state})
+
+
+def several_goals(seed, rate, levels):
+    """Return a random system with a gate, pairs of states and an observable at once, and its controls."""
+    kinds = ("gate", "states", "observable")
+    made = [random_model(seed, kind, rate, (levels, levels + 1)) for kind in kinds]
+    shares = np.array([0.5, 0.2, 0.3])
+    goals = SeveralTargets(tuple(one.goal for one, _ in made), shares, (2, 2, 2))
+    states = np.concatenate([one.states for one, _ in made], axis=1)
+    weights = np.concatenate([w * one.weights for w, (one, _) in zip(shares, made, strict=True)])
+    whole, fields = made[0]
+    return replace(whole, goal=goals, states=states, weights=weights), fields
+
+
+@pytest.mark.parametrize("form", ["kets", "columns", "matrices"])
+@pytest.mark.parametrize("seed", range(2))
+def test_several_goals_at_once_are_their_weighted_sum_with_its_gradient(form, seed, monkeypatch):
+    if form == "matrices":
+        monkeypatch.setattr("qsim.qoc.objectives.slots.FEW_LEVELS", 1)
+    made, fields = several_goals(seed, 0.3, 3 + seed)
+    if form == "kets":
+        made = replace(made, jumps=())
+    objective = SlotObjective(made, Motion(DURATION, fields.shape[1], form != "kets"))
+    found = objective.evaluate(fields)
+    assert found.probability == pytest.approx(true_value(made, fields), abs=1e-12)
+    assert objective.values(fields)[0][0] == pytest.approx(found.probability, abs=1e-14)
+    for c, n in ((0, 0), (len(fields) - 1, 4)):
+        assert found.gradient[c, n] == pytest.approx(true_slope(made, fields, c, n), abs=1e-11)
+        ends = []
+        for sign in (1.0, -1.0):
+            moved = fields.copy()
+            moved[c, n] += sign * 1e-5
+            ends.append(objective.values(moved)[0][0])
+        assert found.gradient[c, n] == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=2e-8)
+
+
+def test_the_interval_of_jumps_holds_several_goals():
+    from qsim.qoc.objectives.jumps import expand
+
+    made, fields = several_goals(5, 0.3, 4)
+    lossy = SlotObjective(made, Motion(DURATION, fields.shape[1], lossy=True))
+    found = expand(made, lossy.cost, lossy.mean_weights(), DURATION, fields)
+    assert found.lower - 1e-12 <= true_value(made, fields) <= found.upper + 1e-12
+    assert found.upper - found.lower < 2.0 * (found.most - found.least) * (1.0 - found.jump_free) ** 2
+
+
+def several_deck(**system):
+    return {
+        "method": "qoc",
+        "system": {
+            "type": "model",
+            "parts": [{"name": "a", "type": "qubit"}, {"name": "b", "type": "qubit"}],
+            "terms": [{"operator": "a.sz*b.sz", "value": 0.5}],
+            "controls": {"ax": "a.sx", "ay": "a.sy", "bx": "b.sx", "by": "b.sy"},
+            **system,
+        },
+        "time": {"T": 4.0, "slots": 20},
+        "control": [
+            {"name": n, "guess": {"type": "expression", "value": f"0.3*sin({k}*t + 1)"}}
+            for k, n in enumerate(("ax", "ay", "bx", "by"), 1)
+        ],
+    }
+
+
+def test_a_deck_asks_for_a_gate_a_state_and_an_observable():
+    pairs = [
+        {"target": {"gate": "cnot"}, "weight": 3},
+        {"initial": {"00": 1, "10": 1}, "target": {"00": 1, "11": 1}, "weight": 2},
+        {"initial": {"thermal": 0.3}, "target": {"observable": "0.5*(a.p1 + b.p1)"}},
+    ]
+    deck = several_deck(pairs=pairs)
+    deck["system"]["jumps"] = [{"operator": "a.sm", "rate": 0.01}]
+    deck["objective"] = {"threshold": 0.7}
+    with qsim.run(deck, figures="none") as results:
+        value, error = results.scalars["goals"].value, results.scalars["goals"].error
+        verified, parts = results.scalars["goals_verified"].value, results["goal_values"]
+        rho = results["rho_final"]
+    assert value > 0.7
+    assert abs(verified - value) <= error < 1e-8
+    # the weights are divided by their sum, 6
+    assert value == pytest.approx(parts @ [0.5, 1.0 / 3.0, 1.0 / 6.0], abs=1e-13)
+    assert np.trace(rho).real == pytest.approx(1.0, abs=1e-10)
+    # each goal alone, with the same controls
+    assert parts[1] > 0.0
+    assert 0.0 < parts[2] < 1.0
+
+
+def test_weights_of_pairs_of_states_count():
+    pairs = [{"initial": "00", "target": "00", "weight": 3}, {"initial": "01", "target": "10"}]
+    deck = several_deck(pairs=pairs)
+    deck["optimizer"] = {"type": "none"}
+    with qsim.run(deck, figures="none") as results:
+        weighted = results.scalars["probability"].value
+    values = []
+    for pair in pairs:
+        alone = several_deck(initial=pair["initial"], target=pair["target"])
+        alone["optimizer"] = {"type": "none"}
+        with qsim.run(alone, figures="none") as results:
+            values.append(results.scalars["probability"].value)
+    assert weighted == pytest.approx((3.0 * values[0] + values[1]) / 4.0, abs=1e-13)

@@ -14,14 +14,23 @@ from qsim.qoc.models.quantum import ControlTerm, Jump, QuantumModel, StateTarget
 from qsim.qoc.objectives.costs import cost_of
 from qsim.qoc.objectives.jumps import budget, expand
 from qsim.qoc.propagators.densities import Densities
-from tests.qoc.quantum.oracle import DURATION, hermitian, liouvillians, random_model, steps, true_value
+from qsim.qoc.propagators.motion import Motion
+from tests.qoc.quantum.oracle import (
+    DURATION,
+    hermitian,
+    liouvillians,
+    random_model,
+    steps,
+    true_slope,
+    true_value,
+)
 
 
 @pytest.mark.parametrize("kind", ["gate", "states", "observable", "mixture"])
 @pytest.mark.parametrize("seed", range(2))
 def test_matrices_and_their_gradient_are_those_of_a_dense_liouvillian(kind, seed):
     made, fields = random_model(seed, kind, 0.4, (2, 6))
-    densities = Densities(made, DURATION, fields.shape[1])
+    densities = Densities(made, Motion(DURATION, fields.shape[1], lindblad=True))
     start, cost = cost_of(made, lindblad=True)
     final, trajectory = densities.forward(fields, start)
     assert cost.value(final) == pytest.approx(true_value(made, fields), abs=1e-12)
@@ -41,9 +50,24 @@ def test_matrices_and_their_gradient_are_those_of_a_dense_liouvillian(kind, seed
         lam = expm(each[n]).conj().T @ lam
 
 
+def test_strong_jumps_leave_matrices_hermitian():
+    # an anti-Hermitian part of rounding would grow by exp(T ||sum L x L*||), 1e10 here
+    made, fields = random_model(2, "mixture", 6.0, (9, 10))
+    densities = Densities(made, Motion(DURATION, fields.shape[1], lindblad=True))
+    start, cost = cost_of(made, lindblad=True)
+    final, trajectory = densities.forward(fields, start)
+    rho = final[:, 0].reshape(9, 9)
+    assert np.abs(rho - rho.conj().T).max() < 1e-15
+    assert abs(np.trace(rho) - 1.0) < 1e-13
+    assert cost.value(final) == pytest.approx(true_value(made, fields), abs=1e-13)
+    gradient = densities.gradient(fields, trajectory, cost.derivative(final))
+    for c, n in ((0, 0), (len(fields) - 1, 3)):
+        assert gradient[c, n] == pytest.approx(true_slope(made, fields, c, n), abs=1e-12)
+
+
 def test_populations_of_a_sweep_are_those_of_its_slots(monkeypatch):
     made, fields = random_model(5, "mixture", 0.4, (3, 6))
-    densities = Densities(made, DURATION, fields.shape[1])
+    densities = Densities(made, Motion(DURATION, fields.shape[1], lindblad=True))
     start, _ = cost_of(made, lindblad=True)
     # two slots at a time
     monkeypatch.setattr("qsim.qoc.propagators.densities.SEGMENT_BYTES", 32.0 * start.size)

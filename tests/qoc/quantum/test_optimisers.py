@@ -11,6 +11,7 @@ from qsim.qoc.models.quantum import GateTarget, StateTarget
 from qsim.qoc.objectives.amplitudes import SlotAmplitudes
 from qsim.qoc.objectives.slots import SlotObjective
 from qsim.qoc.optimizers.sequential import SlotSteps
+from qsim.qoc.propagators.motion import Motion
 from tests.qoc.quantum.test_controls import deck
 from tests.qoc.quantum.test_slots import random_model
 
@@ -20,7 +21,7 @@ KETS = ["state", "coherent", "gate"]
 def slots_of(kind, seed, lindblad=False, slots=7):
     """Return the objective of a random system, and random controls."""
     model = random_model(seed, kind, 1 if lindblad else 0)
-    objective = SlotObjective(model, lindblad, 1.3, slots, 0.02)
+    objective = SlotObjective(model, Motion(1.3, slots, lindblad), 0.02)
     rng = np.random.default_rng(seed)
     return objective, rng.normal(size=(len(model.controls), slots))
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.linalg import expm, expm_frechet
 from scipy.sparse import csr_array
 
+import qsim
+from qsim.core.device.device import cpu
 from qsim.qoc.models.quantum import (
     ControlTerm,
     DensityTarget,
@@ -17,7 +21,15 @@ from qsim.qoc.models.quantum import (
     StateTarget,
 )
 from qsim.qoc.objectives.costs import cost_of
+from qsim.qoc.objectives.slots import SlotObjective
+from qsim.qoc.propagators.motion import Motion
 from qsim.qoc.propagators.slots import Slots
+from qsim.qoc.quantum.build import plan
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request):
+    return cpu(2) if request.param == "cpu" else request.getfixturevalue("cuda")
 
 
 def _hermitian(rng, d, filled):
@@ -89,7 +101,7 @@ def test_value_and_gradient_are_those_of_dense_exponentials(kind, jumps, seed):
     model, lindblad = random_model(seed, kind, jumps), jumps > 0
     n, duration = 5, 2.0
     u = np.random.default_rng(seed + 50).normal(size=(len(model.controls), n))
-    slots = Slots(model, lindblad, duration, n)
+    slots = Slots(model, Motion(duration, n, lindblad))
     start, cost = cost_of(model, lindblad)
     final, trajectory = slots.forward(u, start)
     gradient = slots.gradient(u, trajectory, cost.derivative(final))
@@ -143,3 +155,76 @@ def test_gate_fidelity_is_the_mean_over_cardinal_states():
     lifted = x @ goal.columns.conj().T
     final = np.kron(lifted, lifted.conj()) @ starts
     assert linear.value(final) == pytest.approx(mean, rel=1e-13)
+
+
+@pytest.mark.parametrize("form", ["kets", "lossy", "density"])
+@pytest.mark.parametrize(("kind", "jumps"), [("gate", 0), ("gate", 2), ("observable", 1), ("state", 1)])
+def test_one_system_on_a_device_is_that_on_a_core(device, form, kind, jumps):
+    model = random_model(3 + jumps, kind, jumps)
+    motion = Motion(1.3, 7, form == "density", form == "lossy")
+    fields = np.random.default_rng(1).normal(size=(len(model.controls), 7))
+    there = SlotObjective(model, motion, 0.1, device=device)
+    here = SlotObjective(model, motion, 0.1)
+    found, wanted = there.evaluate(fields), here.evaluate(fields)
+    # sums of some hundred terms of order 1, each rounded
+    assert found.probability == pytest.approx(wanted.probability, abs=1e-13)
+    assert np.abs(found.gradient - wanted.gradient).max() < 1e-12 * np.abs(wanted.gradient).max()
+    assert there.values(fields)[1][0] == pytest.approx(found.objective, abs=1e-14)
+    assert there.propagator.core is (device if device.is_cuda else there.propagator.core)
+    for own, other in zip(there.look(fields), here.look(fields), strict=True):
+        assert np.abs(own - other).max() < 1e-13
+
+
+def chain(folder, qubits, **changes):
+    """Return a deck with the Fourier transform of all qubits of a chain as its gate."""
+    names = [f"q{k}" for k in range(qubits)]
+    size = 2**qubits
+    gate = np.exp(2j * np.pi * np.outer(np.arange(size), np.arange(size)) / size) / np.sqrt(size)
+    np.savez(folder / "gate.npz", gate=gate)
+    pairs = pairwise(names)
+    guess = {"type": "expression", "value": "0.3*sin(t)"}
+    return {
+        "method": "qoc",
+        "system": {
+            "type": "model",
+            "parts": [{"name": n, "type": "qubit", "frequency": 0.1 * k} for k, n in enumerate(names)],
+            "terms": [{"operator": f"{a}.sz*{b}.sz", "value": 0.5} for a, b in pairs],
+            "controls": {f"x{k}": f"{n}.sx" for k, n in enumerate(names)},
+            "target": {"gate": str(folder / "gate.npz")},
+        },
+        "time": {"T": 2.0, "slots": 40},
+        "control": [{"name": f"x{k}", "guess": guess} for k in range(qubits)],
+        "optimizer": {"type": "lbfgs", "max_sweeps": 12},
+        **changes,
+    }
+
+
+@pytest.mark.gpu
+def test_a_search_of_one_system_takes_the_same_path_on_a_gpu(tmp_path):
+    found = {}
+    for where in ("cpu", "cuda"):
+        with qsim.run(chain(tmp_path, 4), device=where, figures="none") as results:
+            found[where] = (results.scalars["fidelity"].value, results["control/x0"])
+    assert found["cuda"][0] == pytest.approx(found["cpu"][0], abs=1e-9)
+    assert np.abs(found["cuda"][1] - found["cpu"][1]).max() < 1e-6
+
+
+def test_one_system_has_a_gpu_where_its_products_are_wide(qoc, tmp_path):
+    def planned(qubits, **changes):
+        return plan(qoc.load(**chain(tmp_path, qubits, **changes)))
+
+    small, wide = planned(2), planned(6)
+    assert (small.cpu_only, wide.cpu_only) == ("", "")
+    # whatever the duration, a product of few columns leaves a GPU idle
+    assert small.size.gpu == np.inf
+    assert wide.size.gpu < np.inf
+    assert wide.memory.on_gpu >= 16 * 64 * 64 * 40
+    for changes, told in (
+        ({"optimizer": {"type": "krotov"}}, "optimizer: krotov"),
+        ({"objective": {"running": {"observable": "q0.p1", "weight": 0.1}}}, "objective.running"),
+    ):
+        assert told in planned(2, **changes).cpu_only
+    noisy = chain(tmp_path, 4)
+    noisy["system"]["jumps"] = [{"operator": "q0.sm", "rate": 0.01}]
+    noisy["dissipation"] = "lindblad"
+    assert "density matrices of 16 levels" in plan(qoc.load(**noisy)).cpu_only

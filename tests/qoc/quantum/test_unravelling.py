@@ -10,12 +10,13 @@ import qsim
 from qsim.core.errors import QsimError
 from qsim.qoc.objectives.noise import drawn, passes_of
 from qsim.qoc.objectives.unravelling import Unravelling, rates_of
+from qsim.qoc.propagators.motion import Motion
 from tests.qoc.quantum.oracle import DURATION, random_model, true_value
 
 
 def unravelling(made, fields, count, seed=1):
     rates = rates_of(made, DURATION, fields)
-    return Unravelling(made, DURATION, fields.shape[1], 0.0, rates, count, seed)
+    return Unravelling(made, Motion(DURATION, fields.shape[1]), 0.0, rates, count, seed)
 
 
 def history(made, fields, rates, times, kinds):

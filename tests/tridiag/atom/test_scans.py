@@ -7,6 +7,7 @@ from scipy.special import beta
 
 from qsim.core.device.device import cpu
 from qsim.core.run.progress import Monitor
+from qsim.core.run.stages import Method
 from qsim.tridiag.atom.scan.focus import focal_average
 from qsim.tridiag.atom.scan.run import _Batch, _worst, run_scan
 
@@ -259,3 +260,32 @@ def test_a_scan_of_two_keys_is_drawn_over_both(tmp_path, phases):
         assert left.get_lines()[1].get_ydata().tolist() == arrays["run_continuum_population"][1::2].tolist()
     assert right.get_lines()[1].get_label() == "1e+13, 0.5"
     fig.savefig(tmp_path / "scan.png")
+
+
+@pytest.mark.parametrize(
+    "scan", [{"intensity": [1e-3, 4e-3, 9e-3], "focal_average": {"dimensions": 2}}, {"cep": [0.0, 1.3]}]
+)
+def test_errors_of_a_scan_hold(tridiag, scan):
+    """Every number of every run lies within its error of a run with half the steps, spacings and more l."""
+    keys = SMALL | {"grid": {"rmax": 40, "dr": 0.4, "l_max": 3, "map": {"dr0": 0.1, "width": 30}}}
+    coarse = {"dt": 0.2, "outputs": 2, "verify": True}
+    found = tridiag.run(**keys | {"time": coarse}, scan=scan)
+    fine_grid = {"rmax": 40, "dr": 0.2, "l_max": 7, "map": {"dr0": 0.05, "width": 30}}
+    fine_time = {"dt": 0.05, "outputs": 2, "verify": False}
+    truth = tridiag.run(**keys | {"grid": fine_grid, "time": fine_time}, scan=scan)
+    errors, exact = found.each_error(), truth.each()
+    assert {"norm_final", "population_1s", "continuum_population"} <= set(errors)
+    for name, values in found.each().items():
+        if name in errors:
+            assert (np.abs(values - exact[name]) <= errors[name]).all(), name
+            assert errors[name].max() < 0.05
+    scalars = Method("tridiag").scalars(found)
+    largest = scalars["continuum_population_max"]
+    assert abs(largest.value - exact["continuum_population"].max()) <= largest.error
+    if "intensity" in scan:
+        apart = np.abs(found.focal["focal_yield"] - truth.focal["focal_yield"])
+        assert (apart <= found.focal["focal_yield_error"]).all()
+        # without errors of the runs that of the average is smaller
+        unclaimed = tridiag.run(**keys | {"time": coarse | {"verify": False}}, scan=scan)
+        assert unclaimed.each_error() == {}
+        assert (unclaimed.focal["focal_yield_error"] < found.focal["focal_yield_error"]).all()

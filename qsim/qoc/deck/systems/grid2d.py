@@ -167,5 +167,6 @@ class Grid2dSystem(Block):
         description="goal: level, superposition, list of levels, or observable, a formula of H0, x, y",
     )
     pairs: Annotated[list[StatePair], Field(min_length=1)] | None = Field(
-        default=None, description="several state pairs for the same fields, instead of initial and target"
+        default=None,
+        description="several goals for the same fields, of any kinds and with weights, instead of initial and target",
     )

@@ -43,5 +43,6 @@ class MatricesSystem(Block):
         description="goal: label, level, superposition, list, observable, density, gate on labels",
     )
     pairs: Annotated[list[StatePair], Field(min_length=1)] | None = Field(
-        default=None, description="several state pairs for the same controls, instead of initial and target"
+        default=None,
+        description="several goals for the same controls, of any kinds and with weights, instead of initial and target",
     )

@@ -70,5 +70,6 @@ class ModelSystem(Block):
         default=None, description="goal: label, level, superposition, list, observable, density, gate"
     )
     pairs: Annotated[list[StatePair], Field(min_length=1)] | None = Field(
-        default=None, description="several state pairs for the same controls, instead of initial and target"
+        default=None,
+        description="several goals for the same controls, of any kinds and with weights, instead of initial and target",
     )

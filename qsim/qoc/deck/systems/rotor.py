@@ -67,5 +67,6 @@ class RotorSystem(Block):
         default=None, description='goal: "J,M", J (M = 0), list, or observable, a formula of cos, cos2, J2'
     )
     pairs: Annotated[list[StatePair], Field(min_length=1)] | None = Field(
-        default=None, description="several state pairs for the same field, instead of initial and target"
+        default=None,
+        description="several goals for the same field, of any kinds and with weights, instead of initial and target",
     )

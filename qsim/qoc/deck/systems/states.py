@@ -185,7 +185,13 @@ Target = Annotated[
 
 
 class StatePair(Block):
-    """One initial state and its target."""
+    """One of several goals: a start and its target, with a weight."""
 
-    initial: Initial = Field(description="label, level, or superposition {label: weight}")
-    target: Target = Field(description="label, level, superposition, or list of labels (any of them)")
+    initial: Initial | None = Field(
+        default=None,
+        description="start as system.initial; of a gate the label of the other parts, or nothing",
+    )
+    target: Target = Field(description="goal as system.target")
+    weight: Annotated[float, Field(gt=0, lt=1e12)] = Field(
+        default=1.0, description="weight of this goal; the weights of all are divided by their sum"
+    )

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.errors import InvalidInput
-from qsim.qoc.models.quantum import ObservableTarget
 from qsim.qoc.objectives.ensemble import EnsembleObjective, Member, Weighted, Worst, own_members
+from qsim.qoc.objectives.jumps import largest
 from qsim.qoc.objectives.slots import SlotObjective
 from qsim.qoc.quantum.ensembles.members import Ensemble
 from qsim.qoc.quantum.outcome import Outcome
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from qsim.qoc.deck.ensemble import QuantumEnsemble
     from qsim.qoc.models.quantum import QuantumModel
     from qsim.qoc.objectives.ensemble import Measure
+    from qsim.qoc.propagators.motion import Motion
     from qsim.qoc.quantum.ensembles.members import Members
     from qsim.qoc.quantum.problem import QuantumProblem
     from qsim.qoc.quantum.verification import Check
@@ -71,7 +72,8 @@ def made_ensemble(
     members: Members,
     nominal: QuantumModel,
     device: Device,
-    options: tuple[bool, float, int, NDArray[np.float64]],
+    motion: Motion,
+    alpha: NDArray[np.float64],
 ) -> Ensemble:
     """Return the ensemble of a deck; each rank makes the systems of its own members alone.
 
@@ -82,30 +84,32 @@ def made_ensemble(
     nominal : QuantumModel
         The system as the deck has it.
     device : Device
-    options : (bool, float, int, (C,) float64)
-        Whether density matrices are carried, T, slots, and the fluence penalty of each control.
+    motion : Motion
+        Of all members.
+    alpha : (C,) float64
+        Fluence penalty of each control.
 
     Raises
     ------
     InvalidInput
         If parameters of a member make no system, or one of another space.
     """
-    lindblad, duration, slots, alpha = options
     _, own = own_members(members.count)
     # Members that share a system share its matrices; system is the place in `made` of each.
     numbers, system = np.unique(members.system_of[own], return_inverse=True)
     made = [same_space(members.model(int(n)), nominal, members) for n in numbers]
-    systems = [Member(m, lindblad, duration, slots) for m in made]
-    objective = EnsembleObjective(
-        device,
-        systems,
-        system.reshape(-1),
-        members.scale(own),
-        _measure(block, members, nominal),
-        members.count,
-        alpha,
-    )
-    return Ensemble(members, objective, block.measure)
+    measure = _measure(block, members, nominal)
+
+    def moving(how: Motion) -> EnsembleObjective:
+        systems = [Member(m, how) for m in made]
+        numbers_of = system.reshape(-1)
+        return EnsembleObjective(
+            device, systems, numbers_of, members.scale(own), measure, members.count, alpha
+        )
+
+    # A search without jumps is of a part of the values alone.
+    finish = moving(replace(motion, lindblad=True, lossy=False)) if motion.lossy else None
+    return Ensemble(members, moving(motion), block.measure, finish)
 
 
 def same_space(made: QuantumModel, nominal: QuantumModel, members: Members) -> QuantumModel:
@@ -128,11 +132,8 @@ def same_space(made: QuantumModel, nominal: QuantumModel, members: Members) -> Q
 def _measure(block: QuantumEnsemble, members: Members, nominal: QuantumModel) -> Measure:
     """Return what the values of the members count as together."""
     if block.measure == "worst":
-        top = 1.0
-        if isinstance(nominal.goal, ObservableTarget):
-            # The smooth minimum needs the largest value there can be: 1, or the top eigenvalue.
-            top = float(np.linalg.eigvalsh(nominal.goal.operator.toarray())[-1])
-        return Worst(top)
+        # The smooth minimum needs the largest value there can be: 1, or the top eigenvalue.
+        return Worst(largest(nominal))
     if block.weights == "equal":
         return Weighted(np.full(members.count, 1.0 / members.count))
     weights = np.array(block.weights, dtype=float)
@@ -141,7 +142,7 @@ def _measure(block: QuantumEnsemble, members: Members, nominal: QuantumModel) ->
 
 def looked_at(problem: QuantumProblem, ensemble: Ensemble, fields: NDArray[np.float64]) -> EnsembleResult:
     """Propagate all members with the first and with the final controls (C, N)."""
-    objective = ensemble.objective
+    objective = ensemble.valued
     first = objective.measure.value(objective.member_values(problem.guess))
     values = objective.member_values(fields)
     unknown = np.full(values.size, math.nan)
@@ -178,18 +179,21 @@ def _check(
     problem: QuantumProblem, member: int, fields: NDArray[np.float64], values: NDArray[np.float64]
 ) -> Check:
     """Return what the independent propagation of one member finds."""
-    ensemble, nominal = problem.ensemble, problem.objective
+    ensemble, nominal = problem.ensemble, problem.finish or problem.objective
     assert ensemble is not None
     members = ensemble.members
     number = int(members.system_of[member])
     made = members.model(number)
     # A factor of a control acts on its values, so the independent propagation needs no other matrices.
     scaled = fields * members.scale(slice(member, member + 1))[0][:, None]
-    objective = SlotObjective(made, nominal.lindblad, problem.duration, fields.shape[1])
+    objective = SlotObjective(made, nominal.motion)
+    valued = ensemble.valued
     # the series of the ensemble is as long as its strongest member needs
-    objective.propagator.remainder = ensemble.objective.propagator.remainder
-    objective.propagator.products = ensemble.objective.propagator.products
-    own = replace(problem, system=members.block(number), model=made, objective=objective, ensemble=None)
+    objective.propagator.remainder = valued.propagator.remainder
+    objective.propagator.products = valued.propagator.products
+    own = replace(
+        problem, system=members.block(number), model=made, objective=objective, finish=None, ensemble=None
+    )
     # what a verification looks at of an outcome without jumps
     nothing = np.zeros((0, 0), complex)
     value = float(values[member])
@@ -211,7 +215,7 @@ def sampled(values: NDArray[np.float64], most: int) -> list[int]:
 
 def _most(problem: QuantumProblem, slots: int) -> int:
     """Return the number of members whose independent propagation takes about three seconds."""
-    rows = problem.objective.start.shape[0]
+    rows = (problem.finish or problem.objective).start.shape[0]
     return max(SAMPLE, int(SECONDS / (slots * (EXPONENTIAL[0] + EXPONENTIAL[1] * rows**3))))
 
 

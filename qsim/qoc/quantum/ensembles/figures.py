@@ -88,10 +88,11 @@ def _map(
     table = np.full((along.size, across.size), np.inf)
     np.minimum.at(table, (j, i), values)
     # distances from 1 differ by orders of magnitude
-    shown = table if kind == "observable" else np.log10(np.maximum(1.0 - table, 1e-16))
+    plain = kind in ("observable", "goals")
+    shown = table if plain else np.log10(np.maximum(1.0 - table, 1e-16))
     image = ax.pcolormesh(across, along, shown, shading="nearest", cmap="viridis_r")
     symbol = _symbol(kind)
-    bar = symbol if kind == "observable" else rf"$\log_{{10}}$(1 - {symbol})"
+    bar = symbol if plain else rf"$\log_{{10}}$(1 - {symbol})"
     fig.colorbar(image, ax=ax, label=bar if len(varied) == 2 else f"{bar}, worst")
     ax.set_xlabel(first)
     ax.set_ylabel(second)
@@ -106,4 +107,10 @@ def _label(path: str, unit: str = "") -> str:
 
 
 def _symbol(kind: str) -> str:
-    return {"probability": "P", "fidelity": "F", "observable": "mean value", "closeness": "closeness"}[kind]
+    return {
+        "probability": "P",
+        "fidelity": "F",
+        "observable": "mean value",
+        "closeness": "closeness",
+        "goals": "mean of the goals",
+    }[kind]

@@ -235,11 +235,19 @@ class Ensemble:
     objective : EnsembleObjective
         Of the members of this rank.
     measure : {"mean", "worst"}
+    finish : EnsembleObjective or None
+        Density matrices of the same members, where the search is without jumps: the values have them.
     """
 
     members: Members
     objective: EnsembleObjective
     measure: str
+    finish: EnsembleObjective | None = None
+
+    @property
+    def valued(self) -> EnsembleObjective:
+        """What the values of the result are of."""
+        return self.objective if self.finish is None else self.finish
 
 
 def _normal(seed: int, stream: int) -> Callable[[int], NDArray[np.float64]]:

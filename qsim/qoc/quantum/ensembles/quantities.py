@@ -22,6 +22,7 @@ KINDS = {
     "fidelity": "average fidelity of the gate",
     "observable": "mean value of the observable",
     "closeness": "closeness to the density matrix",
+    "goals": "weighted mean of the goals",
 }
 PARAMETER = "member_parameter/"
 

@@ -18,7 +18,12 @@ __all__ = ["front"]
 # Seconds of a unit of time by its name.
 TIMES = {1.0: "s", 1e-3: "ms", 1e-6: "us", 1e-9: "ns", 1e-12: "ps", 1e-15: "fs"}
 # Names of what is maximised.
-MEANING = {"fidelity": "fidelity F", "observable": "mean value", "probability": "probability P"}
+MEANING = {
+    "fidelity": "fidelity F",
+    "observable": "mean value",
+    "probability": "probability P",
+    "goals": "mean of the goals",
+}
 
 
 def front(r: Results) -> Figure | None:

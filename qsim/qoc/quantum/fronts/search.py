@@ -10,7 +10,6 @@ import numpy as np
 
 from qsim.core.run.loop import Progress, drive
 from qsim.qoc.control.fields import resample
-from qsim.qoc.models.quantum import ObservableTarget
 from qsim.qoc.optimizers.search import CriticalPoint
 from qsim.qoc.quantum.ensembles.ensemble import looked_at, verified
 from qsim.qoc.quantum.fronts.limits import most_probable
@@ -264,7 +263,7 @@ def _front(
     # Points may differ in T and in slots, so each has its own tau.
     taus = [p.duration / p.times.size for p in points.problems]
     limits = [most_probable(p) for p in points.problems]
-    if any(b is not None for b in limits) and not isinstance(points.problems[0].model.goal, ObservableTarget):
+    if any(b is not None for b in limits) and not points.problems[0].model.measured:
         # where nothing less is known, a probability is at most 1
         limits = [1.0 if b is None else b for b in limits]
     reached = np.array([found.reached for found in kept])

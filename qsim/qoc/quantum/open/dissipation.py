@@ -13,6 +13,7 @@ from qsim.qoc.models.quantum import GateTarget
 from qsim.qoc.objectives.costs import column_count, is_quadratic
 from qsim.qoc.objectives.jumps import jump_free
 from qsim.qoc.propagators.densities import Densities
+from qsim.qoc.propagators.motion import Motion
 from qsim.qoc.propagators.slots import Slots, total_rate
 
 if TYPE_CHECKING:
@@ -66,6 +67,10 @@ class Dissipation:
         """True if the search carries kets that lose what jumps."""
         return self.search == "no_jump"
 
+    def motion(self, duration: float, slots: int) -> Motion:
+        """Return how the columns of the search move."""
+        return Motion(duration, slots, self.lindblad, self.lossy)
+
 
 def choose(
     asked: str | Unravelled, made: QuantumModel, duration: float, guess: NDArray[np.float64]
@@ -110,7 +115,8 @@ def _require_sum(asked: str | Unravelled, made: QuantumModel) -> None:
     InvalidInput
         For coherent pairs, mixed density matrices, and sampled histories of a gate with free phases.
     """
-    free = isinstance(made.goal, GateTarget) and made.goal.free_phases == "local"
+    gates = (one.goal for _, one in made.each() if isinstance(one.goal, GateTarget))
+    free = any(goal.free_phases == "local" for goal in gates)
     if not is_quadratic(made):
         text = "the value of this goal is no sum over histories with and without jumps; use lindblad"
         raise InvalidInput("dissipation", text)
@@ -122,7 +128,7 @@ def _lost(made: QuantumModel, duration: float, guess: NDArray[np.float64]) -> fl
     """Return the probability of jumps under the first values; from the rates of the start where that takes long."""
     weights = made.weights
     # What the norm of lossy kets has lost at T is the probability of at least one jump.
-    kets = Slots(made, False, duration, guess.shape[1], lossy=True)
+    kets = Slots(made, Motion(duration, guess.shape[1], lossy=True))
     if kets.operations(guess, made.states.shape[1]) > LOOK:
         # An estimate: the start keeps its rate for all of T, and so decays exponentially.
         rates = np.sum(made.states.conj() * (total_rate(made) @ made.states), axis=0).real
@@ -137,12 +143,12 @@ def lindblad_fits(made: QuantumModel, duration: float, guess: NDArray[np.float64
     if entries > MOST_ENTRIES:
         return False
     count = column_count(made, lindblad=True)
-    return Densities(made, duration, guess.shape[1]).operations(guess, count) < budget
+    return Densities(made, Motion(duration, guess.shape[1], lindblad=True)).operations(guess, count) < budget
 
 
 def first_order_fits(made: QuantumModel, duration: float, fields: NDArray[np.float64]) -> bool:
     """Return True if order 1 of the expansion in jumps takes less than the budget."""
-    kets = Slots(made, False, duration, fields.shape[1], lossy=True)
+    kets = Slots(made, Motion(duration, fields.shape[1], lossy=True))
     # four parts of a slot, with about half of the terms each
     propagated = 2.0 * kets.operations(fields, made.dimension + made.states.shape[1])
     jumped = 32.0 * made.states.size * made.dimension * len(made.jumps) * fields.shape[1]

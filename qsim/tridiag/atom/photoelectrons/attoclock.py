@@ -69,6 +69,8 @@ def attoclock(result: AtomResult, found: Photoelectrons) -> list[tuple[str, floa
     reference = math.atan2(-float(a[1]), -float(a[0]))
     best = highest(azimuth, over)
     result.own["attoclock_angle"] = _own_error(found, k, angular, best)
+    # the momentum is one of the deck's energies
+    result.own["attoclock_momentum"] = float(np.diff(k).max())
     # counted in the sense in which the field turns, so that a delay is positive for either handedness
     offset = math.remainder(pulse.sense * (best - reference), 2.0 * math.pi)
     contrast = float((over.max() - over.min()) / (over.max() + over.min())) if over.max() > 0.0 else 0.0

@@ -52,16 +52,30 @@ def _values(r: Results, name: str) -> FloatArray:
     return values * float(to_unit(1.0, "fs", "time")) if name == "delay" else values
 
 
+def _unsure(r: Results) -> FloatArray | None:
+    """Return the errors of the ionisation of all runs; None where none are claimed."""
+    name = "run_continuum_population_error"
+    return np.nan_to_num(r[name]) if name in r else None
+
+
+def _curve(ax: Axes, x: FloatArray, y: FloatArray, error: FloatArray | None, label: str) -> None:
+    """Draw points, joined, with their errors where there are some."""
+    (line,) = ax.plot(x, y, marker=".", label=label)
+    if error is not None:
+        ax.errorbar(x, y, error, fmt="none", ecolor=line.get_color(), capsize=1.5)
+
+
 def _draw_grid(fig: Figure, ax: Axes, r: Results, names: Sequence[str]) -> None:
     """Draw the yields over two scanned values: a map, or curves where one of them has few values."""
     x, y = _values(r, names[0]), _values(r, names[1])
-    yields = r["run_continuum_population"]
+    yields, unsure = r["run_continuum_population"], _unsure(r)
     (across, i), (up, k) = (np.unique(values, return_inverse=True) for values in (x, y))
     positive = bool(np.all(yields > 0.0))
     if min(across.size, up.size) < FEW:
         for value in up:
             chosen = np.flatnonzero(y == value)[np.argsort(x[y == value])]
-            ax.plot(x[chosen], yields[chosen], marker=".", label=f"{value:.3g}")
+            error = None if unsure is None else unsure[chosen]
+            _curve(ax, x[chosen], yields[chosen], error, f"{value:.3g}")
         ax.legend(title=LABELS[names[1]], fontsize="small", title_fontsize="small")
         ax.set_ylabel("continuum population")
         if positive and names[0] == "intensity":
@@ -95,7 +109,7 @@ def _caption_title(r: Results) -> str:
 
 def _draw_yields(ax: Axes, r: Results, name: str, x: FloatArray) -> None:
     """Draw the ionisation of all runs, its ADK value, and its integral over the focus, against what is scanned."""
-    ax.plot(x, r["run_continuum_population"], marker=".", label="continuum")
+    _curve(ax, x, r["run_continuum_population"], _unsure(r), "continuum")
     if name == "intensity" and "run_adk_yield" in r:
         low = 1e-2 * float(r["run_continuum_population"].min())
         ax.plot(x, np.maximum(r["run_adk_yield"], low), color="0.5", linestyle=":", label="ADK")

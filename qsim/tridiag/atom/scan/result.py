@@ -15,6 +15,7 @@ from qsim.tridiag.tdse.quantities import intensity
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.core.results.tables import Scalar
     from qsim.tridiag.atom.result import AtomResult
     from qsim.tridiag.atom.scan.problem import AtomScan
 
@@ -53,9 +54,24 @@ class AtomScanResult:
     runs: list[AtomResult]
     focal: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
+    @property
+    def numbers(self) -> list[dict[str, Scalar]]:
+        """Scalars of each run."""
+        return [quantities.scalars(RUN, one) for one in self.runs]
+
+    def each_error(self) -> dict[str, NDArray[np.float64]]:
+        """Return the errors of the numbers of `each` that have some, (run,); not a number where a run claims none."""
+        numbers = self.numbers
+        out = {}
+        for name in self.each():
+            errors = [one[name].error for one in numbers]
+            if any(error is not None for error in errors):
+                out[name] = np.array([np.nan if error is None else error for error in errors], dtype=float)
+        return out
+
     def each(self) -> dict[str, NDArray[np.float64]]:
         """Return the numbers of all runs by the name of the scalar, (run,)."""
-        numbers = [quantities.scalars(RUN, one) for one in self.runs]
+        numbers = self.numbers
         # numbers that every run has, and at least one knows
         names = [
             name
@@ -89,6 +105,13 @@ Q = Quantity[AtomScanResult]
 def _largest(values: NDArray[np.float64] | None) -> float | None:
     """Return the largest number of the runs; None if a run does not know it."""
     return None if values is None or bool(np.isnan(values).any()) else float(values.max())
+
+
+def _largest_error(r: AtomScanResult, name: str) -> float | None:
+    """Return the error of the largest number of the runs."""
+    # a maximum moves no farther than the numbers it is taken of
+    errors = r.each_error().get(name)
+    return None if errors is None or bool(np.isnan(errors).any()) else float(errors.max())
 
 
 def _values(name: str) -> Any:
@@ -131,13 +154,20 @@ QUANTITIES: tuple[Q, ...] = (
     Q("gauge", "", "gauge of the runs", lambda r: r.runs[0].problem.setting.gauge),
     Q("points", "", "radial points", lambda r: r.runs[0].problem.lattice.grid.points),
     Q("lmax", "", "largest angular momentum at the end of any run", lambda r: max(one.lanes.lmax for one in r.runs)),
-    Q("energy_initial", "hartree", "<H> at t = 0", lambda r: r.runs[0].numbers.get("energy_initial")),
+    Q(
+        "energy_initial",
+        "hartree",
+        "<H> at t = 0",
+        lambda r: r.runs[0].numbers.get("energy_initial"),
+        error=lambda r: r.runs[0].errors.get("energy_initial"),
+    ),
     Q(
         "continuum_population_max",
         "",
         "largest continuum_population of a run",
         lambda r: _largest(r.each().get("continuum_population")),
         headline=True,
+        error=lambda r: _largest_error(r, "continuum_population"),
     ),
     Q(
         "focal_yield_max",
@@ -146,10 +176,18 @@ QUANTITIES: tuple[Q, ...] = (
         lambda r: float(r.focal["focal_yield"][-1]),
         error=_focal_error,
         when=lambda r: "focal_yield" in r.focal,
-        note="the error is that of the average: of yields between and below the intensities of the scan",
+        note="of yields between and below the intensities of the scan, and of the yields where errors are claimed",
         headline=True,
     ),
     *(Q(f"scan_{name}", unit, f"{name} of each run", _values(name), ("run",), when=_given(name)) for name, unit in UNITS.items()),
+    Q(
+        "run_*_error",
+        "",
+        "error of run_*",
+        lambda r: {f"run_{name}_error": values for name, values in r.each_error().items()},
+        ("run",),
+        note="not a number where a run claims none",
+    ),
     Q(
         "run_*",
         "",

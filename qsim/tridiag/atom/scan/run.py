@@ -14,12 +14,13 @@ import numpy as np
 
 from qsim.core.device.parallel import SerialComm
 from qsim.core.run.loop import Progress, drive
+from qsim.tridiag.atom import accuracy
 from qsim.tridiag.atom.evolution.cuda import CudaBatch, CudaMember, Stepping, merged
 from qsim.tridiag.atom.evolution.propagator import truncated
 from qsim.tridiag.atom.photoelectrons import analysis as photoelectrons
 from qsim.tridiag.atom.result import AtomResult
-from qsim.tridiag.atom.run import SPECTRA, WARNINGS, AtomEvolution, analyse, begun, warnings
-from qsim.tridiag.atom.scan.focus import focal_average, least_power
+from qsim.tridiag.atom.run import ERRORS, SPECTRA, WARNINGS, AtomEvolution, analyse, begun, errors, warnings
+from qsim.tridiag.atom.scan.focus import Focus, focal_average, least_power
 from qsim.tridiag.atom.scan.result import AtomScanResult
 
 if TYPE_CHECKING:
@@ -173,6 +174,9 @@ def run_scan(problem: AtomScan, monitor: Monitor) -> AtomScanResult:
         own: list[AtomResult] = []
         said: list[tuple[int, str, float, str]] = []
         states: dict[int, Any] = {}
+        # all runs are repeated, or none
+        work = sum(comm.allgather(sum(accuracy.work_of(one.result()) for one in batch.runs)))
+        repeated = accuracy.claimed(problem.runs[0], work, monitor)
         for rounds in range(batch.most):
             # ranks may have different numbers of runs
             with monitor.alone():
@@ -181,6 +185,11 @@ def run_scan(problem: AtomScan, monitor: Monitor) -> AtomScanResult:
                     _judge(one, batch, monitor, states)
                     none: list[tuple[str, float, str]] = []
                     remarks = monitor.judged(WARNINGS, partial(list, warnings(one)), none)
+                    if repeated:
+                        # of spectra a scan keeps no errors; an attoclock angle is read from one
+                        angle = "attoclock_angle" in one.numbers
+                        find = partial(errors, one, batch.state, monitor, work, spectra=angle)
+                        remarks = remarks + monitor.judged(ERRORS, find, none)
                     said += [(batch.own[rounds], *warning) for warning in remarks]
                     own.append(one)
             if comm.size > 1:
@@ -190,7 +199,6 @@ def run_scan(problem: AtomScan, monitor: Monitor) -> AtomScanResult:
             monitor.warn(text)
         for text in _worst([one for part in comm.allgather(said) for one in part]):
             monitor.warn(text)
-        monitor.note("no errors are claimed for scans; a run of its own claims them")
         monitor.judged("averages over the focus", partial(_focus, result, monitor), None)
     return result
 
@@ -231,15 +239,36 @@ def _of_all(batch: _Batch, own: list[AtomResult]) -> list[AtomResult]:
     return results
 
 
+def _averaged(
+    x: NDArray[np.float64],
+    yields: NDArray[np.float64],
+    unsure: NDArray[np.float64] | None,
+    peak: float,
+    dimensions: int,
+) -> Focus:
+    """Return the average of yields over a focus; its error has a part of those of the yields, where they are known."""
+    found = focal_average(x, yields, peak, dimensions)
+    if unsure is None or bool(np.isnan(unsure).any()):
+        return found
+    # the integral grows with every yield: all are too large, or too small
+    ends = [
+        focal_average(x, np.maximum(yields + sign * unsure, 0.0), peak, dimensions).value
+        for sign in (1.0, -1.0)
+    ]
+    apart = [abs(end - found.value) for end in ends]
+    return found._replace(error=found.error + np.max(apart))
+
+
 def _focus(result: AtomScanResult, monitor: Monitor) -> None:
     """Average yields over the focus, for every intensity of the scan as its peak, and the spectrum for the last."""
     block = result.problem.focal
     if block is None:
         return
     x = np.array(result.problem.values["intensity"])
+    unsure = result.each_error().get("continuum_population")
     # every intensity of the scan serves as the peak of a focus: intensities above it do not occur in it
     yields = result.each()["continuum_population"]
-    averages = [focal_average(x, yields, peak, block.dimensions) for peak in x]
+    averages = [_averaged(x, yields, unsure, float(peak), block.dimensions) for peak in x]
     last, least = averages[-1], least_power(block.dimensions)
     if np.isnan(last.value):
         monitor.warn(

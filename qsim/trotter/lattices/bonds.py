@@ -24,6 +24,7 @@ __all__ = [
     "images_of",
     "pair_distance",
     "positions",
+    "shape_of",
     "wrapped",
 ]
 
@@ -229,7 +230,7 @@ def _place(lattice: blocks.Lattice, spins: int, site: int) -> Place:
         return float(site), 0.0, 0.0
     cell, number = CELLS[type(lattice)], site // lattice.SITES
     steps = []
-    for length in _shape(lattice, spins):
+    for length in shape_of(lattice, spins):
         steps.append(number % length)
         number //= length
     return _sum(cell.basis[site % lattice.SITES], cell.vectors, steps)
@@ -252,7 +253,7 @@ def _translations(lattice: blocks.Lattice, spins: int) -> list[Place]:
     elif isinstance(lattice, blocks.Ladder) and lattice.periodic:
         closed = [(float(spins // lattice.legs), 0.0, 0.0)]
     elif isinstance(lattice, blocks.Crystal):
-        shape, vectors = _shape(lattice, spins), CELLS[type(lattice)].vectors
+        shape, vectors = shape_of(lattice, spins), CELLS[type(lattice)].vectors
         closed = [
             _sum(ORIGIN, [vector], [length])
             for length, vector, periodic in zip(shape, vectors, lattice.closed(), strict=False)
@@ -262,7 +263,14 @@ def _translations(lattice: blocks.Lattice, spins: int) -> list[Place]:
     return [_sum(ORIGIN, closed, numbers) for numbers in product(range(-2, 3), repeat=len(closed))]
 
 
-def _shape(lattice: blocks.Crystal, spins: int) -> tuple[int, ...]:
+def shape_of(lattice: blocks.Crystal, spins: int) -> tuple[int, ...]:
+    """Return the numbers of cells along the vectors of a lattice.
+
+    Raises
+    ------
+    ValueError
+        If the spins do not make whole cells.
+    """
     shape = blocks.cells_of(lattice, spins)
     if isinstance(shape, str):
         raise ValueError(shape)

@@ -1,0 +1,1 @@
+"""Lattices: bonds, places and momenta."""

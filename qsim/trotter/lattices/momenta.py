@@ -1,0 +1,178 @@
+"""Momenta of a lattice: those that its cells have, and the points of its Brillouin zone that have names.
+
+Momenta are vectors in units of pi, neighbours at distance 1: ``(1, 1, 0)`` is ``(pi, pi)`` of a square lattice.  Plain Python, as
+the checks of a deck need it.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import TYPE_CHECKING
+
+from qsim.trotter.deck import couplings as blocks
+from qsim.trotter.lattices.bonds import CELLS, ORIGIN, Place, shape_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["all_momenta", "points", "wave_vector"]
+
+# rounding of a length in the zone
+SAME = 1e-9
+HALF, THIRD = 0.5, 1.0 / 3.0
+_HEXAGONAL = {"M": (HALF, HALF), "K": (2.0 * THIRD, THIRD)}
+_FCC = {
+    "X": (HALF, HALF, 0.0),
+    "L": (HALF, HALF, HALF),
+    "W": (HALF, 0.25, 0.75),
+    "K": (0.375, 0.375, 0.75),
+}
+#: Parts of the reciprocal vectors that lead to each point (Setyawan and Curtarolo, Comput. Mater. Sci. 49, 299 (2010)).
+POINTS: dict[type, dict[str, tuple[float, ...]]] = {
+    blocks.Square: {"X": (HALF, 0.0), "Y": (0.0, HALF), "M": (HALF, HALF)},
+    blocks.Ladder: {"X": (HALF, 0.0), "Y": (0.0, HALF), "M": (HALF, HALF)},
+    blocks.Triangular: _HEXAGONAL,
+    blocks.Honeycomb: _HEXAGONAL,
+    blocks.Kagome: _HEXAGONAL,
+    blocks.Cubic: {"X": (HALF, 0.0, 0.0), "M": (HALF, HALF, 0.0), "R": (HALF, HALF, HALF)},
+    blocks.Bcc: {"H": (HALF, -HALF, HALF), "N": (0.0, 0.0, HALF), "P": (0.25, 0.25, 0.25)},
+    blocks.Fcc: _FCC,
+    blocks.Pyrochlore: _FCC,
+}
+Cells = blocks.Crystal | blocks.Ladder
+
+
+def _vectors(lattice: Cells) -> tuple[Place, ...]:
+    """Return the vectors of the cells; of a ladder along the legs and across."""
+    return (
+        CELLS[blocks.Square].vectors if isinstance(lattice, blocks.Ladder) else CELLS[type(lattice)].vectors
+    )
+
+
+def _lengths(lattice: Cells, spins: int) -> tuple[int, ...]:
+    """Return the numbers of cells along the vectors."""
+    if isinstance(lattice, blocks.Ladder):
+        return spins // lattice.legs, lattice.legs
+    return shape_of(lattice, spins)
+
+
+def _cross(a: Place, b: Place) -> Place:
+    return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
+
+
+def _dot(a: Sequence[float], b: Sequence[float]) -> float:
+    return math.fsum(x * y for x, y in zip(a, b, strict=True))
+
+
+def reciprocal(lattice: Cells) -> list[Place]:
+    """Return the reciprocal vectors b_i in units of pi, ``a_i . b_j = 2 delta_ij``."""
+    given = list(_vectors(lattice))
+    # a plane has the vector out of it as its third one
+    a = [*given, (0.0, 0.0, 1.0)][:3]
+    volume = _dot(a[0], _cross(a[1], a[2]))
+    vectors = []
+    for i in range(len(given)):
+        x, y, z = _cross(a[(i + 1) % 3], a[(i + 2) % 3])
+        vectors.append((2.0 * x / volume, 2.0 * y / volume, 2.0 * z / volume))
+    return vectors
+
+
+def _combined(parts: Sequence[float], vectors: Sequence[Place]) -> Place:
+    """Return a sum of vectors with given factors."""
+    x, y, z = (
+        math.fsum(p * b[axis] for p, b in zip(parts, vectors, strict=True)) + ORIGIN[axis]
+        for axis in range(3)
+    )
+    return x, y, z
+
+
+def _folded(q: Place, vectors: Sequence[Place]) -> Place:
+    """Return the equal momentum next to the origin; of several the one with the most positive components."""
+    images = [
+        _combined([1.0, *(float(n) for n in numbers)], [q, *vectors])
+        for numbers in product(range(-2, 3), repeat=len(vectors))
+    ]
+    nearest = min(_dot(image, image) for image in images)
+    on_the_edge = [image for image in images if _dot(image, image) - nearest <= SAME * max(nearest, 1.0)]
+    # round off -0.0 and differences in the last digit before the order is taken
+    return max((round(x, 12) + 0.0, round(y, 12) + 0.0, round(z, 12) + 0.0) for x, y, z in on_the_edge)
+
+
+def all_momenta(lattice: Cells, spins: int) -> list[Place]:
+    """Return the momenta of the cells, ``sum_i m_i / L_i b_i``, in the first Brillouin zone, (0, 0, 0) first.
+
+    Parameters
+    ----------
+    lattice
+        Block of the deck; a direction that is open has the momenta of the closed one.
+    spins
+        Number of sites.
+    """
+    vectors, lengths = reciprocal(lattice), _lengths(lattice, spins)
+    # the first direction runs fastest, as the cells do
+    numbers = [tuple(reversed(each)) for each in product(*(range(n) for n in reversed(lengths)))]
+    return [
+        _folded(_combined([m / n for m, n in zip(each, lengths, strict=True)], vectors), vectors)
+        for each in numbers
+    ]
+
+
+def points(lattice: Cells) -> dict[str, Place]:
+    """Return the named points of the zone, Gamma first."""
+    vectors = reciprocal(lattice)
+    named = {"Gamma": ORIGIN}
+    return named | {name: _combined(parts, vectors) for name, parts in POINTS[type(lattice)].items()}
+
+
+def wave_vector(lattice: Cells | None, given: object) -> Place:
+    """Return a momentum of the deck in units of pi: a name, one component, or a list of components.
+
+    Parameters
+    ----------
+    lattice
+        Lattice of the deck; None or another one for a row of sites, where q is one number.
+    given
+        ``0.5`` and ``"pi/2"`` are the same.
+
+    Raises
+    ------
+    ValueError
+        If there is no such point, or the number of components does not fit.
+    """
+    if isinstance(lattice, Cells):
+        named = points(lattice)
+        if isinstance(given, str) and given in named:
+            return named[given]
+        size = len(_vectors(lattice))
+        if not isinstance(given, list) or len(given) != size:
+            example = ", ".join(["pi"] * size)
+            raise ValueError(
+                f"expected [{example}] with {size} components (numbers are in units of pi), or a point of the {lattice.type} "
+                f"zone, {', '.join(named)}; found {given}"
+            )
+        parts = [_component(part) for part in given]
+        x, y, z = [*parts, 0.0, 0.0][:3]
+        return x, y, z
+    if isinstance(given, list):
+        raise ValueError(f"sites in a row have one component of q, such as pi/2; found {given}")
+    return _component(given), 0.0, 0.0
+
+
+def _component(given: object) -> float:
+    """Return one component in units of pi."""
+    from qsim.core.deck.expression import Expression, ExpressionError
+
+    if not isinstance(given, str):
+        return float(given)  # type: ignore[arg-type]
+    try:
+        value = float(Expression(given, ())())
+    except ExpressionError as error:
+        raise ValueError(
+            f"expected a number in units of pi, or a text such as pi/2; found {given!r}: {error}"
+        ) from None
+    if value and "pi" not in given:
+        raise ValueError(
+            f"a text is the whole value and holds pi, such as pi/2; a number is in units of pi; found {given!r}"
+        )
+    return value / math.pi

@@ -1,0 +1,101 @@
+"""Total spin of states: S from ``S^2 = 3N/4 + 2 sum_(j<k) S_j . S_k`` among all states of a level."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.trotter.model.hamiltonian import Model
+from qsim.trotter.sectors.lanczos import dot, turn_vectors
+from qsim.trotter.sectors.operator import SectorOperator
+from qsim.trotter.sectors.symmetric import SymmetricSector
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.core.device.device import Device
+    from qsim.trotter.sectors.symmetric import AnySector
+
+__all__ = ["TotalSpin", "conserved", "products_of_spins", "spin_of"]
+
+# ||(S^2 - S (S + 1)) psi|| beyond which psi is not a state of one S; the smallest distance of two values of S (S + 1) is 2
+CERTAIN = 0.02
+
+
+def products_of_spins(spins: int) -> Model:
+    """Return ``S^2 - 3N/4 = 2 sum_(j<k) S_j . S_k`` as a Hamiltonian."""
+    couplings = np.broadcast_to(2.0 * (1.0 - np.eye(spins)), (3, spins, spins)).copy()
+    return Model(spins, couplings, np.zeros((3, spins)))
+
+
+def conserved(model: Model) -> bool:
+    """Return True if H conserves the total spin: equal couplings along x, y and z, and along z one field for all sites."""
+    equal = np.array_equal(model.J[0], model.J[2]) and np.array_equal(model.J[0], model.J[1])
+    even = not model.h[:2].any() and np.ptp(model.h[2]) == 0.0
+    return model.cross is None and equal and bool(even)
+
+
+def spin_of(square: float) -> float:
+    """Return the whole or half S next to a value of ``<S^2> = S (S + 1)``."""
+    return 0.5 * (round(math.sqrt(max(0.0, 1.0 + 4.0 * square))) - 1)
+
+
+class TotalSpin:
+    """The total spin of states of a sector.
+
+    Parameters
+    ----------
+    device : Device
+    sector : Sector or SymmetricSector
+        One with further symmetries is left for the sector of Sz, where ``S^2`` acts.
+    """
+
+    def __init__(self, device: Device, sector: AnySector) -> None:
+        self.device, self.sector = device, sector
+        base = sector.base if isinstance(sector, SymmetricSector) else sector
+        self.operator = SectorOperator(device, base, products_of_spins(sector.spins))
+
+    def of(self, vectors: list[Any], *, turned: bool = False) -> tuple[NDArray[np.float64], bool]:
+        """Return S of states of one energy, ascending, and whether they are known: the states are those of whole multiplets.
+
+        Parameters
+        ----------
+        vectors : list of (D,)
+            Orthonormal.
+        turned : bool
+            Whether the vectors are replaced by states of these S, in place.
+        """
+        size, real = len(vectors), vectors[0].dtype.kind != "c"
+        rows, norms = np.empty((size, size), float if real else complex), np.empty(size)
+        for k, vector in enumerate(vectors):
+            made = self._squared(vector)
+            norms[k] = dot(made, made).real
+            products = [dot(other, made) for other in vectors]
+            rows[:, k] = [product.real for product in products] if real else products
+        values, turn = np.linalg.eigh(0.5 * (rows + rows.conj().T))
+        if turned and size > 1:
+            turn_vectors(self.device, vectors, turn)
+        squares = values + 0.75 * self.sector.spins
+        spins = np.array([spin_of(square) for square in squares])
+        off = float(np.abs(squares - spins * (spins + 1.0)).max())
+        # S^2 psi leaves the span of the states where one of the level is missing, or where H does not tell levels apart
+        left = math.sqrt(max(0.0, float(norms.sum() - (np.abs(rows) ** 2).sum())))
+        return spins, off + left < CERTAIN
+
+    def _squared(self, vector: NDArray[Any]) -> NDArray[Any]:
+        """Return ``(S^2 - 3N/4) psi``, a vector of the sector."""
+        xp = self.device.xp
+        with self.device.use():
+            if not isinstance(self.sector, SymmetricSector):
+                out = xp.empty_like(vector)
+                self.operator.apply(vector, out)
+                return np.asarray(out) if xp is np else out
+            whole = self.sector.whole(vector)
+            # real and imaginary parts, each by a real matrix
+            parts = [np.ascontiguousarray(whole.real), np.ascontiguousarray(whole.imag)]
+            made = [np.empty_like(part) for part in parts]
+            for part, out in zip(parts, made, strict=True):
+                self.operator.apply(part, out)
+            return self.sector.folded(made[0] + 1j * made[1], vector.dtype)
