@@ -36,7 +36,7 @@ RESONANCES = {(0, 0): 0.111, (1, 0): 0.1535, (1, 1): 0.12}
 S_WAVES = 0.139
 # Pairs of slow electrons by L: without and with the polarisation of the target; functions of the spheres that tell the truth.
 SPHERE_PAIRS = ((((0, 0),), ((0, 0), (1, 1))), (((0, 1),), ((0, 1), (1, 2))))
-SPHERE, SMALLER_SPHERE = (13, 20), (11, 17)
+SPHERE, SMALLER_SPHERE = (12, 17), (10, 15)
 # 2p^2 3P^e and 2p3p 1P^e, 3P^e (bound below the first threshold of this parity), 3p^2 3P^e, likewise, and n n' of their estimate
 UNNATURAL = ((1, 2, 2, 0.1448), (0, 2, 3, 0.071), (1, 2, 3, 0.077), (1, 3, 3, 0.062))
 HARTREE_EV = 27.211386245981

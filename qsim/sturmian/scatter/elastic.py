@@ -144,8 +144,9 @@ def _add_phases(
     # ions this is the branch with the smallest quantum defect.
     first = (0.0, math.pi) if L == 0 and made.polarisability is not None else (-0.5 * math.pi, 0.5 * math.pi)
     branches = phases.continuous(modulo, k, first)
-    for i in np.flatnonzero(np.isfinite(modulo)):
-        made.phases[int(i), label, L] = Phase(float(modulo[i]), float(errors[i]), int(branches[i]))
+    for known in np.flatnonzero(np.isfinite(modulo)):
+        phase = Phase(float(modulo[known]), float(errors[known]), int(branches[known]))
+        made.phases[int(known), label, L] = phase
 
 
 def _polarise(sums: Summed, part: Observed, kin: Kinematics, added: float) -> None:
