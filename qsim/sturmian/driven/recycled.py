@@ -29,6 +29,8 @@ __all__ = ["TOGETHER", "Recycled", "bisected", "solve_all"]
 
 # Share of a new direction left by an orthogonalisation, below which it holds nothing but rounding.
 DEPENDENT = 1e-8
+# Singular value of the normal equations, relative to the largest, that is rounding.
+ROUNDING = 1e-14
 # Equations before the first start, and most that are solved together.
 FIRST, TOGETHER = 4, 8
 
@@ -78,12 +80,16 @@ class Recycled:
         xp = self.device.xp
         out = xp.empty_like(s)
         Q, HQ = xp.stack(self.Q), xp.stack(self.HQ)
-        for one, source, energy in zip(out, s, E, strict=True):
-            # least squares by an orthogonal factorisation: the columns are nearly dependent
-            columns = (energy * Q - HQ).T
-            basis, triangle = xp.linalg.qr(columns)
-            c = xp.linalg.solve(triangle, basis.conj().T @ source.ravel())
-            one[...] = (c @ Q).reshape(one.shape)
+        host = self.device.to_host
+        # The normal equations of all energies are made of these products; that they square the condition costs digits that a
+        # start does not need.
+        one, mixed, two = (np.asarray(host(a.conj() @ b.T)) for a, b in ((Q, Q), (Q, HQ), (HQ, HQ)))
+        flat = s.reshape(len(E), -1).T
+        first, second = np.asarray(host(Q.conj() @ flat)), np.asarray(host(HQ.conj() @ flat))
+        for k, energy in enumerate(E):
+            normal = energy**2 * one - energy * (mixed + mixed.conj().T) + two
+            c = np.linalg.lstsq(normal, energy * first[:, k] - second[:, k], rcond=ROUNDING)[0]
+            out[k] = (self.device.asarray(c) @ Q).reshape(out[k].shape)
         return out
 
 
