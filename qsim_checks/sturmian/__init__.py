@@ -67,10 +67,11 @@ KINDS: Mapping[str, Kind] = {
     "electron": lambda rng, folder: collisions.collision(rng, "electron"),
     "photo": lambda rng, folder: collisions.collision(rng, "photo"),
     "photons": lambda rng, folder: collisions.collision(rng, "photons"),
+    "slow": lambda rng, folder: collisions.collision(rng, "slow"),
     "resonances": lambda rng, folder: collisions.collision(rng, "resonances"),
     "responses": lambda rng, folder: responses.trial(rng),
     "excited_responses": lambda rng, folder: responses.excited_trial(rng),
 }
 """Kinds of decks that can be drawn alone: bound states, their limits of all partial waves, integrals and functions of a basis;
-collisions of electrons with ions, photoabsorption above double ionisation and at any photon energy, doubly excited states;
-transitions and polarisabilities of S states, and of excited states with quadrupoles."""
+collisions of electrons with ions, slow ones with hydrogen, photoabsorption above double ionisation and at any photon energy,
+doubly excited states; transitions and polarisabilities of S states, and of excited states with quadrupoles."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from qsim_checks.coverage import Claim, Trial
+from qsim_checks.sturmian.boxed import beyond_the_wall, phases
 from qsim_checks.sturmian.oracle import Functions, Symmetry
 from qsim_checks.sturmian.scaled import Electrons, photoabsorption, resonance
 
@@ -33,6 +34,9 @@ BEYOND = 2  # orbital momenta that the truth has more than a deck with l_max
 # 2s^2 1S, 2s2p 1P and 3P of He, as -Z^2/4 + c Z, hartree; of s waves alone the first lies higher
 RESONANCES = {(0, 0): 0.111, (1, 0): 0.1535, (1, 1): 0.12}
 S_WAVES = 0.139
+# Pairs of slow electrons by L: without and with the polarisation of the target; functions of the spheres that tell the truth.
+SPHERE_PAIRS = ((((0, 0),), ((0, 0), (1, 1))), (((0, 1),), ((0, 1), (1, 2))))
+SPHERE, SMALLER_SPHERE = (12, 17), (10, 15)
 RYDBERG = 2.7  # effective quantum number from which the functions of the oracle hold no resonance below the second threshold
 # 2p^2 3P^e and 2p3p 1P^e, 3P^e (bound below the first threshold of this parity), 3p^2 3P^e, likewise, and n n' of their estimate
 UNNATURAL = ((1, 2, 2, 0.1448), (0, 2, 3, 0.071), (1, 2, 3, 0.077), (1, 3, 3, 0.062))
@@ -42,7 +46,8 @@ NO_RESONANCE = "may be no resonance|the error of a resonance could not be found"
 
 
 def collision(
-    rng: np.random.Generator, process: Literal["electron", "photo", "photons", "resonances"] | None = None
+    rng: np.random.Generator,
+    process: Literal["electron", "photo", "photons", "resonances", "slow"] | None = None,
 ) -> Trial:
     """Draw a collision deck, of one process if it is named, and return it with its judge."""
     if process is None:
@@ -52,6 +57,8 @@ def collision(
             process = "photo" if drawn < 0.75 else "resonances"
         if 0.6 <= drawn < 0.65:
             process = "photons"
+        if drawn < 0.12:
+            process = "slow"
     draw, judge = PROCESSES[process]
     deck = draw(rng)
     return Trial(deck, lambda results: judge(results, deck))
@@ -189,6 +196,66 @@ def _pairs(L: int, l_max: int, odd: int = 0) -> tuple[tuple[int, int], ...]:
         for a in range(b + 1)
         if abs(a - b) <= L <= a + b and (a + b - L) % 2 == odd
     )
+
+
+def _slow(rng: np.random.Generator) -> dict[str, Any]:
+    """Draw slow electrons on hydrogen at energies that a sphere chooses, of one model of pairs."""
+    L = int(rng.random() < 0.3)
+    lists = SPHERE_PAIRS[L]
+    pairs, S = lists[int(rng.integers(0, len(lists)))], int(rng.integers(0, 2))
+    wall = float(f"{rng.uniform(36.0, 60.0):.4g}")
+    energies, _ = phases(L, S, pairs, wall, *SPHERE)
+    count = int(rng.integers(1, 5))
+    grid: dict[str, Any] = {"R": _log(rng, 18.0, 34.0), "order": int(rng.integers(7, 10))}
+    if _coin(rng, 0.3):
+        grid["ecs"] = {"angle": float(f"{rng.uniform(0.25, 0.32):.3g}"), "length": _log(rng, 60.0, 200.0)}
+    return {
+        "system": {"Z": 1.0},
+        "grid": grid,
+        "basis": "fedvr",
+        "channels": {"L": L, "S": S, "pairs": [list(pair) for pair in pairs]},
+        "task": {
+            "type": "scatter",
+            "process": "e_h",
+            "energy": list(energies[:count]),
+            "observables": ["sigma"],
+        },
+        "solver": {"tolerance": 1e-6},
+        # of the truth, not of the deck
+        "title": f"wall {wall}",
+    }
+
+
+def _slow_claims(results: Results, deck: dict[str, Any]) -> list[Claim]:
+    """Return the claims of phases and totals."""
+    channels, energies = deck["channels"], deck["task"]["energy"]
+    L, S = int(channels["L"]), int(channels["S"])
+    pairs = tuple((int(a), int(b)) for a, b in channels["pairs"])
+    wall = float(deck["title"].split()[1])
+    _, delta = phases(L, S, pairs, wall, *SPHERE)
+    others, _ = phases(L, S, pairs, wall, *SMALLER_SPHERE)
+    claims = []
+    for i, energy in enumerate(energies):
+        k = math.sqrt(2.0 * energy)
+        # a level of the sphere that is off by dk puts the phase off by W dk
+        spread = wall * abs(k - math.sqrt(2.0 * others[i]))
+        outside = beyond_the_wall(L, pairs, k, delta[i], wall)
+        true, spread = delta[i] + outside, spread + 0.3 * outside
+        label = ("singlet", "triplet")[S]
+        scalar = results.scalars.get(f"phase_shift_L{L}_{label}_{i}")
+        if scalar is None:
+            continue
+        found = float(scalar.value)  # type: ignore[arg-type]
+        nearest = found - ((found - true + 0.5 * math.pi) % math.pi - 0.5 * math.pi)
+        claims.append(_claim(f"phase_shift_{i}", scalar, nearest, spread, POORLY))
+        # both spins with their weights: (2S + 1)(2L + 1) sin^2(delta) / k^2, in pi a0^2
+        weight = (2 * S + 1) * (2 * L + 1) / k**2
+        total = results.scalars[f"sigma_total_{label}_{i}"]
+        # what the target beyond the box adds is not in the cross section, and small
+        if not isinstance(total.value, str):
+            change = weight * (abs(math.sin(2.0 * true)) * spread + spread**2)
+            claims.append(_claim(f"sigma_total_{i}", total, weight * math.sin(true) ** 2, change, POORLY))
+    return claims
 
 
 def _electron_claims(results: Results, deck: dict[str, Any]) -> list[Claim]:
@@ -378,5 +445,6 @@ PROCESSES = {
     "photo": (_photon, _photon_claims),
     "photons": (_photons, _photons_claims),
     "resonances": (_resonance, _resonance_claims),
+    "slow": (_slow, _slow_claims),
 }
 """How a deck of each process is drawn, and how its results are judged."""

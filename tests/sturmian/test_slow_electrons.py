@@ -8,7 +8,7 @@ from scipy.integrate import solve_ivp
 from scipy.special import spherical_jn, spherical_yn
 
 from qsim.core.errors import DeckError
-from qsim.sturmian.scatter.cross_sections import phases
+from qsim.sturmian.scatter.cross_sections import breit_wigner, phases
 
 ALPHA, CORE = 4.5, 1.2
 FAR = 3000.0
@@ -127,3 +127,84 @@ def test_an_automatic_contour_waits_for_the_slowest_channel(sturmian, energy, lo
     task = {"type": "scatter", "process": "e_h", "energy": [energy], "observables": ["sigma"]}
     problem = sturmian.build(**{**DECK, "grid": {"R": 25, "order": 10}, "task": task})
     assert 0.6 * longest < problem.numbers.length <= longest
+
+
+def test_a_resonance_is_found_in_a_phase():
+    """A phase with a background and two resonances, one of which the energies do not resolve."""
+    E = np.linspace(0.33, 0.37, 161)
+    delta = 0.9 - 3.0 * (E - 0.35)
+    for energy, width in ((0.3502, 1.7e-3), (0.3651, 2e-6)):
+        delta = delta + np.arctan2(0.5 * width, energy - E)
+    (found,) = breit_wigner.resonances(E, delta % np.pi)
+    assert abs(found.energy - 0.3502) < max(found.energy_error, 1e-7)
+    assert abs(found.width - 1.7e-3) < max(found.width_error, 1e-7)
+    assert found.width_error < 0.02 * found.width
+    assert not breit_wigner.resonances(E, (0.9 - 3.0 * (E - 0.35)) % np.pi)
+
+
+RANGE = {
+    **DECK,
+    "grid": {"R": 18, "order": 7, "ecs": {"angle": 0.3, "length": 25}},
+    "channels": {"L": 0, "S": 0, "pairs": [[0, 0]]},
+    "task": {
+        "type": "scatter",
+        "process": "e_h",
+        "energy": {"from": 0.12, "to": 0.3, "points": 26},
+        "observables": ["sigma", "excitation"],
+        "errors": False,
+    },
+}
+
+
+@pytest.mark.slow
+def test_many_energies_start_from_each_other(sturmian):
+    """The same numbers as one by one, in fewer steps."""
+    many = sturmian.run(**{**RANGE, "solver": {"tolerance": 1e-7}})
+    places = [3, 20]
+    energies = [many.problem.energies()[i] for i in places]
+    few = sturmian.run(
+        **{**RANGE, "solver": {"tolerance": 1e-7}, "task": {**RANGE["task"], "energy": energies}}
+    )
+    for place, seen in zip(places, few.observed, strict=True):
+        assert many.observed[place]["singlet"].total[0] == pytest.approx(seen["singlet"].total[0], rel=1e-6)
+        assert many.observed[place]["singlet"].matrix[0][0] == pytest.approx(
+            seen["singlet"].matrix[0][0], abs=1e-6
+        )
+    (solved,), (other,) = many.solved, few.solved
+    assert solved.residuals.max() <= 1e-6
+    assert solved.iterations.mean() < 0.6 * other.iterations.mean()
+    assert len(many.observed) == 26
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"from": 0.3, "to": 0.2}, "task.energy.to: the range ends at 0.2 hartree"),
+        ({"from": 0.1, "to": 0.2, "points": 2001}, "task.energy.*2000"),
+    ],
+)
+def test_ranges_that_are_no_range(sturmian, given, message):
+    with pytest.raises(DeckError, match=message):
+        sturmian.load(**{**RANGE, "task": {**RANGE["task"], "energy": given}})
+
+
+@pytest.mark.slow
+def test_a_resonance_in_the_phase_is_the_complex_eigenvalue(sturmian):
+    """2s^2 1S of the negative ion of hydrogen with two pairs of momenta, by a fit and as a pole on the contour."""
+    model = {**RANGE, "channels": {"L": 0, "S": 0, "pairs": [[0, 0], [1, 1]]}, "solver": {"tolerance": 1e-5}}
+    task = {"type": "scatter", "process": "resonances", "near": [-0.148], "errors": False}
+    (pole,) = sturmian.run(**{**model, "task": task}).resonances
+    middle, width = pole.energy.real + 0.5, pole.width
+    task = {
+        **RANGE["task"],
+        "energy": {"from": middle - 6.0 * width, "to": middle + 6.0 * width, "count": 25},
+    }
+    result = sturmian.run(**{**model, "task": task})
+    (((energy, _), (fitted, error)),) = result.elastic.resonances["singlet", 0]
+    # the background is not quite a straight line
+    assert abs(energy - middle) < 0.1 * width
+    assert abs(fitted - width) < 0.1 * width
+    assert error < 0.1 * width
+    # the phase rises by pi on its branch
+    first, last = (result.elastic.phases[i, "singlet", 0].value for i in (0, 24))
+    assert 2.2 < last - first < 3.4

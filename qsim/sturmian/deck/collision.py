@@ -2,17 +2,34 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AliasChoices, BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, Count, DeckPath, PositiveCount
 from qsim.core.deck.units import Energy, InverseLength
 from qsim.sturmian.deck.photon import MOST_PHOTONS, Photon, PhotonRange
 
 # Energies of one run.
-MOST = 40
+MOST = 2000
 
 Positive = Annotated[Energy, Field(gt=0.0, lt=1e5)]
 Energies = Positive | Annotated[list[Positive], Field(min_length=1, max_length=MOST)]
+
+
+class EnergyRange(Block):
+    """An even grid of impact energies."""
+
+    first: Positive = Field(alias="from", description="first")
+    to: Positive = Field(description="last")
+    count: Annotated[PositiveCount, Field(ge=2, le=MOST)] = Field(
+        default=100, description="how many", validation_alias=AliasChoices("count", "points")
+    )
+
+    def values(self) -> list[float]:
+        """Return the energies, hartree, ascending."""
+        step = (self.to - self.first) / (self.count - 1)
+        return [self.first + k * step for k in range(self.count - 1)] + [self.to]
+
+
 Gauge = Literal["length", "velocity", "acceleration"]
 
 
@@ -41,9 +58,9 @@ class Scatter(Block):
         description="e_h: an electron hits a one-electron target in 1s; photo: photoionisation; born: a fast charge ionises two "
         "electrons in first Born approximation, (e,2e) and (e,3e); resonances: complex energies of the scaled Hamiltonian",
     )
-    energy: Energies | None = Field(
+    energy: Energies | EnergyRange | None = Field(
         default=None,
-        description="impact energy, or a list (e_h)",
+        description="impact energy, a list or a range (e_h)",
         json_schema_extra={"example": ["27.2 eV", "54.4 eV"]},
     )
     excess: Energies | None = Field(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from qsim.core.deck.blocks import Finding
 from qsim.sturmian.deck import photon_rules
 from qsim.sturmian.deck.blocks import Gsf, SquareWell, as_list
-from qsim.sturmian.deck.collision import Scatter
+from qsim.sturmian.deck.collision import EnergyRange, Scatter
 from qsim.sturmian.deck.collision_symmetry import Sector, energies_of, initial_of, pairs_of, sectors_of
 from qsim.sturmian.deck.shared_rules import numbers_and_grid, scanned, symmetries
 from qsim.sturmian.deck.symmetry import allowed, parity_of
@@ -96,9 +96,16 @@ def _keys(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
 def _energies(deck: SturmianDeck, task: Scatter, key: str) -> Iterator[Finding]:
     """Yield duplicate energies and gauges, and energy sharing requested below the ionisation threshold."""
     energies = energies_of(deck)
+    given = task.energy
+    if isinstance(given, EnergyRange) and given.to <= given.first:
+        text = f"the range ends at {given.to:g} hartree, which is not above its beginning"
+        yield Finding("task.energy.to", text)
+        return
+    seen: set[float] = set()
     for k, value in enumerate(energies):
-        if value in energies[:k]:
+        if value in seen:
             yield Finding(f"task.{key}.{k}", f"the energy {value:g} hartree is a duplicate")
+        seen.add(value)
     if len(set(task.gauges)) != len(task.gauges):
         yield Finding("task.gauges", "a gauge is a duplicate")
     if task.process == "e_h" and deck.system.potential.type == "coulomb":
@@ -112,7 +119,8 @@ def _energies(deck: SturmianDeck, task: Scatter, key: str) -> Iterator[Finding]:
                 text = (
                     f"{value:g} hartree is below the ionisation energy {-level:g}: there is no energy sharing"
                 )
-                yield Finding(f"task.energy.{k}", f"{text}; leave sdcs and fdcs out of observables")
+                place = "task.energy" if isinstance(given, EnergyRange) else f"task.energy.{k}"
+                yield Finding(place, f"{text}; leave sdcs and fdcs out of observables")
 
 
 def _length(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from qsim.sturmian.deck import symmetry
 from qsim.sturmian.deck.blocks import Gsf, as_list
-from qsim.sturmian.deck.collision import Initial, Scatter
+from qsim.sturmian.deck.collision import EnergyRange, Initial, Scatter
 from qsim.sturmian.deck.photon import PhotonRange, photons_of
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ TOLERANCE = 1e-8
 # The same where one space serves a list of photon energies, and where it serves a range: totals are off by its square,
 # amplitudes by itself, and a narrow resonance between two energies of a list is met by accident alone.
 NODES, RANGE = 1e-5, 1e-3
+# The same of more than so many energies of electrons, where a curve is wanted.
+FEW, MANY = 40, 1e-6
 
 
 class Sector(NamedTuple):
@@ -108,6 +110,8 @@ def solver_of(deck: SturmianDeck) -> Solver:
     photon, tolerance = getattr(deck.task, "photon", None), TOLERANCE
     if photon is not None:
         tolerance = RANGE if isinstance(photon, PhotonRange) else NODES
+    elif len(energies_of(deck)) > FEW:
+        tolerance = MANY
     return deck.solver.model_copy(update={"tolerance": tolerance})
 
 
@@ -118,6 +122,8 @@ def energies_of(deck: SturmianDeck) -> list[float]:
     if task.process == "born" and task.ejected is not None:
         return [sum(task.ejected)]
     given = task.energy if task.process == "e_h" else task.excess
+    if isinstance(given, EnergyRange):
+        return given.values()
     if given is None and deck.scan is not None and deck.scan.energy:
         return list(deck.scan.energy)
     return [] if given is None else as_list(given)

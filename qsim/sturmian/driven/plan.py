@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 # the time, e_h_full with 2.6e5 as well.
 GPU_UNKNOWNS = 1e5
 
+# Energies whose functions are held at once.
+SPAN = 40
+
 Library = Literal["cublas", "cusolver, complex"]
 
 
@@ -124,12 +127,14 @@ def _memory(settings: Settings, size: _Size, demands: Demands) -> dict[str, int]
     # A solution has M x M coefficients for each pair, complex of 16 bytes. As many energies are iterated
     # together as their directions have room for.
     together = min(size.energies, max(1, int(BATCH / (RESTART * vector))))
+    # Many energies start from each other: what a span holds, and the equations that are solved together.
+    at_once = min(size.energies, SPAN)
     parts = {
         "one-electron functions": 16 * (size.l_max + 1) * n * (n + 2 * M),
         "repulsion kernels": 16 * (2 * size.l_max + 1) * n**2,
         "directions of the solver": demands.directions * together * vector,
-        "functions on the product grid": 16 * 4 * 2 * P * n**2 * size.energies,
-        "solutions that others start from": 16 * P * n**2 * size.energies * demands.kept,
+        "functions on the product grid": 16 * 4 * 2 * P * n**2 * at_once,
+        "solutions that others start from": 16 * P * n**2 * at_once * demands.kept,
     }
     # H, and E - H of one energy, which is factorised in its place.
     if settings.solver.type == "dense":

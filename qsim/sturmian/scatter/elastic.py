@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from qsim.sturmian.driven.checks import LITTLE, decay_length
-from qsim.sturmian.scatter.cross_sections import phases
+from qsim.sturmian.scatter.cross_sections import breit_wigner, phases
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,12 +53,15 @@ class Elastic:
         By number of the energy, spin and L; only where elastic scattering is all there is.
     lengths : dict of str to (float, float)
         Scattering length of every spin with its error, bohr.
+    resonances : dict of (str, int) to list of ((float, float), (float, float))
+        Of every spin and L, impact energy and width of what the phases pass, with their errors, hartree.
     polarisability : float or None
         Of the target, bohr^3; None for an ion, whose own field is far stronger.
     """
 
     phases: dict[tuple[int, str, int], Phase] = field(default_factory=dict)
     lengths: dict[str, Measured] = field(default_factory=dict)
+    resonances: dict[tuple[str, int], list[tuple[Measured, Measured]]] = field(default_factory=dict)
     polarisability: float | None = None
 
 
@@ -107,6 +110,10 @@ def elastic(
     for label, of in solutions.items():
         for L in sorted({part.L for one in of for part in one.parts}):
             _add_phases(made, label, L, box, (k, kinematics, observed, of))
+            passed = [i for i in np.argsort(k) if (int(i), label, L) in made.phases]
+            found = _resonances(problem, box, L, k, [(int(i), of[i]) for i in passed])
+            if found:
+                made.resonances[label, L] = found
         if "scattering_length" in problem.wants:
             made.lengths[label] = _length(problem, box, k, of)
     return made
@@ -132,12 +139,91 @@ def _add_phases(
         part = next(part for part in of.parts if part.L == L)
         modulo[i], added = box.phase(part, kin.k)
         errors[i] = 0.5 * sums.matrix[L][1] + phases.FIRST_ORDER * abs(added)
+        _polarise(sums, part, kin, added)
     # Levinson: S waves on a neutral target begin at pi, of the bound state or of the one that is excluded; other waves at 0. For
     # ions this is the branch with the smallest quantum defect.
     first = (0.0, math.pi) if L == 0 and made.polarisability is not None else (-0.5 * math.pi, 0.5 * math.pi)
     branches = phases.continuous(modulo, k, first)
-    for i in np.flatnonzero(np.isfinite(modulo)):
-        made.phases[int(i), label, L] = Phase(float(modulo[i]), float(errors[i]), int(branches[i]))
+    for known in np.flatnonzero(np.isfinite(modulo)):
+        phase = Phase(float(modulo[known]), float(errors[known]), int(branches[known]))
+        made.phases[int(known), label, L] = phase
+
+
+def _polarise(sums: Summed, part: Observed, kin: Kinematics, added: float) -> None:
+    """Add to the cross sections of one L what the target beyond the box adds to its phase, radian."""
+    if added == 0.0:
+        return
+    L, element = part.L, part.matrix
+    turned = element * np.exp(2j * added)
+    # sigma = K |S - 1|^2 / (4 k), with the K of the total over its flux
+    scale = kin.weight(L, part.S) / (4.0 * kin.k)
+    change = float(scale * (abs(turned - 1.0) ** 2 - abs(element - 1.0) ** 2))
+    unsure = phases.FIRST_ORDER * abs(change)
+    value, error = sums.matrix[L]
+    sums.matrix[L] = complex(value * np.exp(2j * added)), error + 2.0 * phases.FIRST_ORDER * abs(added)
+    sums.total = sums.total[0] + change, sums.total[1] + unsure
+    sums.by_L[L] = sums.by_L[L][0] + change, sums.by_L[L][1]
+    value_of_level, error_of_level = sums.levels[1, 0]
+    sums.levels[1, 0] = value_of_level + change, error_of_level + unsure
+
+
+def _resonances(
+    problem: Collision, box: _Box, L: int, k: NDArray[np.float64], solutions: Sequence[tuple[int, Solutions]]
+) -> list[tuple[Measured, Measured]]:
+    """Return the resonances that the phases of one spin and L pass, with errors: energy and width, hartree."""
+    energies = np.array([0.5 * k[i] ** 2 for i, _ in solutions])
+
+    def found(of: Sequence[Sequence[Observed]], box: _Box) -> list[breit_wigner.Fitted]:
+        parts = [next(part for part in one if part.L == L) for one in of]
+        phase = [box.phase(part, float(k[i]))[0] for part, (i, _) in zip(parts, solutions, strict=True)]
+        return breit_wigner.resonances(energies, np.array(phase))
+
+    own = found([one.parts for _, one in solutions], box)
+    if not own:
+        return []
+    errors = np.array([(one.energy_error, one.width_error) for one in own])
+    if not problem.errors or any(one.coarse is None for _, one in solutions):
+        known = not any(one.lost for _, one in solutions)
+        return _measured(own, errors if known else np.full_like(errors, np.nan))
+    numbers = problem.numbers.coarser(float(problem.settings.system.Z))
+    coarse = found([one.coarse or [] for _, one in solutions], _Box(numbers.R, box.alpha))
+    errors += solutions[0][1].safety * _changes(own, coarse)
+    if all(one.fewer is not None for _, one in solutions):
+        fewer = found([one.fewer or [] for _, one in solutions], _Box(numbers.R, box.alpha))
+        # from what the coarser grid finds near each of its own
+        errors += solutions[0][1].beyond * _changes([_nearest(one, coarse) for one in own], fewer)
+    return _measured(own, errors)
+
+
+def _nearest(
+    one: breit_wigner.Fitted | None, others: Sequence[breit_wigner.Fitted]
+) -> breit_wigner.Fitted | None:
+    """Return the resonance of others that is nearest to one; None where there is none."""
+    if one is None or not others:
+        return None
+    return min(others, key=lambda other: abs(other.energy - one.energy))
+
+
+def _changes(
+    own: Sequence[breit_wigner.Fitted | None], others: Sequence[breit_wigner.Fitted]
+) -> NDArray[np.float64]:
+    """Return how far energies and widths differ from the nearest of others, (p, 2); NaN where there is none."""
+    out = np.full((len(own), 2), np.nan)
+    for row, one in zip(out, own, strict=True):
+        other = _nearest(one, others)
+        if one is not None and other is not None:
+            row[:] = abs(one.energy - other.energy), abs(one.width - other.width)
+    return out
+
+
+def _measured(
+    found: Sequence[breit_wigner.Fitted], errors: NDArray[np.float64]
+) -> list[tuple[Measured, Measured]]:
+    """Return energies and widths with their errors."""
+    return [
+        ((one.energy, float(row[0])), (one.width, float(row[1])))
+        for one, row in zip(found, errors, strict=True)
+    ]
 
 
 def _length(

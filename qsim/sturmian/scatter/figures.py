@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,8 @@ DECADES = 5.0
 ROWS = 4
 # Colour of break-up; level k has CYCLE[k] in every panel.
 BREAK_UP = "0.25"
+# Energies from which a curve has no marks.
+CROWDED = 50
 # Fixed angles of a polar plot.
 SHOWN = 4
 # Lines of curves that may lie on one another, such as three gauges.
@@ -146,18 +148,46 @@ def cross_sections(r: Results) -> Figure | None:
                     curves.append((name, CYCLE[k], level, error))
         for name, color, y, error in curves:
             good = np.isfinite(y) & (y > 0.0)
+            if not good.any():
+                continue
             # A logarithmic axis cannot show an error that reaches zero: bars end at 1 % of the
             # value.
             ax.errorbar(
-                energy[good], y[good], yerr=np.minimum(error[good], 0.99 * y[good]), marker="o", markersize=3,
-                capsize=2, color=color, label=name, linestyle="-" if energy.size > 3 else "none",
+                energy[good], y[good], yerr=np.minimum(error[good], 0.99 * y[good]), color=color, label=name,
+                linestyle="-" if energy.size > 3 else "none", **_marks(energy.size),
             )  # fmt: skip
         ax.set_yscale("log")
+        _thresholds(ax, r)
         ax.set_xlabel("energy (eV)")
         ax.set_ylabel(rf"$\sigma$ ({_unit(r, 'sigma_total')})")
         ax.set_title(label, loc="left")
     axes[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return fig
+
+
+def _marks(count: int) -> dict[str, Any]:
+    """Return marks and ends of error bars of a curve of so many points."""
+    crowded = count >= CROWDED
+    return {"marker": "" if crowded else "o", "markersize": 3, "capsize": 0 if crowded else 2}
+
+
+def _thresholds(ax: Axes, r: Results) -> None:
+    """Mark the impact energies at which levels of a hydrogenic target and its ionisation open."""
+    system, task = r.deck.get("system", {}), r.deck.get("task", {})
+    potential = system.get("potential", "coulomb")
+    name = potential.get("type", "coulomb") if isinstance(potential, dict) else potential
+    if task.get("process", "e_h") != "e_h" or name != "coulomb":
+        return
+    depth = float(r["collision_energy"][0] - r["total_energy"][0])
+    low, high = ax.get_xlim()
+    for n, share in [*((f"$n={n}$", 1.0 - n**-2.0) for n in range(2, 5)), ("break-up", 1.0)]:
+        energy = depth * share * HARTREE_EV
+        if low < energy < high:
+            ax.axvline(energy, color="0.6", linewidth=0.8, linestyle=":", zorder=0)
+            ax.annotate(
+                n, (energy, 1.0), xycoords=("data", "axes fraction"), fontsize="small", ha="right", va="top", rotation=90,
+                xytext=(-1, -2), textcoords="offset points",
+            )  # fmt: skip
 
 
 def phases(r: Results) -> Figure | None:
@@ -175,9 +205,8 @@ def phases(r: Results) -> Figure | None:
             if not good.any():
                 continue
             ax.errorbar(
-                energy[good], values[good, j, m], yerr=errors[good, j, m], marker="o" if good.sum() < 30 else "",
-                markersize=3, capsize=2, linewidth=1.0, color=CYCLE[j % len(CYCLE)], linestyle=LINES[m % len(LINES)],
-                label=f"{label}, L = {L}",
+                energy[good], values[good, j, m], yerr=errors[good, j, m], linewidth=1.0, color=CYCLE[j % len(CYCLE)],
+                linestyle=LINES[m % len(LINES)], label=f"{label}, L = {L}", **_marks(energy.size),
             )  # fmt: skip
     low, high = ax.get_ylim()
     # what phases go to at zero energy

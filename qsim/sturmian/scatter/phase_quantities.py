@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
     from qsim.sturmian.scatter.collected import CollisionResult
 
-__all__ = ["ARRAYS", "SCALARS"]
+__all__ = ["ARRAYS", "LISTED", "SCALARS"]
 
 Scalars = dict[str, Scalar]
+# Energies up to which every number of each is listed by itself.
+LISTED = 40
 
 
 def _electrons(result: CollisionResult) -> bool:
@@ -32,6 +34,8 @@ def _claimed(error: float) -> float | None:
 
 
 def _phase_shifts(result: CollisionResult) -> Scalars:
+    if len(result.observed) > LISTED:
+        return {}
     return {
         f"phase_shift_L{L}_{label}_{i}": Scalar(
             phase.value,
@@ -44,7 +48,7 @@ def _phase_shifts(result: CollisionResult) -> Scalars:
 
 
 def _defects_of_phases(result: CollisionResult) -> Scalars:
-    if result.elastic.polarisability is not None:
+    if result.elastic.polarisability is not None or len(result.observed) > LISTED:
         return {}
     return {
         f"quantum_defect_L{L}_{label}_{i}": Scalar(
@@ -61,6 +65,22 @@ def _lengths(result: CollisionResult) -> Scalars:
         f"scattering_length_{label}": Scalar(value, "bohr", _claimed(error), f"scattering length, {label}")
         for label, (value, error) in result.elastic.lengths.items()
     }
+
+
+def _resonances(part: int, name: str) -> Callable[[CollisionResult], Scalars]:
+    """Return a function that gives energies (0) or widths (1) of the resonances in the phases."""
+
+    def scalars(result: CollisionResult) -> Scalars:
+        out = {}
+        for (label, L), found in result.elastic.resonances.items():
+            for n, pair in enumerate(found):
+                value, error = pair[part]
+                what = ("impact energy", "width")[part]
+                text = f"{what} of a resonance in the phase, L = {L}, {label}"
+                out[f"{name}_L{L}_{label}_{n}"] = Scalar(value, "hartree", _claimed(error), text)
+        return out
+
+    return scalars
 
 
 def _phases(attribute: str) -> Callable[[CollisionResult], NDArray[Any] | None]:
@@ -87,6 +107,9 @@ SCALARS: tuple[Quantity[CollisionResult], ...] = (
     Quantity("phase_shift_*", "rad", "phase shift on its branch, where only elastic scattering is possible", _phase_shifts,
              when=_electrons),
     Quantity("quantum_defect_*", "", "phase shift over pi, of an ion", _defects_of_phases, when=_electrons),
+    Quantity("breit_wigner_energy_*", "hartree", "impact energy of a resonance that a phase passes, by a fit",
+             _resonances(0, "breit_wigner_energy"), when=_electrons),
+    Quantity("breit_wigner_width_*", "hartree", "its width", _resonances(1, "breit_wigner_width"), when=_electrons),
     Quantity("scattering_length_*", "bohr", "scattering length of a neutral target", _lengths, when=_electrons,
              headline=("scattering_length_singlet", "scattering_length_triplet")),
     Quantity("polarisability", "bohr^3", "dipole polarisability of a neutral target", lambda r: r.elastic.polarisability,

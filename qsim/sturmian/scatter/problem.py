@@ -13,6 +13,7 @@ from qsim.sturmian.driven.automatic import numbers_of
 from qsim.sturmian.driven.krylov import RESTART
 from qsim.sturmian.driven.operator import BATCH
 from qsim.sturmian.driven.problem import Problem
+from qsim.sturmian.driven.recycled import TOGETHER
 from qsim.sturmian.scatter.cross_sections import kinematics
 from qsim.sturmian.scatter.initial import Recorded, require_same
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from qsim.sturmian.scatter.cross_sections.kinematics import Kinematics
 
 SPINS = ("singlet", "triplet")
+# Energies from which those of electrons start from each other, and most of them in one job.
+MANY, CHUNK = 24, 128
 
 
 @dataclass
@@ -152,8 +155,20 @@ class Collision(Problem):
         """Return the number of the set of functions of an energy: all energies share one, or each has its own."""
         return 0 if self.numbers.whole or self.numbers.energy is not None else point
 
+    def many(self, count: int) -> bool:
+        """Tell whether so many energies of one set of functions start from each other."""
+        iterates = self.settings.solver.type == "matrix_free"
+        return count > MANY and self.process == "e_h" and self.numbers.whole and iterates
+
+    def together(self, pairs: int, points: int) -> int:
+        """Return how many equations of some pairs on a radial grid of so many points are iterated together."""
+        return min(TOGETHER, max(1, int(BATCH / (RESTART * 16.0 * pairs * points**2))))
+
     def batches(self, pairs: int, *, coarser: bool = False) -> list[tuple[int, ...]]:
-        """Return the energies that are solved together, by number: those that share functions and fit into memory."""
+        """Return the energies of every job, by number: those that share functions and fit into memory.
+
+        More than `MANY` of them are not solved together, but one after the other from what the first ones span.
+        """
         numbers = self.numbers.coarser(float(self.settings.system.Z)) if coarser else self.numbers
         # 16 bytes per complex number; RESTART directions of each right-hand side must fit into
         # BATCH bytes.
@@ -163,5 +178,7 @@ class Collision(Problem):
         out: list[tuple[int, ...]] = []
         for group in dict.fromkeys(self.group(i) for i in range(count)):
             own = [i for i in range(count) if self.group(i) == group]
-            out += [tuple(own[start : start + most]) for start in range(0, len(own), most)]
+            # few enough that a stop loses little
+            size = CHUNK if self.many(len(own)) else most
+            out += [tuple(own[start : start + size]) for start in range(0, len(own), size)]
         return out

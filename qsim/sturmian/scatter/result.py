@@ -17,6 +17,7 @@ from qsim.sturmian.scatter.collected import CollisionResult
 from qsim.sturmian.scatter.cross_sections import known, spectra
 from qsim.sturmian.scatter.cross_sections.kinematics import BARN, HARTREE_EV
 from qsim.sturmian.scatter.elastic import remedy
+from qsim.sturmian.scatter.phase_quantities import LISTED
 from qsim.sturmian.scatter.solved import level_name
 
 if TYPE_CHECKING:
@@ -243,6 +244,9 @@ class _Column(NamedTuple):
 
 
 def _columns(result: CollisionResult) -> Iterator[_Column]:
+    # Of very many energies only the arrays are kept.
+    if len(result.observed) > LISTED:
+        return
     for i, by_label in enumerate(result.observed):
         where = result.kinematics[i].name
         for label, sums in by_label.items():

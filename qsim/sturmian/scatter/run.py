@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.device.parallel import SerialComm
-from qsim.core.errors import NumericsError
 from qsim.core.run.loop import Progress, drive
 from qsim.sturmian.driven import operator as driven
-from qsim.sturmian.driven import outgoing, sources
-from qsim.sturmian.driven.checks import safe_angle
-from qsim.sturmian.driven.krylov import Krylov
+from qsim.sturmian.driven import sources
+from qsim.sturmian.driven.recycled import solve_all
 from qsim.sturmian.judging import Judged, unguarded
 from qsim.sturmian.scatter import saved
 from qsim.sturmian.scatter.cross_sections import amplitudes
 from qsim.sturmian.scatter.cross_sections.observed import Observed, observe
 from qsim.sturmian.scatter.cross_sections.summed import Solutions, Summed, combined
 from qsim.sturmian.scatter.elastic import elastic
+from qsim.sturmian.scatter.equations import solved, source
 from qsim.sturmian.scatter.jobs import Job, chain_of, chains_of, one_of, shares_of
 from qsim.sturmian.scatter.result import CollisionResult
 from qsim.sturmian.scatter.solved import Solved, Wave, picture
@@ -378,30 +377,56 @@ class Collisions:
         # Each is written where it stays: all of them together are large.
         out = operator.device.xp.empty((len(job.points), *operator.on_grid_shape), complex)
         for place, i in zip(out, job.points, strict=True):
-            found = _source(problem, grid.setup, operator, kinematics[i], initial, label)
+            found = source(problem, grid.setup, operator, kinematics[i], initial, label)
             place[...] = operator.device.asarray(found)
         return out
 
+    def _solve_many(self, job: Job, poll: Callable[[], None]) -> driven.Solution:
+        """Solve many energies of one job, each from what those before span, and observe their solutions."""
+        part = self.rounds[job.round]
+        energies = [self._kinematics(job, poll)[i].E for i in job.points]
+        operator = self._operator(job, energies[0])
+        together = part.problem.together(len(operator.pairs), operator.points)
+
+        def of(places: list[int]) -> Job:
+            return job._replace(points=tuple(job.points[k] for k in places))
+
+        def solve(places: list[int], start: Callable[[Any, Any], Any]) -> tuple[Any, driven.Solution]:
+            some, E = of(places), [energies[k] for k in places]
+            s = self._source(some, operator, job.label)
+            found = solved(part.problem, operator, (s, E, start(s, E)), self._tolerance(job), poll)
+            self._observe(some, operator, found.u, s, poll)
+            return s, found
+
+        return solve_all(operator.device, energies, together, solve)
+
     def _solve(self, job: Job, poll: Callable[[], None]) -> driven.Solution:
         """Solve one job, observe its solutions, and keep them where others start from them."""
+        if self.rounds[job.round].problem.many(len(job.points)):
+            return self._solve_many(job, poll)
         operator, s, energies = self.equation(job, poll)
-        setup, part = self._grid(job.round).setup, self.rounds[job.round]
+        part = self.rounds[job.round]
         # The first job of a chain: solutions of the chain before are no longer needed.
         if job.variant == 0 and job.label == part.problem.labels_of(part.problem.sectors[job.sector])[0]:
             self.kept.clear()
         # a guess from all partial waves, or from another gauge, saves steps
         start = self._start(job, operator, poll)
-        solutions = _solved(part.problem, operator, (s, energies, start), self._tolerance(job), poll)
+        solutions = solved(part.problem, operator, (s, energies, start), self._tolerance(job), poll)
         if part.problem.process == "photo" or len(part.variants) > 1:
             self.kept[job.variant, job.label] = solutions.u
+        self._observe(job, operator, solutions.u, s, poll)
+        return solutions
+
+    def _observe(self, job: Job, operator: driven.Driven, u: Any, s: Any, poll: Callable[[], None]) -> None:
+        """Take cross sections of some solutions (m, P, n, n)."""
+        setup, part = self._grid(job.round).setup, self.rounds[job.round]
         kinematics, wants = self._kinematics(job, poll), part.problem.wants
         # observations are taken at once: solutions are large, and only those that others start from are kept
-        real = amplitudes.inside(operator, setup.grid, solutions.u, s)
+        real = amplitudes.inside(operator, setup.grid, u, s)
         for i, solution in zip(job.points, real, strict=True):
             ejected = part.problem.ejected(kinematics[i])
             seen = observe(solution, setup, kinematics[i], operator.L, operator.S, wants, ejected)
             self.observed.setdefault((job.round, job.variant, job.label, i), []).append(seen)
-        return solutions
 
     def _start(self, job: Job, operator: driven.Driven, poll: Callable[[], None]) -> Any:
         """Return the comparison solution to start from: fewer partial waves, or the other gauge; None if there is none."""
@@ -522,73 +547,3 @@ class Collisions:
 def _broken(parts: Sequence[Observed]) -> float:
     """Return the break-up of all L together; NaN below its threshold."""
     return sum(part.sharing.total if part.sharing is not None else np.nan for part in parts)
-
-
-def _source(
-    problem: Collision,
-    setup: Setup,
-    operator: driven.Driven,
-    kin: Kinematics,
-    initial: Bound | None,
-    label: str,
-) -> Any:
-    """Return the source (P, n, n) of one energy: electron impact, a photon in the gauge `label`, or a fast charge."""
-    L, S, pairs = operator.L, operator.S, operator.pairs
-    if problem.process == "e_h":
-        _, target = setup.target()
-        potentials = setup.screened(L, pairs)
-        return sources.electron(setup.grid, potentials, pairs, S, target, setup.incident(L, kin.k))
-    assert initial is not None
-    if problem.process == "photo":
-        return sources.dipole(setup.grid, pairs, L, initial.components, initial.L, label, kin.omega, setup.Z)
-    return sources.fast_projectile(setup.grid, pairs, L, initial.components, initial.L, kin.q)
-
-
-def _solved(
-    problem: Collision,
-    operator: driven.Driven,
-    equation: tuple[Any, list[float], Any],
-    tolerance: float,
-    poll: Callable[[], None],
-) -> driven.Solution:
-    """Return solutions for sources, energies and, where there are some, starts; refuse them if they have not converged."""
-    s, E, start = equation
-    solver = problem.settings.solver
-    if solver.type == "dense":
-        from qsim.sturmian.driven.dense import solve_dense
-
-        solutions = solve_dense(operator, s, np.array(E))
-    else:
-        solutions = driven.solve(
-            operator,
-            s,
-            np.array(E),
-            tolerance=max(tolerance, 1e-13),
-            max_iterations=solver.max_iterations,
-            krylov=Krylov(problem.krylov),
-            start=start,
-            observe=poll,
-        )
-    # Ten times the tolerance, or what rounding allows on this contour: the true residual may
-    # exceed the one of the iteration a little.
-    worst = int(np.argmax(solutions.residuals))
-    if not solutions.residuals[worst] <= max(10.0 * tolerance, problem.rounding(operator)):
-        raise NumericsError(
-            f"L = {operator.L}, S = {operator.S}, E = {E[worst]:.6g} hartree: the relative residual is "
-            f"{solutions.residuals[worst]:.1e} after {int(solutions.iterations[worst])} steps, but {tolerance:.1e} is required; "
-            "no cross section is taken from it",
-            hint=_remedy(problem, operator, int(solutions.iterations[worst])),
-        )
-    return solutions
-
-
-def _remedy(problem: Collision, operator: driven.Driven, steps: int) -> str:
-    """Return the remedy for an equation that did not converge: a smaller angle of the contour, or more steps."""
-    safe = safe_angle(operator.points)
-    condition = max(orbital.condition for orbital in operator.orbitals.values())
-    if condition > outgoing.CONDITION and problem.numbers.angle > safe:
-        text = f"grid.ecs.angle: {safe:g}, since at {problem.numbers.angle:g} rad the eigenvectors on {operator.points} points"
-        return f"{text} are nearly dependent, condition {condition:.1e}"
-    if steps >= problem.settings.solver.max_iterations:
-        return "a larger solver.max_iterations"
-    return "a larger solver.tolerance, or a smaller grid.ecs.angle"

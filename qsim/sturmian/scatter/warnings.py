@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.sturmian.driven import outgoing
+from qsim.sturmian.scatter.phase_quantities import LISTED
 from qsim.sturmian.scatter.solved import level_name
 
 if TYPE_CHECKING:
@@ -31,12 +32,27 @@ def warnings_of(result: CollisionResult) -> list[str]:
         out.append(
             f"the eigenvectors on the contour are nearly dependent, condition {condition:.1e}; a smaller grid.ecs.angle is safer"
         )
+    if len(result.observed) > LISTED:
+        return out + _of_many(result)
     for kin, by_label in zip(result.kinematics, result.observed, strict=True):
         for label, seen in by_label.items():
             where = f"{kin.name}, {label}"
             out += [f"{where}: {text}" for text in _warnings(seen, "unitarity" in result.problem.wants)]
             if "excitation" in result.problem.wants:
                 out += [f"{where}: {text}" for text in _unknown(seen, result.problem.task.levels)]
+    return out
+
+
+def _of_many(result: CollisionResult) -> list[str]:
+    """Return one line for each column of very many energies."""
+    out = []
+    for label in result.problem.labels:
+        totals = [by_label[label].total for by_label in result.observed]
+        poor = [i for i, (value, error) in enumerate(totals) if error > POOR * abs(value) > 0.0]
+        if poor:
+            worst = max(poor, key=lambda i: totals[i][1] / abs(totals[i][0]))
+            text = f"{label}: the total cross section is known to worse than {100.0 * POOR:.0f} % at {len(poor)} of "
+            out.append(f"{text}{len(totals)} energies, worst at {result.kinematics[worst].name}")
     return out
 
 
