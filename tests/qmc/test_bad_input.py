@@ -5,6 +5,7 @@ Each message must name the file, the line and the key, what was found, and what 
 
 import re
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,9 +14,11 @@ from hypothesis import strategies as st
 from qsim.core.device import device as core_device
 from qsim.core.device.device import cuda_status
 from qsim.core.errors import DeckError, MemoryLimitError, NumericsError, QsimError
+from qsim.core.run.examine import examine
 from qsim.core.run.stages import stage
 from tests.changes import PLANS, REMOVE, change, some
 
+INPUTS = Path(__file__).resolve().parents[2] / "inputs/qmc"
 BASE = {
     "system": {"atoms": [["He", 0, 0, 0]]},
     "wavefunction": {
@@ -483,3 +486,19 @@ def test_any_trap_gives_a_plan_or_an_error(qmc, changes, source):
     with suppress(DeckError):
         loaded = qmc.load(**changed(base, **changes))
         assert stage("qmc", "build").plan(loaded).memory.device > 0
+
+
+def test_a_file_of_orbitals_is_a_system(tmp_path):
+    """A deck needs no block `system` where the file brings the ions; of other orbitals the atoms are asked for."""
+    (tmp_path / "deck.yaml").write_text(
+        f"method: qmc\ntitle: t\nwavefunction:\n  orbitals: {{source: chkfile, file: {INPUTS / 'oh_radical.chk'}}}\n"
+    )
+    told = [item.message for item in examine("qmc", tmp_path / "deck.yaml") if item.severity == "error"]
+    # the ions are known, and that they have a core
+    assert len(told) == 1
+    assert "were made with a pseudopotential of O" in told[0]
+    (tmp_path / "deck.yaml").write_text(
+        "method: qmc\ntitle: t\nwavefunction:\n  orbitals: {source: sto, shells: [{atom: He, n: 1, l: 0, zeta: 1.7}]}\n"
+    )
+    told = [item.message for item in examine("qmc", tmp_path / "deck.yaml") if item.severity == "error"]
+    assert "sto orbitals need atoms" in told[0]

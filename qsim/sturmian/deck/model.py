@@ -198,7 +198,7 @@ class SturmianDeck(Deck):
             "system": {"Z": 1},
             "grid": {"R": 60, "order": 12},
             "basis": {"type": "fedvr"},
-            "channels": {"L": 0, "S": [0, 1], "l_max": 0},
+            "channels": {"L": 0, "S": [0, 1], "l_max": None, "pairs": [[0, 0]]},
             "scan": None,
         },
     }
