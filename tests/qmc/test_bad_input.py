@@ -488,17 +488,18 @@ def test_any_trap_gives_a_plan_or_an_error(qmc, changes, source):
         assert stage("qmc", "build").plan(loaded).memory.device > 0
 
 
-def test_a_file_of_orbitals_is_a_system(tmp_path):
+@pytest.mark.parametrize(
+    ("orbitals", "told"),
+    [
+        # the ions are known, and that they have a core
+        (f"{{source: chkfile, file: {INPUTS / 'oh_radical.chk'}}}", "were made with a pseudopotential of O"),
+        ("{source: sto, shells: [{atom: He, n: 1, l: 0, zeta: 1.7}]}", "sto orbitals need atoms"),
+    ],
+)
+def test_a_file_of_orbitals_is_a_system(tmp_path, orbitals, told):
     """A deck needs no block `system` where the file brings the ions; of other orbitals the atoms are asked for."""
-    (tmp_path / "deck.yaml").write_text(
-        f"method: qmc\ntitle: t\nwavefunction:\n  orbitals: {{source: chkfile, file: {INPUTS / 'oh_radical.chk'}}}\n"
-    )
-    told = [item.message for item in examine("qmc", tmp_path / "deck.yaml") if item.severity == "error"]
-    # the ions are known, and that they have a core
-    assert len(told) == 1
-    assert "were made with a pseudopotential of O" in told[0]
-    (tmp_path / "deck.yaml").write_text(
-        "method: qmc\ntitle: t\nwavefunction:\n  orbitals: {source: sto, shells: [{atom: He, n: 1, l: 0, zeta: 1.7}]}\n"
-    )
-    told = [item.message for item in examine("qmc", tmp_path / "deck.yaml") if item.severity == "error"]
-    assert "sto orbitals need atoms" in told[0]
+    deck = tmp_path / "deck.yaml"
+    deck.write_text(f"method: qmc\ntitle: t\nwavefunction:\n  orbitals: {orbitals}\n", encoding="utf-8")
+    with pytest.raises(DeckError, match=told) as caught:
+        examine("qmc", deck)
+    assert "system: required" not in str(caught.value)
