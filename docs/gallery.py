@@ -5,7 +5,8 @@
 
 A deck runs as it is where it takes less than a minute, else with the overrides of its test; the page says so.
 
-Pictures are overviews, reduced to the width of a card.  Run times are those of the machine that made the page.
+Pictures are overviews, or fronts and maps of ensembles, reduced to the width of a card.  Run times are those of the machine that
+made the page.
 """
 
 import argparse
@@ -33,6 +34,9 @@ WIDTH = 520
 """Pixels of a picture."""
 TALL = 1.0
 """Height of a picture over its width, at most; what lies below is cut off."""
+
+TELLING = ("front", "robustness")
+"""Figures that come before the overview."""
 
 HEAD = """# Gallery
 
@@ -76,9 +80,13 @@ def shortened(example: Example) -> Sequence[str]:
 
 
 def picture(path: Path, target: Path) -> float:
-    """Draw the first figure that the results have as a small picture; return the seconds of the run."""
+    """Draw the figure that says most of the results as a small picture; return the seconds of the run."""
     with open_results(path) as results:
-        drawn = (plotting.draw(function, results) for function in figure_functions(results).values())
+        functions = figure_functions(results)
+        # What a front or an ensemble is for says more than the overview of one of its searches.
+        names = [name for name in TELLING if name in functions]
+        ordered = [functions[name] for name in dict.fromkeys([*names, *functions])]
+        drawn = (plotting.draw(function, results) for function in ordered)
         figure = next(figure for figure in drawn if figure is not None)
         seconds = float(results.provenance["elapsed"])
     data = io.BytesIO()

@@ -76,57 +76,71 @@ def rows(array):
     return out
 
 
-def changes(row):
-    """Return a row as figures show it: as it is, twice each (steps), thinned out, its drift, its distance from 1, its inverse."""
-    yield row
-    yield np.repeat(row, 2)
-    if row.size:
-        yield np.abs(row - row[0])
-        yield np.abs(row - row[-1])
-    yield np.abs(row - 1.0)
-    yield np.abs(row)
-    with np.errstate(all="ignore"):
-        yield 1.0 / row
-        yield np.sqrt(row)
-        yield -np.log(row)
+def by_length(results):
+    """Return the curves of a file as tables, one per length, so that a shown curve is compared with all of a table at once."""
+    lengths = {}
+    for name, row in stored(results):
+        lengths.setdefault(row.size, []).append((name, row))
+    return [([name for name, _ in same], np.array([row for _, row in same])) for same in lengths.values()]
 
 
-def thinned(row, size):
-    """Return the rows of `size` numbers that are every k-th of a longer one."""
+def changes(table):
+    """Return rows as figures show them: as they are, twice each (steps), drifts, distances from 1, inverses."""
+    yield table
+    yield np.repeat(table, 2, axis=1)
+    if table.shape[1]:
+        yield np.abs(table - table[:, :1])
+        yield np.abs(table - table[:, -1:])
+    yield np.abs(table - 1.0)
+    yield np.abs(table)
+    yield 1.0 / table
+    yield np.sqrt(table)
+    yield -np.log(table)
+
+
+def thinned(table, size):
+    """Return the rows of `size` numbers that are every k-th of longer ones."""
     for step in range(2, 13):
         for first in (0, step // 2):
-            short = row[first::step]
-            if abs(short.size - size) <= 1:
-                yield short[:size]
-    if row.size > size:
-        yield row[:size]
-        yield row[-size:]
+            short = table[:, first::step]
+            if abs(short.shape[1] - size) <= 1:
+                yield short[:, :size]
+    if table.shape[1] > size:
+        yield table[:, :size]
+        yield table[:, -size:]
 
 
-def shown_by(values, curves):
+def shown_by(values, tables):
     """Return the name of an array of which a curve shows a part, up to a factor and a constant; None if there is none."""
     good = np.isfinite(values)
     if good.sum() < FEWEST or np.ptp(values[good]) == 0.0:
         return "constant"
-    for name, row in curves:
-        for form in changes(row):
-            same_size = [form] if form.size == values.size else thinned(form, values.size)
-            if any(agree(values, one, good) for one in same_size if one.size == values.size):
-                return name
+    with np.errstate(all="ignore"):
+        for names, table in tables:
+            for form in changes(table):
+                same_size = [form] if form.shape[1] == values.size else thinned(form, values.size)
+                for rows_shown in same_size:
+                    if rows_shown.shape[1] != values.size:
+                        continue
+                    alike = agree(values[good], rows_shown[:, good])
+                    if alike.any():
+                        return names[int(np.argmax(alike))]
     return None
 
 
-def agree(values, row, good):
-    """Tell whether numbers are those of a row up to a factor and a constant."""
-    if not np.all(np.isfinite(row[good])):
-        return False
-    shown, kept = values[good], row[good]
-    spread = np.ptp(kept)
-    if spread == 0.0:
-        return False
-    low, high = int(np.argmin(kept)), int(np.argmax(kept))
-    factor = (shown[high] - shown[low]) / spread
-    return bool(np.abs(factor * (kept - kept[low]) + shown[low] - shown).max() <= CLOSE * np.ptp(shown))
+def agree(shown, table):
+    """Tell of each row whether numbers are its own up to a factor and a constant."""
+    usable = np.isfinite(table).all(axis=1)
+    usable[usable] = np.ptp(table[usable], axis=1) > 0.0
+    kept = table[usable]
+    each = np.arange(len(kept))
+    low, high = kept.argmin(axis=1), kept.argmax(axis=1)
+    lowest = kept[each, low][:, None]
+    factor = (shown[high] - shown[low])[:, None] / (kept[each, high][:, None] - lowest)
+    distance = factor * (kept - lowest) + shown[low][:, None] - shown
+    found = np.zeros(len(table), bool)
+    found[usable] = np.abs(distance).max(axis=1) <= CLOSE * np.ptp(shown)
+    return found
 
 
 def caps(ax):
@@ -145,7 +159,7 @@ def unexplained(results, name, figure):
         "METHOD FIGURE", as in `DERIVED`.
     figure : Figure
     """
-    curves = stored(results)
+    tables = by_length(results)
     missing = []
     for ax in overlay._axes(figure):
         ends = caps(ax)
@@ -156,6 +170,6 @@ def unexplained(results, name, figure):
                 continue
             with np.errstate(all="ignore"):
                 shell = y / x**2  # of a density per volume: radial densities are shown times 4 pi r^2
-            if shown_by(y, curves) is None and shown_by(shell, curves) is None:
+            if shown_by(y, tables) is None and shown_by(shell, tables) is None:
                 missing.append(label)
     return missing

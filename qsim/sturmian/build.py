@@ -22,6 +22,10 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
         from qsim.sturmian.bound import build as bound
 
         return bound.plan(loaded)
+    if task.type == "response":
+        from qsim.sturmian.response import build as response
+
+        return response.plan(loaded)
     if task.type == "basis":
         from qsim.sturmian.basis import build as basis
 
@@ -46,6 +50,10 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
 def build(loaded: LoadedDeck[SturmianDeck], device: Device) -> Problem | DrivenProblem:
     """Set up grid, potential and symmetries of the task."""
     task = loaded.deck.task
+    if task.type == "response":
+        from qsim.sturmian.response import build as response
+
+        return response.build(loaded, device)
     if task.type != "scatter":
         return trials.build(loaded, device)
     if task.process == "resonances":

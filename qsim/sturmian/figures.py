@@ -9,6 +9,7 @@ from qsim.sturmian.basis import figures as basis
 from qsim.sturmian.bound import figures as bound
 from qsim.sturmian.integrals import figures as integrals
 from qsim.sturmian.resonances import figures as resonances
+from qsim.sturmian.response import figures as response
 from qsim.sturmian.scatter import figures as scatter
 from qsim.sturmian.scatter.photo import figures as photo
 
@@ -25,6 +26,8 @@ PARTS = (
     "fano",
     "photo_levels",
     "asymmetry",
+    "transitions",
+    "polarisability",
     "cross_sections",
     "resonances",
     "partial_waves",
@@ -54,6 +57,7 @@ FIGURES: dict[str, Callable[[Results], Figure | None]] = {
     "overview": overview,
     **basis.FIGURES,
     **bound.FIGURES,
+    **response.FIGURES,
     **integrals.FIGURES,
     **scatter.FIGURES,
     **photo.FIGURES,

@@ -9,6 +9,7 @@ from qsim.sturmian.bound import result as bound
 from qsim.sturmian.figures import FIGURES
 from qsim.sturmian.integrals import result as integrals
 from qsim.sturmian.resonances import result as resonances
+from qsim.sturmian.response import result as response
 from qsim.sturmian.scatter import result as scatter
 from qsim.sturmian.scatter.photo import result as photo
 
@@ -23,6 +24,7 @@ LISTS = ("task.energy",)
 # Quantities of each task.
 QUANTITIES: dict[str, tuple[Quantity[Any], ...]] = {
     "bound": bound.QUANTITIES,
+    "response": response.QUANTITIES,
     "basis": basis.QUANTITIES,
     "integrals": integrals.QUANTITIES,
     "collisions": scatter.QUANTITIES,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from qsim.core.device.parallel import Comm
     from qsim.sturmian.deck.blocks import Channels, Generating
     from qsim.sturmian.deck.model import Bound, Integrals, Solver
+    from qsim.sturmian.deck.response import Response
     from qsim.sturmian.radial.parameters import Radial, Values
     from qsim.sturmian.radial.potentials import OneBody
     from qsim.sturmian.radial.sturmians import Orbitals, Sturmians
@@ -68,7 +69,7 @@ class Problem:
         Roots that are wanted of each symmetry.
     order : list of (int, int, str, int)
         L, S, parity and root of the states, in the order of the deck.
-    task : Bound, Integrals or BasisTask
+    task : Bound, Response, Integrals or BasisTask
         Options of the task.
     solver : Solver
         Options of the eigensolver.
@@ -92,7 +93,7 @@ class Problem:
     channels: Channels
     wanted: Mapping[Symmetry, Sequence[int]]
     order: list[tuple[int, int, str, int]]
-    task: Bound | Integrals | BasisTask
+    task: Bound | Response | Integrals | BasisTask
     solver: Solver
     extrapolate: list[int]
     scan: dict[str, list[float]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qsim.sturmian.problem import Problem
+from qsim.sturmian.response.problem import ResponseProblem
 
 if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
@@ -13,20 +14,33 @@ if TYPE_CHECKING:
     from qsim.sturmian.driven.problem import Problem as DrivenProblem
     from qsim.sturmian.integrals.result import IntegralsResult
     from qsim.sturmian.resonances.result import ResonanceResult
+    from qsim.sturmian.response.result import ResponseResult
     from qsim.sturmian.scatter.photo.result import PhotoResult
     from qsim.sturmian.scatter.result import CollisionResult
 
-    Result = BoundResult | IntegralsResult | BasisResult | CollisionResult | PhotoResult | ResonanceResult
+    Result = (
+        BoundResult
+        | ResponseResult
+        | IntegralsResult
+        | BasisResult
+        | CollisionResult
+        | PhotoResult
+        | ResonanceResult
+    )
 
 
 def run(problem: Problem | DrivenProblem, monitor: Monitor) -> Result:
-    """Find bound states or cross sections, compute integrals, or the basis alone."""
+    """Find bound states, their response, or cross sections, compute integrals, or the basis alone."""
     if not isinstance(problem, Problem):
         return _driven(problem, monitor)
     if problem.task.type == "bound":
         from qsim.sturmian.bound import run as bound
 
         return bound.run(problem, monitor)
+    if isinstance(problem, ResponseProblem):
+        from qsim.sturmian.response import run as response
+
+        return response.run(problem, monitor)
     if problem.task.type == "integrals":
         from qsim.sturmian.integrals import run as integrals
 

@@ -13,8 +13,10 @@ from qsim.core.errors import InvalidInput, NumericsError
 from qsim.sturmian import checks
 from qsim.sturmian.deck.blocks import Gsf, as_list
 from qsim.sturmian.deck.collision import Scatter
+from qsim.sturmian.deck.response import Response
+from qsim.sturmian.deck.response_rules import waves
+from qsim.sturmian.deck.symmetry import pairs, states_of
 from qsim.sturmian.deck.symmetry import sectors as symmetries
-from qsim.sturmian.deck.symmetry import states_of
 from qsim.sturmian.problem import Problem, Sector, sectors_of
 from qsim.sturmian.radial import parameters
 from qsim.sturmian.radial.parameters import Radial
@@ -52,7 +54,7 @@ def settle(loaded: LoadedDeck[SturmianDeck]) -> Settled:
     deck = loaded.deck
     values = loaded.once(parameters.resolve)
     points = parameters.grid_size(Radial.of(deck), values)
-    sectors = sectors_of(symmetries(deck), deck.channels, values.l_max)
+    sectors = _sectors(deck, values)
     findings = list(checks.physics(deck, values, points))
     if not any(finding.severity == "error" for finding in findings):
         findings += _faults(deck, _split(_trials(deck, values, sectors))[0])
@@ -97,8 +99,20 @@ def _problem(loaded: LoadedDeck[SturmianDeck], device: Device) -> Problem:
         refuse=loaded.raise_for,
         grid=grid,
         V=parameters.one_body(radial, grid),
-        sectors=sectors_of(wanted, deck.channels, values.l_max),
+        sectors=_sectors(deck, values),
     )
+
+
+def _sectors(deck: SturmianDeck, values: parameters.Values) -> list[Sector]:
+    """Return the sectors of a deck; those of a response hold the largest momenta of its first-order functions."""
+    wanted = symmetries(deck)
+    if not isinstance(deck.task, Response):
+        return sectors_of(wanted, deck.channels, values.l_max)
+    top = waves(deck)[-1] + max(deck.task.multipoles)
+    return [
+        Sector(L, S, parity, tuple(pairs(L, top + L, parity=parity)), tuple(sorted(roots)))
+        for (L, S, parity), roots in wanted.items()
+    ]
 
 
 def momenta(deck: SturmianDeck, sectors: list[Sector]) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qsim_checks.coverage import Trial
-from qsim_checks.sturmian import collisions, decks, judges
+from qsim_checks.sturmian import collisions, decks, judges, responses
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,6 +68,8 @@ KINDS: Mapping[str, Kind] = {
     "photo": lambda rng, folder: collisions.collision(rng, "photo"),
     "photons": lambda rng, folder: collisions.collision(rng, "photons"),
     "resonances": lambda rng, folder: collisions.collision(rng, "resonances"),
+    "responses": lambda rng, folder: responses.trial(rng),
 }
 """Kinds of decks that can be drawn alone: bound states, their limits of all partial waves, integrals and functions of a basis;
-collisions of electrons with ions, photoabsorption above double ionisation and at any photon energy, doubly excited states."""
+collisions of electrons with ions, photoabsorption above double ionisation and at any photon energy, doubly excited states;
+transitions and polarisabilities of bound states."""

@@ -33,6 +33,8 @@ BEYOND = 2  # orbital momenta that the truth has more than a deck with l_max
 # 2s^2 1S, 2s2p 1P and 3P of He, as -Z^2/4 + c Z, hartree; of s waves alone the first lies higher
 RESONANCES = {(0, 0): 0.111, (1, 0): 0.1535, (1, 1): 0.12}
 S_WAVES = 0.139
+# 2p^2 3P^e and 2p3p 1P^e, 3P^e (bound below the first threshold of this parity), 3p^2 3P^e, likewise, and n n' of their estimate
+UNNATURAL = ((1, 2, 2, 0.1448), (0, 2, 3, 0.071), (1, 2, 3, 0.077), (1, 3, 3, 0.062))
 HARTREE_EV = 27.211386245981
 POORLY = "the cross section is known to worse than"
 NO_RESONANCE = "may be no resonance|the error of a resonance could not be found"
@@ -126,6 +128,8 @@ def _photon(rng: np.random.Generator) -> dict[str, Any]:
 
 def _resonance(rng: np.random.Generator) -> dict[str, Any]:
     Z = float(rng.choice([2.0, 2.0, 3.0, float(f"{rng.uniform(1.7, 4.0):.3g}")]))
+    if _coin(rng, 0.3):
+        return _unnatural(rng, Z)
     (L, S), shift = list(RESONANCES.items())[int(rng.integers(0, 3))]
     channels: dict[str, Any] = {"L": L, "S": S, "l_max": L + int(rng.integers(0, 2))}
     if _coin(rng, 0.5):
@@ -146,6 +150,24 @@ def _resonance(rng: np.random.Generator) -> dict[str, Any]:
     }
 
 
+def _unnatural(rng: np.random.Generator, Z: float) -> dict[str, Any]:
+    """Draw a doubly excited state of P^e symmetry, which has no electron in 1s."""
+    S, n, m, shift = UNNATURAL[int(rng.integers(0, len(UNNATURAL)))]
+    near = -0.5 * Z * Z * (1.0 / n**2 + 1.0 / m**2) + shift * Z
+    channels: dict[str, Any] = {"L": 1, "S": S, "parity": "unnatural"}
+    if _coin(rng, 0.5):
+        channels["pairs"] = [[1, 1], [2, 2]][: int(rng.integers(1, 3))]
+    else:
+        channels["l_max"] = int(rng.integers(1, 3))
+    return {
+        "system": {"Z": Z},
+        "grid": _grid(rng, _log(rng, 24.0, 40.0) * (1.6 if m > 2 else 1.0) / Z, 9),
+        "basis": "fedvr",
+        "channels": channels,
+        "task": {"type": "scatter", "process": "resonances", "near": [float(f"{near:.5g}")]},
+    }
+
+
 # --------------------------------------------------------------------------------------------- claims
 
 # told of a number that has no error
@@ -158,13 +180,13 @@ def _claim(name: str, scalar: Scalar, true: float, spread: float, warning: str =
     return Claim(name, float(scalar.value) - true, claimed, 0.0, 2.0 * spread + 1e-9 * abs(true), warning)
 
 
-def _pairs(L: int, l_max: int) -> tuple[tuple[int, int], ...]:
-    """Return all pairs of natural parity."""
+def _pairs(L: int, l_max: int, odd: int = 0) -> tuple[tuple[int, int], ...]:
+    """Return all pairs of natural parity, or of the other one if odd is 1."""
     return tuple(
         (a, b)
         for b in range(l_max + 1)
         for a in range(b + 1)
-        if abs(a - b) <= L <= a + b and (a + b - L) % 2 == 0
+        if abs(a - b) <= L <= a + b and (a + b - L) % 2 == odd
     )
 
 
@@ -232,7 +254,7 @@ def _symmetry(deck: dict[str, Any], L: int, S: int, more: int) -> Symmetry:
     channels = deck["channels"]
     if "pairs" in channels:
         return Symmetry(L, S, tuple((min(p), max(p)) for p in channels["pairs"]))
-    return Symmetry(L, S, _pairs(L, channels["l_max"] + more))
+    return Symmetry(L, S, _pairs(L, channels["l_max"] + more, int("parity" in channels)))
 
 
 def _photon_claims(results: Results, deck: dict[str, Any]) -> list[Claim]:

@@ -23,7 +23,7 @@ from qsim_checks.qmc.oracles import (
     pseudo_atom,
 )
 
-DECKS = 30
+DECKS = 18
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def covered():
 
 @pytest.mark.exhaustive
 def test_periodic_cells_too():
-    found = cover("qmc", 2 * DECKS, 2)
+    found = cover("qmc", 60, 2)
     assert found.ok, [(t.index, t.failure) for t in found.failures]
 
 

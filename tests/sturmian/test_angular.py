@@ -191,8 +191,10 @@ def test_pairs():
     assert (
         symmetry.pairs(1, 2, parity="odd") == symmetry.pairs(1, 2, parity="natural") == symmetry.pairs(1, 2)
     )
+    assert symmetry.pairs(1, 2, parity="unnatural") == symmetry.pairs(1, 2, parity="even")
+    assert symmetry.pairs(2, 3, parity="unnatural") == [(1, 2), (2, 3)]
     assert symmetry.pairs(3, 1) == []
-    assert symmetry.pairs(0, 4, parity="odd") == []
+    assert symmetry.pairs(0, 4, parity="odd") == symmetry.pairs(0, 4, parity="unnatural") == []
     with pytest.raises(ValueError, match="S = 0 or 1"):
         symmetry.pairs(0, 1, S=2)
 

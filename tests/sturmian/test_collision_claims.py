@@ -50,6 +50,7 @@ def test_a_total_that_is_poorly_known_is_told(error):
         ((2e-5, 1e-3, 1e-4), None),
         ((3e-4, 1e-3, 1e-4), "may be no resonance"),
         ((2e-5, 1e-3, 4e-4), "the width is known to 40 % only"),
+        ((5e-6, 1e-3, 2e-3), "the width is not resolved: it is below 3.0e-03 hartree"),
     ],
 )
 def test_what_is_said_of_a_resonance(errors, text):
@@ -58,6 +59,15 @@ def test_what_is_said_of_a_resonance(errors, text):
     said = resonances._warnings(found)
     assert (text is None) == (not said)
     assert all(text in line for line in said)
+
+
+def test_a_state_below_the_first_threshold_of_its_parity_has_no_width():
+    found = resonances.Resonance(
+        1, 1, -0.71, -0.7105 - 1e-9j, 0.0, 1, 1.0, 3e-4, 1e-3, 1e-4, "unnatural", -0.5
+    )
+    assert found.bound
+    assert not resonances._warnings(found)
+    assert found.name == "L = 1, S = 1, even parity"
 
 
 def test_a_kilobarn_is_1e_minus_25_square_metres():

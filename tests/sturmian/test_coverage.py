@@ -14,7 +14,7 @@ from qsim_checks.sturmian.hylleraas import _energy, s_state
 from qsim_checks.sturmian.oracle import Functions, Symmetry, coefficient, energies
 from qsim_checks.sturmian.scaled import photoabsorption, resonance
 
-DECKS = 30
+DECKS = 18
 SEED = 1
 
 

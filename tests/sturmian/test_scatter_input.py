@@ -39,6 +39,9 @@ BORN = {
 }  # fmt: skip
 
 
+RESONANCES = {**BASE, "task": {"type": "scatter", "process": "resonances", "near": [-0.149]}}
+
+
 def photo(**changes):
     return {**change({**BASE, **PHOTO}, changes)}
 
@@ -79,7 +82,8 @@ GOOD = {
     },
     "energies of a scan": change(BASE, {"task__energy": REMOVE, "scan": {"energy": [1.5, 2.0]}}),
     "energies of a scan, fast electrons": born(task__ejected=REMOVE, scan={"energy": ["20 eV", "30 eV"]}),
-    "resonances": change(BASE, {"task": {"type": "scatter", "process": "resonances", "near": [-0.149]}}),
+    "resonances": RESONANCES,
+    "resonances of unnatural parity": change(RESONANCES, {"channels": {"L": 1, "l_max": 2, "parity": "unnatural"}}),
 }  # fmt: skip
 
 
@@ -203,6 +207,14 @@ ERRORS = {
         change(BASE, {"channels__parity": "odd"}),
         "channels.parity: a collision from an s level reaches natural parity",
     ),
+    "no such parity of S": (
+        change(RESONANCES, {"channels": {"L": 0, "l_max": 2, "parity": "unnatural"}}),
+        "channels.l_max: no pair .* of odd parity couples to L = 0: two momenta that add up to zero are equal",
+    ),
+    "pairs of the other parity": (
+        change(RESONANCES, {"channels": {"L": 1, "pairs": [[1, 1], [0, 1]], "parity": "unnatural"}}),
+        r"channels.pairs.1: \(0, 1\) cannot couple to L = 1 with parity -\(-1\)\^L",
+    ),
     "pairs and l_max": (
         change(BASE, {"channels__l_max": 2}),
         "channels.l_max: give either l_max or a list of pairs",
@@ -269,7 +281,7 @@ WARNINGS = {
     ),
     "slow electron": (
         change(BASE, {"task__energy": [0.008]}),
-        "grid.ecs.length: .*22 % of the wave of an electron of 0.008 hartree come back .*; give about 93 bohr, or auto",
+        "grid.ecs.length: .*22 % of the wave of an electron of 0.008 hartree come back .*; give about 124 bohr, or auto",
     ),
 }
 

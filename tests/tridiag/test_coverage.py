@@ -7,7 +7,7 @@ import pytest
 from qsim.tridiag.propagate import accuracy
 from qsim_checks.coverage import cover, run_trial, table
 
-DECKS = 24
+DECKS = 15
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from qsim.trotter.spectrum.search import LowestLevels
 from qsim_checks.coverage import cover, draw, run_trial
 
 SEED = 1
-COUNT = 24
+COUNT = 16
 
 
 def test_every_claimed_error_holds_or_a_warning_says_so():

@@ -72,6 +72,7 @@ class Line:
     def at(self, u: NDArray[np.float64], times: NDArray[np.float64], duration: float) -> NDArray[np.float64]:
         """Return the control (n,) at any times, before what binds it to others."""
         if self.held:
+            # The slot that a time lies in; T itself belongs to the last one.
             values = self.values(u)
             return values[np.clip((times / duration * values.size).astype(np.int64), 0, values.size - 1)]
         inner = np.zeros(times.size)
@@ -83,6 +84,7 @@ class Line:
             inner = inner + basis.at(old, times)
         if self.basis is not None:
             inner = inner + self.basis.at(u, times)
+        # The shift that keeps the area is that of the slots: a function of the parameters alone.
         w = self.shape(times) * (inner - self.map.shift(u))
         return soft_clip(w, self.map.low[0], self.map.high[0])[0] if self.map.soft else w
 
@@ -91,6 +93,7 @@ class Line:
         if self.draw is None or self.basis is None or self.fixed is not None:
             return self
         basis = self.draw(number)
+        # What the old functions have come to stays, before shape and clip, and the new ones start at zero.
         found = u @ self.basis.modes
         offset = found if self.map.offset is None else self.map.offset + found
         changed = replace(self.map, modes=basis.modes, offset=offset)
@@ -148,6 +151,7 @@ class Controls:
         for pair in self.pairs:
             low[pair.rows] = np.maximum(low[pair.rows], -pair.bound)
             high[pair.rows] = np.minimum(high[pair.rows], pair.bound)
+        # A fixed control has no bounds of its own: it is where it is.
         for c, line in enumerate(self.lines):
             if line.fixed is not None:
                 low[c], high[c] = line.fixed.min(), line.fixed.max()
@@ -182,6 +186,7 @@ class Controls:
             return None
         sides: tuple[list[NDArray[np.float64]], list[NDArray[np.float64]]] = ([], [])
         for box, size in zip(boxes, self.sizes, strict=True):
+            # Fixed controls have no parameters, and so no place in the box.
             if size == 0:
                 continue
             for side, free, end in zip(sides, (-np.inf, np.inf), box or (None, None), strict=True):
@@ -206,6 +211,7 @@ class Controls:
 
     def pull_back(self, u: NDArray[np.float64], gradient: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the gradient (..., size) with respect to the parameters from the one (..., C, N) by the values."""
+        # The map is lines, then pairs, then fluence; derivatives go back in the opposite order.
         rows, g = self._rows(u), np.array(gradient)
         if self.most is not None:
             g[..., self._free, :] = _shrunk_back(
@@ -230,6 +236,7 @@ class Controls:
         """Return the parameters (size,) whose values come closest to (C, N)."""
         rows = np.array(field)
         if self.most is not None:
+            # The inverse undoes the fluence first, which was bounded last.
             rows[self._free] *= _grow(np.sum(rows[self._free] ** 2), self._largest)
         for pair in self.pairs:
             rows[pair.rows] *= _grow(np.sum(rows[pair.rows] ** 2, axis=0), pair.bound**2)
@@ -244,6 +251,7 @@ class Controls:
         for line, part in zip(self.lines, self.parts(u), strict=True):
             changed = line.redrawn(part, number)
             lines.append(changed)
+            # New functions have no part in the values yet.
             found.append(part if changed is line else np.zeros(changed.size))
         return replace(self, lines=tuple(lines)), np.concatenate(found)
 
@@ -262,6 +270,7 @@ class Controls:
     def _largest(self) -> float:
         """The largest sum of squares of the values of free controls."""
         slots = self.lines[0].map.shape.size
+        # integral sum u^2 dt = tau sum u^2 of values that are held
         return (self.most or 0.0) * slots / self.duration
 
     def _rows(self, u: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -286,6 +295,7 @@ def _shrink(
     square: NDArray[np.float64] | np.floating, largest: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the factor ``s = (1 + (q/Q)^4)^(-1/8)`` of vectors with squared norm q and bound Q, and ds/dq."""
+    # The fourth power of larger ratios would overflow; their factor is the same to all digits.
     ratio = np.minimum(np.asarray(square) / largest, 1e30)
     inner = 1.0 + ratio ** (CLIP_POWER / 2)
     factor = inner ** (-1.0 / CLIP_POWER)
@@ -296,6 +306,7 @@ def _shrunk_back(
     v: NDArray[np.float64], gradient: NDArray[np.float64], largest: float, axes: tuple[int, ...]
 ) -> NDArray[np.float64]:
     """Return the gradient by v from the one by ``s(|v|^2) v``, with norms over some axes."""
+    # d(s v) = s dv + 2 s' v (v . dv), and its transpose is itself.
     factor, slope = _shrink(np.sum(v**2, axis=axes, keepdims=True), largest)
     return factor * gradient + 2.0 * slope * v * np.sum(v * gradient, axis=axes, keepdims=True)
 
@@ -303,6 +314,7 @@ def _shrunk_back(
 def _grow(square: NDArray[np.float64] | np.floating, largest: float) -> NDArray[np.float64]:
     """Return the factor that takes vectors to those that `_shrink` takes to them, or near their bound."""
     square = np.maximum(np.asarray(square), TINY)
+    # Vectors beyond the bound have no preimage; they are drawn just inside first.
     inside = np.minimum(1.0, MARGIN * np.sqrt(largest / square))
     ratio = (inside**2 * square / largest) ** (CLIP_POWER / 2)
     return inside * (1.0 - ratio) ** (-1.0 / CLIP_POWER)

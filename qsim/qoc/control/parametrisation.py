@@ -85,6 +85,7 @@ class Parametrisation:
     def box(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
         """Bounds on the parameters for the optimiser, or None."""
         if self.slew is not None and not self.soft_bounds:
+            # The parameters are the changes themselves.
             ends = np.full(self.size, self.slew)
             return -ends, ends
         if not self.bounded or self.soft:
@@ -108,6 +109,7 @@ class Parametrisation:
 
     def pull_back(self, u: NDArray[np.float64], gradient: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the gradient with respect to ``u`` from the one with respect to the field: (..., N) -> (..., size)."""
+        # From the field back to the parameters: clip, area, shape, then the linear part.
         slope = self._clip(self._before_clip(u))[1]
         g = gradient * slope
         if self.area is not None:
@@ -132,6 +134,7 @@ class Parametrisation:
     def parameters(self, field: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return parameters whose field is closest to a wanted one (before the clip, with a band: least squares)."""
         if self.bounded:
+            # The soft clip reaches its bound at infinity alone.
             margin = 0.9 if self.soft else 1.0
             field = np.clip(field, margin * self.low, margin * self.high)
             if self.soft:
@@ -144,8 +147,10 @@ class Parametrisation:
         if self.modes is not None and np.any(self.shape != 1.0):
             rows = self.modes * self.shape
             overlaps = rows @ rows.T
+            # Modes under a shape may depend on each other; a little of the unit matrix picks the shortest answer.
             overlaps[np.diag_indices_from(overlaps)] += 1e-10 * np.trace(overlaps) / overlaps.shape[0]
             return np.asarray(np.linalg.solve(overlaps, rows @ field), dtype=float)
+        # Where the shape is nearly zero the field says nothing of the parameter.
         safe = np.where(self.shape > 1e-3, self.shape, 1.0)
         u = np.where(self.shape > 1e-3, field / safe, 0.0)
         return u if self.modes is None else self.modes @ u
@@ -178,6 +183,7 @@ class Parametrisation:
 
     def _shift(self, v: NDArray[np.float64]) -> float:
         s, total, area = self.shape, float(self.shape.sum()), float(self.area or 0.0)
+        # Without a clip the sum is linear in the shift, and this is the answer.
         shift = (float(v.sum()) - area) / total
         if self.soft:
             # monotone in the shift: Newton converges from the linear answer
@@ -206,6 +212,7 @@ def soft_clip(
     w: NDArray[np.float64], low: NDArray[np.float64] | float, high: NDArray[np.float64] | float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return ``w / (1 + |w/b|^p)^(1/p)`` (Eq. Q11) with b the bound of its sign, and its slope."""
+    # Bounds need not be symmetric: each sign has its own.
     bound = np.where(w >= 0, high, np.negative(low))
     # a bound may be zero
     with np.errstate(divide="ignore", over="ignore"):
@@ -238,6 +245,7 @@ def parametrisation(control: Control, times: NDArray[np.float64], duration: floa
     if control.band is not None:
         first, last = band_modes(control.band, duration, times.size)
         n = np.arange(first, last + 1)
+        # Sine modes at the midpoints are orthogonal, and of norm 1 with this factor.
         modes = np.sqrt(2.0 / times.size) * np.sin(np.pi / duration * np.outer(n, times))
     return Parametrisation(shape, low, high, 0.0 if control.zero_area else None, modes)
 
@@ -251,6 +259,7 @@ def band_modes(band: Sequence[float], duration: float, steps: int) -> tuple[int,
         If there is none.
     """
     spacing = np.pi / duration
+    # Mode 0 vanishes; above N modes the samples repeat lower ones.
     first, last = max(int(np.ceil(band[0] / spacing)), 1), min(int(np.floor(band[1] / spacing)), steps)
     if last < first:
         raise InvalidInput(

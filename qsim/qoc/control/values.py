@@ -110,9 +110,11 @@ def first_values(
         def curve(t: Array) -> Array:
             return np.clip(formula(text, place, t=t, T=duration) * np.ones(t.size), low, high)
 
+        # A constant formula is the same held or not, and then nothing is left of it between the slots.
         return First(curve, held=bool(np.ptp(curve(setting.times)) == 0.0))
     if guess.type == "file":
         return _from_file(guess, guess.column or block.name, f"{key}.guess", setting, (low, high))
+    # Half of the nearer bound, else what turns the system by about pi in T.
     size = natural
     if guess.amplitude != "auto":
         size = setting.units.control(guess.amplitude, f"{key}.guess.amplitude")
@@ -127,12 +129,14 @@ def _random(
 ) -> Curve:
     """Return a sum of sine modes whose root mean square in the slots is `size`."""
     count = min(guess.modes, setting.times.size)
+    # A stream for each control and a number for each start: more controls or starts leave the others as they are.
     draws = rng.normal(rng.key_from_seed(setting.seed), STREAM + number, setting.attempt, count)
     waves = np.pi / setting.duration * np.arange(1, count + 1)
 
     def bare(t: Array) -> Array:
         return draws @ np.sin(np.outer(waves, t))
 
+    # The size is that in the slots, whatever the draws.
     root = float(np.sqrt(np.mean(bare(setting.times) ** 2)))
     return lambda t: np.clip(bare(t) * size / root, *ends)
 
@@ -147,6 +151,7 @@ def _from_file(guess: FileValues, name: str, key: str, setting: Setting, ends: t
         t, values, shaped = _stored(path, name, key, setting.units)
     else:
         t, values = _columns(path, name, key, setting.units)
+    # Rows of a table may stand in any order.
     order = np.argsort(t, kind="stable")
     t, values = t[order], values[order]
     if t.size < 2 or np.any(np.diff(t) <= 0):
@@ -159,6 +164,7 @@ def _from_file(guess: FileValues, name: str, key: str, setting: Setting, ends: t
     held = guess.between == "hold" or (guess.between == "auto" and shaped)
     # a sample stands for the time around it: half a spacing beyond the ends
     start, end = t[0] - 0.5 * (t[1] - t[0]), t[-1] + 0.5 * (t[-1] - t[-2])
+    # A held value changes half way between two times.
     edges = 0.5 * (t[1:] + t[:-1])
 
     def curve(times: Array) -> Array:

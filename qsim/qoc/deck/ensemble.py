@@ -100,6 +100,10 @@ class QuantumEnsemble(Block):
     measure: Literal["mean", "worst"] = Field(
         default="mean", description="what is maximised: the mean, or the smallest value by a smooth function"
     )
+    width: Annotated[float, Field(ge=0, lt=1e12)] = Field(
+        default=1.0,
+        description="factor of the distances of all values from the mean of their list; front: {over: ensemble.width}",
+    )
 
     def lengths(self) -> tuple[int, ...]:
         """Return the number of values of each entry."""
@@ -119,7 +123,7 @@ class QuantumEnsemble(Block):
                     )
                 seen.add(name)
             yield from _lengths(entry, key)
-            yield from _numbers(entry, key)
+            yield from _numbers(entry, key, self.width)
         if math.prod(self.lengths()) > MOST_MEMBERS:
             text = f"{math.prod(self.lengths())} members, at most {MOST_MEMBERS}; lower the counts"
             yield Finding("ensemble.members", text)
@@ -148,11 +152,11 @@ def _lengths(entry: Variation, key: str) -> Iterator[Finding]:
         yield Finding(key, text)
 
 
-def _numbers(entry: Variation, key: str) -> Iterator[Finding]:
+def _numbers(entry: Variation, key: str, width: float) -> Iterator[Finding]:
     """Yield values that are no numbers where numbers are needed."""
     for (kind, path), values in entry.lists().items():
         try:
-            listed = settings_of(values, lambda count: [0.0] * count)
+            listed = widened(settings_of(values, lambda count: [0.0] * count), width)
         except ValueError as problem:
             yield Finding(f"{key}.{kind}.{path}", str(problem))
             continue
@@ -193,6 +197,24 @@ def settings_of(values: Settings, normal: Callable[[int], Iterable[float]]) -> l
     else:
         raise ValueError("give start and stop, or mean and sigma, with count")
     return [f"{v!r} {unit}" if unit else v for v in made]
+
+
+def widened(values: list[float | str], width: float) -> list[float | str]:
+    """Return values whose distances from their mean are larger by a factor.
+
+    Raises
+    ------
+    ValueError
+        If they are no numbers of one unit.
+    """
+    if width == 1.0:
+        return values
+    numbers, units = zip(*map(number_and_unit, values), strict=True)
+    if len(set(units)) > 1:
+        raise ValueError(f"ensemble.width needs values of one unit, found {', '.join(sorted(set(units)))}")
+    mean = sum(numbers) / len(numbers)
+    made = [mean + width * (number - mean) for number in numbers]
+    return [f"{v!r} {units[0]}" if units[0] else v for v in made]
 
 
 def _of_one_unit(name: str, first: object, other: str, second: object) -> tuple[float, float, str]:

@@ -89,6 +89,7 @@ class Basis:
 
     def _unknown(self, label: str) -> str:
         known = [*self.vectors, *self.labels]
+        # A product of many parts has more labels than a comparison of texts can go through.
         close = difflib.get_close_matches(label, known[:2000], n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
         shown = ", ".join(known[:12]) + (", ..." if len(known) > 12 else "")
@@ -103,6 +104,7 @@ class Basis:
             If it is unknown, or one of a group of degenerate levels.
         """
         if isinstance(state, dict):
+            # Weights are amplitudes, of any norm.
             total = sum(weight * self.vector(label, key) for label, weight in state.items())
             norm = float(np.linalg.norm(total))
             if norm < 1e-10:
@@ -110,6 +112,7 @@ class Basis:
             return np.asarray(total / norm, dtype=np.complex128)
         if isinstance(state, int):
             return self.level_rows([state], key)[0]
+        # States of a file come before labels: they were named on purpose.
         if state in self.vectors:
             return self.vectors[state]
         unit = np.zeros(self.dimension, dtype=np.complex128)
@@ -128,6 +131,7 @@ class Basis:
         vectors = [self.vector(state, key) for state in states if not isinstance(state, int)]
         found = np.array([*vectors, *(self.level_rows(numbers, key) if numbers else [])])
         values, basis = np.linalg.svd(found, full_matrices=False)[1:]
+        # The least singular value is the distance of the states from being dependent.
         if values[-1] < 1e-8:
             raise InvalidInput(key, "the states of the list depend on each other")
         # Orthonormal rows stay as they are: the decomposition would mix them.
@@ -143,6 +147,7 @@ class Basis:
             If a level does not exist, or belongs to a degenerate group of which others are left out.
         """
         energies, vectors = self.levels_for(key)
+        # Rounding of eigenvalues is relative to the width of the spectrum.
         width = max(float(energies[-1] - energies[0]), 1e-300)
         chosen = set(numbers)
         for number in numbers:
@@ -171,9 +176,10 @@ class Basis:
         """Return why a level of a group cannot be named alone."""
         told = ", ".join(map(str, group))
         if self.errors is None:
+            quoted = f'"{number}"' if str(number) in self.index else "its label"
             return (
                 f"level {number} is one of the degenerate levels {told}, whose states are a matter of choice; "
-                f"name a basis state by its label, or all of them, [{told}], as a target"
+                f"name a basis state by {quoted} (a text, with quotes), or all of them, [{told}], as a target"
             )
         gap = self.units.text(float(np.diff(energies[group]).min()))
         error = self.units.text(float(self.errors[group].max()))

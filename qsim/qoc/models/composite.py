@@ -131,11 +131,13 @@ def composite_model(system: ModelSystem, extra: int = 0) -> QuantumModel:
     frame = np.zeros(space.dimension)
     with faults.catch():
         frame = _frame(system, units, space)
+    # Parts are diagonal in their own levels, so that all of them together are one vector.
     uncoupled = _diagonal(space.sum_over_parts([part.energies for part in space.parts]))
     coupling = _terms(system, units, space, frame, faults)
     controls = _controls(system, units, space, faults)
     jumps = _jumps(system, units, space, frame, faults)
     energy = sparse_matrix(uncoupled + coupling)
+    # Levels and thermal weights are those of the laboratory: the frame comes off the drift alone, below.
     basis = Basis(space.labels, energy, uncoupled, units, space.formula)
     with faults.catch():
         goal = aim(system, basis, lambda gate, start: _logical(gate, start, space, basis))
@@ -173,6 +175,7 @@ def _space(system: ModelSystem, units: Units, faults: Faults, extra: int) -> Spa
                 raise InvalidInput(f"{key}.name", f"duplicate part {part.name!r}")
             seen.add(part.name)
             parts.append(part_matrices(part, units, key, extra))
+    # What decides about operators and labels: two members of an ensemble that differ in their frequencies share these.
     kinds = tuple(
         (p.name, m.type, p.levels, getattr(m, "M", 0)) for p, m in zip(parts, system.parts, strict=False)
     )
@@ -197,6 +200,7 @@ def _frame(system: ModelSystem, units: Units, space: Space) -> FloatArray:
     if system.frame is None:
         return np.zeros(space.dimension)
     known = {part.name: part for part in space.parts}
+    # One number is the frequency of every part.
     given = system.frame if isinstance(system.frame, dict) else dict.fromkeys(known, system.frame)
     turning = {name: np.zeros(part.levels) for name, part in known.items()}
     for name, value in given.items():
@@ -208,12 +212,14 @@ def _frame(system: ModelSystem, units: Units, space: Space) -> FloatArray:
             raise InvalidInput(
                 key, f"{name} is a rotor, which counts no quanta; name the other parts: {{part: frequency}}"
             )
+        # A frame at f turns level n by n f: it counts quanta.
         turning[name] = units.frequency(value, key) * charge
     return space.sum_over_parts(list(turning.values()))
 
 
 def _rotations(operator: csr_array, frame: FloatArray) -> FloatArray:
     """Return the angular frequency ``G_row - G_column`` with which each entry of an operator turns in the frame."""
+    # In the frame entry (a, b) gets the phase exp(i (G_a - G_b) t).
     entries = operator.tocoo()
     rows, columns = entries.coords
     return np.asarray(frame[rows] - frame[columns])
@@ -229,6 +235,7 @@ def _terms(system: ModelSystem, units: Units, space: Space, frame: FloatArray, f
             operator = space.formula(term.operator, f"{key}.operator")
             require_hermitian(operator, f"{key}.operator", term.operator)
             turning = np.abs(_rotations(operator, frame)).max(initial=0.0)
+            # Dropping what rotates is an approximation that nobody asked for, so it is refused with its rate.
             if turning > STILL * scale:
                 told = f"term {term.operator} rotates at {units.text(float(turning))} in this frame"
                 raise InvalidInput("system.frame", f"{told}; drop it or leave the frame out")
@@ -254,6 +261,7 @@ def _controls(system: ModelSystem, units: Units, space: Space, faults: Faults) -
         with faults.catch():
             operator = space.formula(control.operator, key)
             require_hermitian(operator, key, control.operator)
+            # A formula may cancel, as sz*sx + sx*sz does.
             if operator.nnz == 0:
                 raise InvalidInput(key, f"the operator {control.operator} is 0")
             controls.append(ControlTerm(name, sparse_matrix(units.factor * operator), control.power))
@@ -279,6 +287,7 @@ def _jumps(
             if turning.size and float(np.ptp(turning)) > STILL * scale:
                 told = f"jump {jump.operator} has entries that rotate apart by {units.text(float(np.ptp(turning)))}"
                 raise InvalidInput("system.frame", f"{told} in this frame; divide it, or leave the frame out")
+            # Rates are per time, and not angular: no 2 pi.
             rate = units.rate(jump.rate, f"{key}.rate")
             if rate > 0:
                 jumps.append(Jump(f"jumps.{number}", sparse_matrix(math.sqrt(rate) * operator)))
@@ -302,6 +311,7 @@ def _logical(gate: Gate, start: Any, space: Space, basis: Basis) -> Logical:
         raise InvalidInput("system.target.on", "each part may be named once")
     if len(names) > 10:
         raise InvalidInput("system.target.on", f"a gate of {len(names)} parts; at most 10")
+    # Parts that the gate does not name keep the level of the start.
     others = [0] * len(known)
     if start is not None:
         if not isinstance(start, str):
@@ -309,6 +319,7 @@ def _logical(gate: Gate, start: Any, space: Space, basis: Basis) -> Logical:
             raise InvalidInput("system.initial", text)
         others = [int(k) for k in np.unravel_index(basis.place(start, "system.initial"), space.shape)]
     indices = []
+    # The first named part is the slowest bit, whatever its place in the product.
     for bits in product((0, 1), repeat=len(names)):
         numbers = list(others)
         for name, bit in zip(names, bits, strict=True):
@@ -331,11 +342,13 @@ def _require_guard_levels(system: ModelSystem) -> None:
     gates = [goal for goal in goals if isinstance(goal, Gate)]
     named = [0] * len(system.parts)
     for label in _labels_of(system):
+        # Labels have commas where a part has more than ten levels.
         digits = label.split(",") if "," in label else list(label)
         if len(digits) == len(named) and all(digit.isdigit() for digit in digits):
             named = [max(top, int(digit)) for top, digit in zip(named, digits, strict=True)]
     for number, part in enumerate(system.parts):
         top = named[number]
+        # A gate uses level 1 of its parts.
         if any(gate.on is None or part.name in gate.on for gate in gates):
             top = max(top, 1)
         if isinstance(part, Transmon) and part.levels < top + 2:

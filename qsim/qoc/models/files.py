@@ -48,6 +48,7 @@ def read_tree(path: Path, expected: str) -> dict[str, NDArray[Any]]:
                 place = f"{above}{name}"
                 if hasattr(item, "dtype"):
                     found[place] = Dataset(path, place, item)[...]
+                # Links of a file may lead back to a group above.
                 elif place.count("/") < 4:
                     groups.append((f"{place}/", item))
         return found
@@ -63,6 +64,7 @@ def matrices(tree: dict[str, NDArray[Any]], key: str) -> dict[str, csr_array | C
     InvalidInput
         If an array is not of finite numbers, or a sparse matrix is not one.
     """
+    # An indptr is the mark of a compressed matrix; no dense one has a dataset of this name.
     groups = {name.rpartition("/")[0] for name in tree if name.rpartition("/")[2] == "indptr"}
     found: dict[str, csr_array | ComplexArray] = {}
     for name, array in tree.items():
@@ -84,6 +86,7 @@ def _numbers(array: NDArray[Any], name: str, key: str) -> ComplexArray:
     if array.dtype.kind not in "biufc":
         raise InvalidInput(key, f"{name} holds {array.dtype}, not numbers")
     numbers = np.asarray(array, dtype=np.complex128)
+    # A NaN would pass every comparison of the checks that follow.
     bad = np.argwhere(~np.isfinite(numbers))
     if len(bad):
         place = ",".join(map(str, bad[0]))
@@ -116,6 +119,7 @@ def _csr(arrays: dict[str, NDArray[Any] | None], name: str, key: str) -> csr_arr
         matrix = sparse.csr_array(
             (data, given["indices"].astype(np.int64), given["indptr"].astype(np.int64)), shape=shape
         )
+        # Indices out of range would read foreign memory in the kernels.
         matrix.check_format(full_check=True)
     except (ValueError, IndexError, TypeError) as error:
         raise InvalidInput(key, f"{name} is no CSR matrix: {error}") from None

@@ -51,6 +51,7 @@ def _permutation(size: int, first: int, second: int) -> ComplexArray:
 
 def named_gate(name: str) -> ComplexArray:
     """Return the unitary (d, d) of a name of `qsim.qoc.deck.systems.states.GATES`."""
+    # Controls come first and are the slower bits: cnot exchanges 10 and 11.
     several = {
         "cnot": _permutation(4, 2, 3),
         "cx": _permutation(4, 2, 3),
@@ -91,6 +92,7 @@ def require_unitary(gate: ComplexArray, key: str) -> None:
     InvalidInput
         With the distance, the largest entry of ``|U+ U - 1|``.
     """
+    # Written so that a NaN is refused, too.
     distance = float(np.abs(gate.conj().T @ gate - np.eye(len(gate))).max())
     if not distance <= UNITARY:
         raise InvalidInput(key, f"gate is not unitary by {distance:.3g}; at most {UNITARY:g} is allowed")

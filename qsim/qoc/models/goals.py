@@ -123,8 +123,10 @@ def _several(pairs: list[StatePair], basis: Basis, logical: Callable[[Gate, Any]
         try:
             found.append(_single(pair, basis, logical))
         except InvalidInput as problem:
+            # A pair is read as a block of its own; its mistakes are told where it stands.
             key = problem.key.replace("system.", f"system.pairs.{number}.", 1)
             raise InvalidInput(key, str(problem)) from None
+    # Only ratios of weights mean anything: their sum is made 1, so that P stays a probability.
     shares = np.array([pair.weight for pair in pairs])
     shares = shares / shares.sum()
     states = np.concatenate([one.start.states for one in found], axis=1)
@@ -150,11 +152,13 @@ def _gate(target: Gate, logical: Logical) -> Aim:
     """
     key = "system.target.gate"
     unitary = _unitary(target, key)
+    # The file or the name must have the dimension of the logical space, before its unitarity means anything.
     size = logical.columns.shape[1]
     if unitary.shape != (size, size):
         shape = " x ".join(map(str, unitary.shape))
         raise InvalidInput(key, f"{shape} but the logical space of {logical.name} is {size}")
     require_unitary(unitary, key)
+    # Phases of each part include the global one.
     free: FreePhases = "none"
     if target.free:
         free = "local" if "z" in target.free else "global"
@@ -187,5 +191,6 @@ def _local_generators(size: int) -> NDArray[np.int64]:
     if size != 1 << qubits:
         text = f"local phases need a logical space of qubits, 2, 4, 8, ... states, not {size}"
         raise InvalidInput("system.target.free", text)
+    # Bit q of a logical state, the first part slowest, is the excitation of its qubit.
     numbers = np.arange(size)[:, None]
     return (numbers >> np.arange(qubits - 1, -1, -1)) & 1

@@ -68,6 +68,8 @@ def matrices_model(system: MatricesSystem) -> QuantumModel:
     labels = _labels(system, size, faults)
     controls = _controls(system, square["controls"], units, faults)
     jumps = tuple(Jump(name, operator) for name, operator in square["jumps"].items())
+    # Matrices are in the unit of the block, 2 pi included where it is a frequency; jumps carry square roots of rates, and have
+    # none.
     energy = sparse_matrix(units.factor * drift)
     basis = Basis(labels, energy, energy, units, _observable(drift, square), states)
     faults.stop()
@@ -104,6 +106,7 @@ def _contents(system: MatricesSystem, faults: Faults) -> Mapping[str, csr_array 
     forms = ["H0", *(f"{group}/NAME" for group in GROUPS)]
     for name in found:
         group, _, inner = name.partition("/")
+        # A dataset that nothing reads is a slip of the pen more often than not.
         known = name == "H0" or name in OTHERS or (group in GROUPS and inner and "/" not in inner)
         if known:
             continue
@@ -195,6 +198,7 @@ def _controls(
     system: MatricesSystem, found: Mapping[str, csr_array], units: Units, faults: Faults
 ) -> tuple[ControlTerm, ...]:
     """Return the controls in the order of the deck, or by name."""
+    # Without a block the order is that of the names.
     chosen: dict[str, Any] = dict.fromkeys(found, None) if system.controls is None else dict(system.controls)
     controls: list[ControlTerm] = []
     with faults.catch():
@@ -240,6 +244,7 @@ def _logical(gate: Gate, start: Any, basis: Basis) -> Logical:
         )
     names = list(basis.labels) if gate.on is None else gate.on
     columns = np.array([basis.vector(name, "system.target.on") for name in names]).T
+    # Fidelities are those of an isometry: states that overlap would count twice.
     overlap = np.abs(columns.conj().T @ columns - np.eye(len(names)))
     if overlap.max() > SOUND:
         first, second = np.unravel_index(int(np.argmax(overlap)), overlap.shape)

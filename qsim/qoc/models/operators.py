@@ -45,6 +45,7 @@ def embedded(matrix: csr_array, place: int, shape: Sequence[int]) -> csr_array:
     shape : sequence of int
         Dimensions of all spaces.
     """
+    # Two Kronecker products with unit matrices: the parts before are slower, those behind faster.
     before = math.prod(shape[:place])
     behind = math.prod(shape[place + 1 :])
     inner = sparse.kron(matrix, sparse.eye_array(behind), format="csr")
@@ -78,6 +79,7 @@ def evaluate(
         program = operator_program(text, names)
     except ExpressionError as error:
         raise InvalidInput(key, f"{error} (in {shorten(repr(text))})") from None
+    # The program is in postfix order: operands first, then what is done with them.
     stack: list[Factor] = []
     for step in program:
         if step.kind == "number":
@@ -121,10 +123,12 @@ def _apply(name: str, arguments: list[Factor], dimension: int) -> Factor:
     first, second = arguments
     if isinstance(first, complex) and isinstance(second, complex):
         return _numbers(name, first, second)
+    # A number beside an operator means that multiple of the unit matrix.
     if name in ("+", "-"):
         a, b = _as_matrix(first, dimension), _as_matrix(second, dimension)
         return sparse_matrix(a + b if name == "+" else a - b)
     if name == "*":
+        # The order of two operators is kept, a number may stand on either side.
         if isinstance(first, complex) or isinstance(second, complex):
             return first * second
         return sparse_matrix(first @ second)
@@ -213,6 +217,7 @@ def require_hermitian(matrix: csr_array, key: str, text: str = "", name: str = "
     place = f"({entries.coords[0][worst]},{entries.coords[1][worst]})"
     told = f"{name} is not Hermitian: |A - A+| = {abs(entries.data[worst]):.6g} at {place}"
     opposite = sparse_matrix(matrix + matrix.conj().T)
+    # An anti-Hermitian operator lacks a factor i, and the message says so.
     skew = float(np.abs(opposite.data).max(initial=0.0)) <= HERMITIAN * scale
     remedy = f"; write i*({text})" if skew and text else "; add its Hermitian conjugate"
     raise InvalidInput(key, told + remedy)

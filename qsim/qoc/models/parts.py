@@ -80,10 +80,12 @@ def part_matrices(part: Part, units: Units, key: str, extra: int = 0) -> PartMat
         return _spin(part, units, key)
     if isinstance(part, RotorPart):
         return _rotor(part, units, key, extra)
+    # A qubit has two levels by definition: no more of them can be an error.
     levels = 2 if isinstance(part, Qubit) else part.levels + extra
     lowering = np.diag(np.sqrt(np.arange(1.0, levels)), 1).astype(complex)
     n = np.arange(float(levels))
     bent = 0.0 if isinstance(part, Qubit) else units.frequency(part.anharmonicity, f"{key}.anharmonicity")
+    # Duffing levels w n + alpha n (n - 1)/2.
     energies = units.frequency(part.frequency, f"{key}.frequency") * n + 0.5 * bent * n * (n - 1.0)
     operators = _ladder_operators(levels)
     if isinstance(part, Qubit):
@@ -108,6 +110,9 @@ def _ladder_operators(levels: int) -> dict[str, csr_array]:
 
 def _pauli_names(operators: dict[str, csr_array]) -> dict[str, csr_array]:
     """Return sx, sy, sz, sp and sm of a qubit."""
+    # Level 0 is the lowest, so that lowering is
+    # 0><1
+    # , and sy = i (b+ - b).
     same = {"sx": "x", "sy": "y", "sm": "b", "sp": "bd"}
     return {name: operators[old] for name, old in same.items()} | {"sz": sparse_matrix(np.diag([1.0, -1.0]))}
 
@@ -118,6 +123,7 @@ def _spin(part: Spin, units: Units, key: str) -> PartMatrices:
     m = np.arange(-s, s + 0.5)
     rising = np.diag(np.sqrt(s * (s + 1.0) - m[:-1] * (m[:-1] + 1.0)), -1).astype(complex)
     falling = rising.conj().T
+    # Quanta count from m = -s, which is the lowest level at a positive frequency.
     n = m + s
     named = {
         "Sx": 0.5 * (rising + falling),
@@ -137,6 +143,7 @@ def cos_matrix(m: int, size: int) -> FloatArray:
     ``<J+1,M|cos|J,M> = sqrt(((J+1)^2 - M^2)/((2J+1)(2J+3)))``.
     """
     j = abs(m) + np.arange(size - 1.0)
+    # cos connects J with J + 1 alone.
     above = np.sqrt(((j + 1.0) ** 2 - m * m) / ((2.0 * j + 1.0) * (2.0 * j + 3.0)))
     return np.asarray(np.diag(above, 1) + np.diag(above, -1), dtype=float)
 
@@ -160,6 +167,7 @@ def _rotor(part: RotorPart, units: Units, key: str, extra: int) -> PartMatrices:
         "J2": np.diag(j * (j + 1.0)),
     }
     operators = {name: sparse_matrix(matrix) for name, matrix in named.items()} | _projectors(size)
+    # No charge: levels of a rotor are not equidistant, and no frame makes them stand.
     energies = units.frequency(part.B, f"{key}.B") * j * (j + 1.0)
     return PartMatrices(part.name, energies, operators, None)
 
@@ -178,6 +186,7 @@ def _jumps(
     if part.T1 is not None:
         rate = 1.0 / units.time(part.T1, f"{key}.T1")
         jumps.append((f"{name}.T1", sparse_matrix(math.sqrt(rate * (quanta + 1.0)) * b)))
+        # A cold bath does not heat; a jump of rate 0 would only cost time.
         if quanta:
             jumps.append((f"{name}.heating", sparse_matrix(math.sqrt(rate * quanta) * b.conj().T)))
     dephasing = _pure_dephasing(part, units, key)
@@ -205,6 +214,7 @@ def _bath_quanta(part: Qubit | Transmon | Ladder, units: Units, key: str) -> flo
     if frequency <= 0:
         raise InvalidInput(f"{key}.temperature", f"a bath needs a frequency above 0, found {part.frequency}")
     ratio = frequency / units.temperature(part.temperature, f"{key}.temperature")
+    # exp(700) is the end of double precision.
     return 1.0 / math.expm1(ratio) if ratio < 700.0 else 0.0
 
 
@@ -228,6 +238,7 @@ def _pure_dephasing(part: Qubit | Transmon | Ladder, units: Units, key: str) -> 
     if part.T1 is None:
         return 1.0 / t2
     twice = 2.0 * units.time(part.T1, f"{key}.T1")
+    # T2 = 2 T1 may be written with rounded decimals.
     if t2 > twice * (1.0 + 1e-12):
         raise InvalidInput(f"{key}.T2", f"T2 = {part.T2} exceeds 2 T1 = {_doubled(part.T1)}")
     return max(0.0, 1.0 / t2 - 1.0 / twice)

@@ -85,14 +85,21 @@ def rotor_model(system: RotorSystem, extra: int = 0) -> QuantumModel:
         initial: Any = system.initial
         if isinstance(initial, Thermal):
             populations = _thermal(system, initial, units)
+            # Both signs of M move alike, so
+            # M
+            #  is enough; its weights are doubled.
             numbers = list(range(1 + max(m for _, m in populations.places)))
         else:
             numbers = sorted({m for _, m in _named(system)}) or [0]
     faults.stop()
     size = _highest(system) + extra + 1
     labels = tuple(f"{j},{m}" for m in numbers for j in range(m, size))
+    # A field along z keeps M: one block for each, from J =
+    # M
+    #  on.
     blocks = [(m, size - m) for m in numbers]
     cos = sparse_matrix(sparse.block_diag([sparse_matrix(cos_matrix(m, count)) for m, count in blocks]))
+    # The square is made in a larger basis, block by block: products of the cut cosines lack the last level.
     cos2 = sparse_matrix(sparse.block_diag([sparse_matrix(square_of_cos(m, count)) for m, count in blocks]))
     j = np.concatenate([np.arange(m, float(size)) for m in numbers])
     square = sparse_matrix(sparse.diags_array(j * (j + 1.0)))
@@ -220,6 +227,7 @@ def _place(state: int | str, key: str) -> tuple[int, int]:
     InvalidInput
         If it is neither.
     """
+    # A number alone is J with M = 0.
     words = str(state).split(",")
     if len(words) <= 2 and all(word.strip().isascii() and word.strip().isdigit() for word in words):
         j, m = int(words[0]), int(words[1]) if len(words) == 2 else 0
@@ -249,6 +257,7 @@ def _plain(state: Any, key: str) -> Any:
 
 def _by_label(system: RotorSystem, populations: Populations | None) -> RotorSystem:
     """Return the block with labels in place of numbers; a thermal start has its columns made apart."""
+    # The start that `aim` sees is replaced by the thermal columns afterwards.
     initial = "0,0" if populations is not None else _plain(system.initial, "system.initial")
     pairs = system.pairs
     if pairs is not None:
@@ -278,11 +287,13 @@ def _thermal(system: RotorSystem, start: Thermal, units: Units) -> Populations:
         If the levels up to J_max do not hold the mixture.
     """
     temperature = units.temperature(start.thermal, "system.initial.thermal")
+    # What lies above J_max belongs to the partition function, but has no column.
     above = _weight_above(system, temperature)
     places = [(j, m) for j in range(_highest(system) + 1) for m in range(j + 1)]
     j = np.array([place[0] for place in places], dtype=float)
     signs = np.array([1.0 if m == 0 else 2.0 for _, m in places])
     weights = signs * _relative_weights(system, j, temperature)
+    # Then the weights add up to 1 less what is above, which counts as dropped.
     weights *= (1.0 - above) / weights.sum()
     chosen, dropped = kept(weights, start.below)
     top = int(j[chosen].max())
@@ -294,6 +305,8 @@ def _thermal(system: RotorSystem, start: Thermal, units: Units) -> Populations:
 
 def _relative_weights(system: RotorSystem, j: FloatArray, temperature: float) -> FloatArray:
     """Return ``g_J exp(-E_J/kT)`` (n,) of levels J, relative to the lowest level that the nuclear spins allow."""
+    # Even J have the first of the two nuclear weights, odd ones the second.
+    # Without even levels the lowest one is J = 1, of J(J + 1) = 2.
     spins = np.asarray(system.spin_weights)[(j % 2).astype(int)]
     lowest = 0.0 if system.spin_weights[0] > 0 else 2.0
     with np.errstate(over="ignore"):
@@ -333,5 +346,6 @@ def _controls(system: RotorSystem, cos: csr_array, cos2: csr_array) -> tuple[Con
     if system.dipole:
         controls = [ControlTerm("field", sparse_matrix(-system.dipole * cos))]
     if system.dalpha:
+        # E^2/2 with the mean 1/2 of cos^2 of the carrier: -dalpha E0^2/4; the part without an angle is a phase.
         controls = [*controls, ControlTerm("envelope", sparse_matrix(-0.25 * system.dalpha * cos2), 2)]
     return tuple(controls)

@@ -32,6 +32,7 @@ __all__ = [
     "Limits",
     "after_turning",
     "coherence_limit",
+    "connection_bound",
     "limits_of",
     "mixture_bound",
     "speed_bound",
@@ -42,6 +43,8 @@ __all__ = [
 MOST_LEVELS = 400
 # Controls up to which every corner of their bounds is tried.
 MOST_CORNERS = 6
+# Element of a dipole of two coordinates, by its largest one, that is an error of the levels.
+FAINT = 1e-6
 # Infidelity above which an estimate of first order says nothing.
 FIRST_ORDER = 0.5
 
@@ -56,10 +59,13 @@ class Limits:
         Bound by the weights of the start; None where it says nothing.
     speed : float or None
         Bound by the duration and the bounds of the controls.
+    connection : float or None
+        Bound by what no operator connects.
     coherence : float or None
         Estimate of what jumps leave of a gate.
     """
 
+    connection: float | None = None
     mixture: float | None = None
     speed: float | None = None
     coherence: float | None = None
@@ -88,6 +94,40 @@ def mixture_bound(model: QuantumModel) -> float | None:
     if is_mixed(model):
         return 1.0 - 0.5 * float(np.sum(weights**2) + np.sum(values**2) - 2.0 * largest)
     return largest
+
+
+def connection_bound(model: QuantumModel) -> float | None:
+    """Return the largest value where basis states fall into blocks b that neither H0, controls nor jumps connect.
+
+    Each block keeps its weight, so that ``|<f|x(T)>| <= sum_b ||f_b|| ||x_b(0)||``. None for observables and density matrices.
+    """
+    from scipy.sparse.csgraph import connected_components
+
+    goal = model.goal
+    if isinstance(goal, SeveralTargets):
+        return _of_all(model, connection_bound)
+    if isinstance(goal, ObservableTarget | DensityTarget):
+        return None
+    sizes = [abs(c.operator) for c in model.controls]
+    if model.plane is not None:
+        # Where a symmetry forbids an element, levels on a grid leave one of the size of their errors.
+        sizes = [size * (size > FAINT * size.max()) for size in sizes]
+    sizes += [abs(jump.operator) for jump in model.jumps]
+    count, block_of = connected_components(sum(sizes, abs(model.drift)), directed=False)
+    if count == 1:
+        return None
+    overlaps = np.array(
+        [
+            min(1.0, sum(_inside(block_of == b, rows, x) for b in np.unique(block_of[np.abs(x) > 0.0])))
+            for rows, x in zip(_wanted(model), model.states.T, strict=True)
+        ]
+    )
+    return _of_overlaps(model, overlaps)
+
+
+def _inside(block: NDArray[np.bool_], rows: ComplexArray, x: ComplexArray) -> float:
+    """Return the largest overlap of what a block has of target states (r, D) and of a start (D,)."""
+    return float(np.linalg.norm(rows[:, block], 2) * np.linalg.norm(x[block]))
 
 
 def widest(model: QuantumModel, low: NDArray[np.float64], high: NDArray[np.float64]) -> float | None:
@@ -153,8 +193,12 @@ def _of_all(model: QuantumModel, bound: Callable[[QuantumModel], float | None]) 
 
 def after_turning(model: QuantumModel, turned: float) -> float:
     """Return the largest value of states or of a gate after every column has turned by at most an angle."""
+    return _of_overlaps(model, np.cos(np.maximum(0.0, _angles(model) - turned)))
+
+
+def _of_overlaps(model: QuantumModel, overlaps: NDArray[np.float64]) -> float:
+    """Return the largest value of states or of a gate where the overlaps (S,) of columns with their targets are at most these."""
     goal = model.goal
-    overlaps = np.cos(np.maximum(0.0, _angles(model) - turned))
     if isinstance(goal, GateTarget):
         # |t| <= sum_s cos, and ||V+ X||^2 <= d
         d = overlaps.size
@@ -169,15 +213,18 @@ def after_turning(model: QuantumModel, turned: float) -> float:
 
 def _angles(model: QuantumModel) -> NDArray[np.float64]:
     """Return the angles (S,) between the starts and their targets."""
-    goal, x = model.goal, model.states
-    if isinstance(goal, GateTarget):
-        wanted = goal.columns @ goal.unitary
-        sizes = np.abs(np.sum(wanted.conj() * x, axis=0))
-    else:
-        assert isinstance(goal, StateTarget)
-        rows = [goal.vectors[min(s, len(goal.vectors) - 1)] for s in range(x.shape[1])]
-        sizes = np.array([np.linalg.norm(r.conj() @ x[:, s]) for s, r in enumerate(rows)])
+    pairs = zip(_wanted(model), model.states.T, strict=True)
+    sizes = np.array([np.linalg.norm(rows.conj() @ x) for rows, x in pairs])
     return np.asarray(np.arccos(np.minimum(sizes, 1.0)))
+
+
+def _wanted(model: QuantumModel) -> list[ComplexArray]:
+    """Return the target states (r, D) of each column, of states or of a gate."""
+    goal = model.goal
+    if isinstance(goal, GateTarget):
+        return list((goal.columns @ goal.unitary).T[:, None])
+    assert isinstance(goal, StateTarget)
+    return [goal.vectors[min(s, len(goal.vectors) - 1)] for s in range(model.states.shape[1])]
 
 
 def coherence_limit(model: QuantumModel, duration: float) -> float | None:
@@ -220,12 +267,14 @@ def limits_of(
     closed : bool
         True if no jumps are taken into account.
     """
+    connection = connection_bound(model)
     if not closed:
-        return Limits(coherence=coherence_limit(model, duration))
+        return Limits(connection=connection, coherence=coherence_limit(model, duration))
     speed = speed_bound(model, duration, low, high)
     mixture = mixture_bound(model)
     unsaid = math.inf if model.measured else 1.0
     return Limits(
+        connection=connection,
         mixture=mixture if mixture is not None and mixture < unsaid else None,
         speed=speed if speed is not None and speed < 1.0 else None,
     )

@@ -62,6 +62,8 @@ THRESHOLD = 0.99
 MOST_JUMPS = 3.0
 # Rounding of a bound.
 ROUNDING = 1e-12
+# Largest value of a goal that nothing leads to.
+NOTHING = 1e-24
 
 
 def nominal_model(deck: QuantumDeck) -> QuantumModel:
@@ -284,6 +286,12 @@ def _out_of_reach(
     if not math.isfinite(threshold) or deck.optimizer.type == "none":
         return
     key, told = "objective.threshold", f"the threshold {threshold:g} is above"
+    if limits.connection is not None and limits.connection < NOTHING:
+        text = "no control, coupling or jump leads from the start to the goal: the value is 0 whatever the controls"
+        yield Finding("system.controls", text)
+    elif limits.connection is not None and threshold > limits.connection + ROUNDING:
+        text = f"{told} {limits.connection:.6g}, the most where parts of the space are connected by no control or coupling"
+        yield Finding(key, text, "warning")
     if limits.mixture is not None and threshold > limits.mixture + ROUNDING:
         text = f"{told} {limits.mixture:.6g}, the most that unitary motion can make of this mixture"
         yield Finding(key, text, "warning")

@@ -34,6 +34,14 @@ __all__ = ["run"]
 
 # Above 1 by more than this, a probability is an error of the program, not rounding.
 ABOVE_ONE = 1e-9
+# What makes a part of the error smaller.
+REMEDIES = {
+    "levels": "raise levels of the parts (rotor: J_max, grid2d: states), or keep the controls weak and smooth by bounds, "
+    "shape or bspline, so that they do not reach the highest level",
+    "jumps": "use dissipation: lindblad",
+    "sampling": "raise dissipation.trajectories.count",
+    "mixture": "lower below of the thermal start",
+}
 # Largest number of entries of the population table.
 LARGEST_TABLE = 30_000_000
 
@@ -188,6 +196,8 @@ def _warn(problem: QuantumProblem, check: Check, p: float, monitor: Monitor) -> 
         monitor.warn(f"no error is claimed: {check.unclaimed}")
     elif check.error > tolerance:
         worst = max(check.parts, key=lambda name: check.parts[name])
+        remedy = f"; {REMEDIES[worst]}" if worst in REMEDIES else ""
         monitor.warn(
-            f"the claimed error {check.error:.2g} is above verify.tolerance ({tolerance:g}); its largest part: {worst}"
+            f"the claimed error {check.error:.2g} is above verify.tolerance ({tolerance:g}); "
+            f"its largest part: {worst}{remedy}"
         )

@@ -8,7 +8,7 @@ import numpy as np
 
 from qsim.core.results.plotting import COLORS, figure
 from qsim.sturmian.radial.curves import CYCLE, RADIUS, smooth
-from qsim.sturmian.two_electron.known import LETTERS
+from qsim.sturmian.two_electron.known import LETTERS, in_math
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,15 +33,7 @@ KEYS = {
 
 def _names(r: Results) -> list[str]:
     """Return the names of the states for labels, such as $2^3P$."""
-    return [_math(str(name)) for name in r["state"]]
-
-
-def _math(name: str) -> str:
-    """Write ``2^3P`` in the mathematical font and leave ``3P^e(1)`` as it is."""
-    head, hat, tail = name.partition("^")
-    if hat and tail[:1].isdigit():
-        return rf"${head}\,^{{{tail[0]}}}\mathrm{{{tail[1:]}}}$"
-    return name
+    return [in_math(str(name)) for name in r["state"]]
 
 
 def _symmetry(S: int, L: int) -> str:

@@ -326,8 +326,8 @@ class Channels(Block):
         description="total spin: 0 singlet, 1 triplet, or a list; 0 by default",
         json_schema_extra={"example": 0},
     )
-    parity: Literal["natural", "even", "odd"] = Field(
-        default="natural", description="parity of la + lb; natural: that of L"
+    parity: Literal["natural", "unnatural", "even", "odd"] = Field(
+        default="natural", description="parity of la + lb; natural: that of L, unnatural: the other one"
     )
     l_max: Momentum | None = Field(
         default=None,
@@ -345,6 +345,6 @@ class State(Block):
     L: Annotated[Count, Field(le=20)] = Field(default=0, description="total orbital momentum")
     S: Spin = Field(default=0, description="total spin: 0 singlet, 1 triplet")
     root: Annotated[Count, Field(le=99)] = Field(default=0, description="0: lowest of this symmetry")
-    parity: Literal["natural", "even", "odd"] = Field(
-        default="natural", description="parity of la + lb; natural: that of L"
+    parity: Literal["natural", "unnatural", "even", "odd"] = Field(
+        default="natural", description="parity of la + lb; natural: that of L, unnatural: the other one"
     )

@@ -22,10 +22,12 @@ def _observable(value: object) -> object:
 
 
 Observable = Annotated[
-    Literal["sigma", "excitation", "unitarity", "sdcs", "fdcs"],
+    Literal["sigma", "excitation", "unitarity", "sdcs", "fdcs", "scattering_length"],
     BeforeValidator(
         _observable,
-        json_schema_input_type=Literal["sigma", "excitation", "unitarity", "sdcs", "fdcs", "tdcs"],
+        json_schema_input_type=Literal[
+            "sigma", "excitation", "unitarity", "sdcs", "fdcs", "tdcs", "scattering_length"
+        ],
     ),
 ]
 
@@ -73,10 +75,10 @@ class Scatter(Block):
         default=None,
         description="energies of the two electrons: required for born; elsewhere those of fdcs, equal by default",
     )
-    observables: Annotated[list[Observable], Field(min_length=1, max_length=5)] = Field(
+    observables: Annotated[list[Observable], Field(min_length=1, max_length=6)] = Field(
         default=["sigma", "excitation", "unitarity", "sdcs"],
         description="sigma: totals; excitation: levels of the target or ion; sdcs: energy sharing; fdcs (or tdcs): angles, "
-        "coplanar",
+        "coplanar; scattering_length: from four energies or more up to 0.85 eV, of a neutral target (e_h)",
     )
     levels: Annotated[PositiveCount, Field(le=10)] = Field(
         default=4, description="largest principal quantum number of excitation"

@@ -8,9 +8,9 @@ from qsim.core.deck.blocks import Finding
 from qsim.sturmian.deck import photon_rules
 from qsim.sturmian.deck.blocks import Gsf, SquareWell, as_list
 from qsim.sturmian.deck.collision import Scatter
-from qsim.sturmian.deck.collision_symmetry import energies_of, initial_of, pairs_of, sectors_of
+from qsim.sturmian.deck.collision_symmetry import Sector, energies_of, initial_of, pairs_of, sectors_of
 from qsim.sturmian.deck.shared_rules import numbers_and_grid, scanned, symmetries
-from qsim.sturmian.deck.symmetry import allowed
+from qsim.sturmian.deck.symmetry import allowed, parity_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +26,8 @@ KEYS = {
 OWN = ("energy", "excess", "gauges", "photon", "threshold", "compare", "incident", "q", "near")
 # Keys that no deck has to give: with a default, or instead of another one.
 OPTIONAL = ("gauges", "photon", "threshold", "compare")
+# Hartree: largest energy that counts for a scattering length, k = 0.25; fewest energies.
+SLOW, SLOW_ENERGIES = 0.03125, 4
 SCANNED = ("N", "l_max", "R", "order", "angle", "length", "energy")
 
 
@@ -87,6 +89,7 @@ def _keys(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
                     f"task.{key}", f"{key} belongs to photon energies; give photon instead of excess"
                 )
     yield from _energies(deck, task, own[0])
+    yield from _length(deck, task)
     yield from _ejected(deck, task)
 
 
@@ -110,6 +113,25 @@ def _energies(deck: SturmianDeck, task: Scatter, key: str) -> Iterator[Finding]:
                     f"{value:g} hartree is below the ionisation energy {-level:g}: there is no energy sharing"
                 )
                 yield Finding(f"task.energy.{k}", f"{text}; leave sdcs and fdcs out of observables")
+
+
+def _length(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
+    """Yield what a scattering length lacks: electrons, slow ones, and their S wave."""
+    if "scattering_length" not in task.observables:
+        return
+    if task.process != "e_h":
+        text = f"a scattering length belongs to process: e_h, but the deck has process: {task.process}"
+        yield Finding("task.observables", text)
+        return
+    if deck.system.potential.type == "coulomb" and deck.system.Z != 1.0:
+        text = f"the field of the ion, Z = {deck.system.Z:g}, has no scattering length; its phases over pi are quantum defects"
+        yield Finding("task.observables", text)
+    slow = sum(value <= SLOW for value in energies_of(deck))
+    if slow < SLOW_ENERGIES:
+        text = f"a scattering length needs {SLOW_ENERGIES} energies up to {SLOW:g} hartree at least, found {slow}"
+        yield Finding("task.observables", text)
+    if not any(sector.L == 0 for sector in sectors_of(deck)):
+        yield Finding("channels.L", "a scattering length is that of L = 0; add it")
 
 
 def _ejected(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
@@ -141,7 +163,7 @@ def _ejected(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
 def _channels(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
     channels, initial = deck.channels, initial_of(deck)
     yield from symmetries(deck)
-    if channels.parity != "natural":
+    if channels.parity != "natural" and task.process != "resonances":
         text = "a collision from an s level reaches natural parity, (-1)^L, only"
         yield Finding("channels.parity", f"{text}; leave it out")
     if task.process in ("photo", "born") and channels.S is not None and as_list(channels.S) != [initial.S]:
@@ -157,15 +179,18 @@ def _sectors(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
     channels, initial = deck.channels, initial_of(deck)
     sectors = sectors_of(deck)
     for k, (la, lb) in enumerate(channels.pairs or []):
-        if not any(allowed(sector.L, la, lb) for sector in sectors):
+        if not any(allowed(sector.L, la, lb, sector.parity) for sector in sectors):
             Ls = ", ".join(str(L) for L in dict.fromkeys(sector.L for sector in sectors))
-            text = f"({la}, {lb}) cannot couple to L = {Ls} with parity (-1)^L"
+            parity = {"natural": "parity (-1)^L", "unnatural": "parity -(-1)^L"}.get(
+                channels.parity, f"{channels.parity} parity"
+            )
+            text = f"({la}, {lb}) cannot couple to L = {Ls} with {parity}"
             yield Finding(f"channels.pairs.{k}", text)
     for sector in sectors:
         pairs = pairs_of(channels, sector)
         if not pairs:
             key = "channels.pairs" if channels.pairs is not None else "channels.l_max"
-            yield Finding(key, f"no pair (la, lb) couples to L = {sector.L}; give l_max {sector.L} at least")
+            yield Finding(key, _nothing(sector))
         elif task.process == "e_h" and (0, sector.L) not in pairs:
             key = "channels.pairs" if channels.pairs is not None else "channels.l_max"
             yield Finding(
@@ -175,6 +200,17 @@ def _sectors(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
         if task.process == "photo" and abs(sector.L - initial.L) != 1:
             text = f"a photon does not lead from L = {initial.L} to L = {sector.L} with natural parity"
             yield Finding("channels.L", f"{text}; give {initial.L + 1}")
+
+
+def _nothing(sector: Sector) -> str:
+    """Return what to change where a symmetry has no pairs."""
+    natural = parity_of(sector.L, sector.parity) == parity_of(sector.L, "natural")
+    if natural:
+        return f"no pair (la, lb) couples to L = {sector.L}; give l_max {sector.L} at least"
+    text = f"no pair (la, lb) of {parity_of(sector.L, sector.parity)} parity couples to L = {sector.L}"
+    if sector.L == 0:
+        return f"{text}: two momenta that add up to zero are equal"
+    return f"{text}; give l_max {sector.L} at least"
 
 
 def _basis(deck: SturmianDeck) -> Iterator[Finding]:

@@ -19,15 +19,27 @@ __all__ = ["Sector", "Settings", "energies_of", "initial_of", "pairs_of", "secto
 
 # Relative residual of a driven equation.
 TOLERANCE = 1e-8
-# The same where one equation of many serves all photon energies: totals are off by its square.
-NODES = 1e-5
+# The same where one space serves all photon energies: totals are off by its square, amplitudes by itself.
+NODES = 1e-3
 
 
 class Sector(NamedTuple):
-    """One total angular momentum and spin."""
+    """One total angular momentum, spin and parity (``natural``, ``(-1)^L``, ``unnatural``, ``even`` or ``odd``)."""
 
     L: int
     S: int
+    parity: str = "natural"
+
+    @property
+    def name(self) -> str:
+        """Words for messages."""
+        parity = symmetry.parity_of(self.L, self.parity)
+        natural = parity == symmetry.parity_of(self.L, "natural")
+        return f"L = {self.L}, S = {self.S}" + ("" if natural else f", {parity} parity")
+
+    def pairs(self, l_max: int) -> list[tuple[int, int]]:
+        """Return all pairs ``la <= lb`` up to an orbital momentum."""
+        return symmetry.pairs(self.L, l_max, parity=self.parity, S=self.S)
 
 
 @dataclass(frozen=True)
@@ -122,7 +134,7 @@ def sectors_of(deck: SturmianDeck) -> list[Sector]:
         Ls = [0] if channels.L is None else as_list(channels.L)
         default = [0, 1] if process == "e_h" else [0]
         Ss = default if channels.S is None else as_list(channels.S)
-        return [Sector(L, S) for S in Ss for L in Ls]
+        return [Sector(L, S, channels.parity) for S in Ss for L in Ls]
     reached = [1] if process == "photo" else [0, 1, 2]
     Ls = reached if channels.L is None else as_list(channels.L)
     return [Sector(L, initial.S) for L in Ls]
@@ -132,5 +144,5 @@ def pairs_of(channels: Channels, sector: Sector) -> list[tuple[int, int]]:
     """Return the pairs of a symmetry; of a list those that can couple to L."""
     if channels.pairs is not None:
         given = [(min(pair), max(pair)) for pair in channels.pairs]
-        return [pair for pair in given if symmetry.allowed(sector.L, *pair)]
-    return symmetry.pairs(sector.L, symmetry.default_l_max(channels, sector.L), S=sector.S)
+        return [pair for pair in given if symmetry.allowed(sector.L, *pair, sector.parity)]
+    return sector.pairs(symmetry.default_l_max(channels, sector.L))

@@ -1,10 +1,11 @@
-"""The deck of ``qsim sturmian``: bound states, collisions, repulsion integrals, or the basis alone.
+"""The deck of ``qsim sturmian``: bound states, their response, collisions, repulsion integrals, or the basis alone.
 
 =========== ==============================================================================
 task        result
 =========== ==============================================================================
 bound       energies and states, with convergence scans and the partial-wave limit
 scatter     cross sections of electrons, photons and fast charges; resonances
+response    transitions, lifetimes, polarisabilities, dispersion coefficients, sum rules
 integrals   repulsion integrals by both routes: rates, ranks, accuracy
 basis       Sturmian functions, bound or outgoing, and their eigenvalues
 =========== ==============================================================================
@@ -32,6 +33,7 @@ from qsim.sturmian.deck.blocks import (
     System,
 )
 from qsim.sturmian.deck.collision import Initial, Scatter
+from qsim.sturmian.deck.response import Response
 
 ROUTES = ("poisson_gemm", "simpson")
 MAX_ROOTS = 50
@@ -94,7 +96,7 @@ class BasisTask(Block):
     )
 
 
-Task = Annotated[Bound | Integrals | BasisTask | Scatter, Field(discriminator="type"), short_form]
+Task = Annotated[Bound | Response | Integrals | BasisTask | Scatter, Field(discriminator="type"), short_form]
 
 # ---------------------------------------------------------------------------------------- other blocks
 
@@ -186,6 +188,9 @@ class SturmianDeck(Deck):
         "task=photo*": "photoionisation is {type: scatter, process: photo}",
         "task=dpi": "double photoionisation is {type: scatter, process: photo}",
         "task=e2e": "(e,2e) is {type: scatter, process: born}, or e_h on hydrogen",
+        "task=polari*": "polarisabilities are {type: response, observables: [polarisability]}",
+        "task=lifetime*": "lifetimes are {type: response, observables: [lifetimes]}",
+        "task=oscillator*": "oscillator strengths are task: response",
         "task.process=*tdcs*": "triply differential cross sections are process: photo or e_h with observables: [tdcs]",
         "task.excess=-*": "photoionisation is computed above the threshold of double break-up alone, from which excess counts",
         "channels.term": "the term 1S is L: 0, S: 0",

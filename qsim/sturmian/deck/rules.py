@@ -6,7 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from qsim.core.deck.blocks import Finding
-from qsim.sturmian.deck import collision_rules
+from qsim.sturmian.deck import collision_rules, response_rules
 from qsim.sturmian.deck.blocks import AUTO, FeDvr, Gsf, SquareWell, as_list
 from qsim.sturmian.deck.collision import Scatter
 from qsim.sturmian.deck.shared_rules import numbers_and_grid, scanned, symmetries, underflow
@@ -32,6 +32,13 @@ def rules(deck: SturmianDeck) -> Iterator[Finding]:
     yield from numbers_and_grid(deck)
     if isinstance(deck.basis, Gsf):
         yield from _basis(deck, deck.basis)
+    if deck.task.type == "response":
+        yield from symmetries(deck)
+        if deck.states is not None:
+            yield from _states(deck)
+        yield from response_rules.rules(deck)
+        yield from _ascending(deck)
+        return
     yield from _sectors(deck)
     yield from _task(deck)
     yield from _extrapolation(deck)
@@ -125,8 +132,9 @@ def _states(deck: SturmianDeck) -> Iterator[Finding]:
             yield Finding(f"channels.{name}", f"every entry of states has its own {name}; leave it out here")
     if deck.channels.parity != "natural":
         yield Finding("channels.parity", "every entry of states has its own parity; leave it out here")
-    if deck.task.type != "bound":
-        yield Finding("states", f"states are those of task: bound, but the deck has task: {deck.task.type}")
+    if deck.task.type not in ("bound", "response"):
+        text = f"states are those of task: bound or response, but the deck has task: {deck.task.type}"
+        yield Finding("states", text)
     elif "n_roots" in deck.task.model_fields_set:
         yield Finding("task.n_roots", "the states are listed one by one; leave n_roots out, or the list")
     seen: dict[tuple[Any, ...], int] = {}
@@ -200,11 +208,20 @@ def _extrapolation(deck: SturmianDeck) -> Iterator[Finding]:
     if deck.channels.pairs is not None:
         yield Finding(key, "needs all pairs up to each l_max, but channels lists pairs; give channels.l_max")
         return
+    disorder = list(_ascending(deck))
+    yield from disorder
+    if not disorder:
+        yield from islice(_without_pairs(deck, f"{key}.0", values[0]), 1)
+
+
+def _ascending(deck: SturmianDeck) -> Iterator[Finding]:
+    """Yield the first value of l_max that does not exceed the one before."""
+    values = [] if deck.extrapolate is None else deck.extrapolate.l_max
     for k in range(1, len(values)):
         if values[k] <= values[k - 1]:
-            yield Finding(f"{key}.{k}", f"values must ascend, but {values[k]} follows {values[k - 1]}")
+            text = f"values must ascend, but {values[k]} follows {values[k - 1]}"
+            yield Finding(f"extrapolate.l_max.{k}", text)
             return
-    yield from islice(_without_pairs(deck, f"{key}.0", values[0]), 1)
 
 
 def _scan(deck: SturmianDeck) -> Iterator[Finding]:

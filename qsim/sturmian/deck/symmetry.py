@@ -22,7 +22,7 @@ __all__ = [
     "triangle",
 ]
 
-PARITIES = {"even": 0, "odd": 1}
+NAMES = ("even", "odd")
 
 
 def sectors(deck: SturmianDeck) -> dict[tuple[int, int, str], tuple[int, ...]]:
@@ -46,10 +46,10 @@ def states_of(deck: SturmianDeck) -> list[tuple[int, int, str, int]]:
 
 
 def parity_of(L: int, parity: str) -> str:
-    """Return ``even`` or ``odd`` for ``natural`` too."""
-    if parity != "natural":
+    """Return ``even`` or ``odd`` for ``natural``, ``(-1)^L``, and ``unnatural``, the other one, too."""
+    if parity in NAMES:
         return parity
-    return "odd" if L % 2 else "even"
+    return NAMES[(L + (parity == "unnatural")) % 2]
 
 
 def default_l_max(channels: Channels, L: int) -> int:
@@ -89,10 +89,10 @@ def allowed(L: int, la: int, lb: int, parity: str | None = "natural") -> bool:
         Total orbital angular momentum.
     la, lb : int
         Angular momenta of the electrons.
-    parity : {"natural", "even", "odd"}, optional
+    parity : {"natural", "unnatural", "even", "odd"}, optional
         Parity of the state, ``(-1)^(la + lb)``; by default the natural one, ``(-1)^L``.
     """
-    wanted = L % 2 if parity is None or parity == "natural" else PARITIES[parity]
+    wanted = NAMES.index(parity_of(L, parity or "natural"))
     return triangle(la, lb, L) and (la + lb) % 2 == wanted
 
 
@@ -105,7 +105,7 @@ def pairs(L: int, l_max: int, *, parity: str | None = "natural", S: int = 0) -> 
         Total orbital angular momentum.
     l_max : int
         Largest angular momentum of one electron.
-    parity : {"natural", "even", "odd"}, optional
+    parity : {"natural", "unnatural", "even", "odd"}, optional
         See `allowed`.
     S : {0, 1}
         Total spin.  Both spins have the same pairs: for la = lb it decides the symmetry of the component, not its presence.

@@ -52,7 +52,7 @@ def numbers_of(settings: Settings) -> tuple[Numbers, list[str]]:
     if ecs.angle == AUTO and basis is None:
         numbers = replace(numbers, angle=min(ANGLE, safe_angle(numbers.points(float(settings.system.Z)))))
     if ecs.length == AUTO:
-        numbers = replace(numbers, length=max(LENGTH, contour_length(settings, numbers.angle)))
+        numbers = replace(numbers, length=max(LENGTH, contour_length(settings, numbers.angle, float(R))))
     if AUTO in (ecs.angle, ecs.length):
         notices.append(f"grid.ecs: a contour of {numbers.length:g} bohr at {numbers.angle:g} rad")
     if basis is None:

@@ -26,8 +26,11 @@ SAFE_ANGLE = 0.42
 # Angle times points of the radial grid, up to which they do not: the condition of the eigenvectors is about
 # exp(2.35 (n angle)^(1/2) - 4), within a factor of five (230 to 626 points, 0.1 to 0.3 rad), and 1e9 here.
 TURNED = 110.0
-# Share of the amplitude of the slowest incident electron that a contour of automatic length may return.
-RETURNED = 1e-3
+# Share of the amplitude of the slowest electron that a contour of automatic length may return: of photoelectrons, and in
+# collisions, where slow electrons are met alone and phases are wanted.
+RETURNED, LITTLE = 1e-3, 1e-4
+# Largest principal quantum number of the levels near which a contour of automatic length looks for slow electrons.
+LEVELS = 6
 # Hartree: energy of the slowest photoelectron that an automatic contour is made for, and twice the pull of one charge at its
 # end, 1/120 bohr.
 SLOWEST, PULL = 0.004, 1.0 / 60.0
@@ -84,19 +87,43 @@ def charge_of(settings: Settings) -> float:
     return potentials.OneBody(settings.system.potential, settings.system.Z).charge
 
 
-def contour_length(settings: Settings, angle: float) -> float:
-    """Return the length of a contour that returns next to nothing of the slowest electron outside, bohr; 0 without any."""
+def contour_length(settings: Settings, angle: float, R: float) -> float:
+    """Return the length of a contour from R, bohr, that returns next to nothing of the slowest electron; 0 without any."""
     if settings.photons:
         # The estimate of the threshold is good to some per cent only: no electron slower than this is waited for.
         first = max(settings.photons[0] - ionisation_of(settings), SLOWEST)
         k = math.sqrt(2.0 * first + PULL * max(charge_of(settings) - 1.0, 0.0))
-        return math.ceil(min(-math.log(RETURNED) / (2.0 * k * math.sin(angle)), LONGEST))
+        return math.ceil(min(decay_length(k, angle, RETURNED), LONGEST))
     if settings.task.process != "e_h":
         return 0.0
-    # Solve exp(-2 k l sin(angle)) = RETURNED for the length: the wave decays on the way out and
-    # on the way back.
-    k = math.sqrt(2.0 * min(settings.energies))
-    return math.ceil(-math.log(RETURNED) / (2.0 * k * math.sin(angle)))
+    open_, closed = slowest(settings, LEVELS)
+    length = decay_length(open_, angle, LITTLE)
+    if closed is not None:
+        # A closed channel decays as exp(-kappa r) from the nucleus on, and on the contour by its real part.
+        reach = -0.5 * math.log(LITTLE) / closed
+        length = max(length, (reach - R) / math.cos(angle))
+    return math.ceil(min(length, LONGEST))
+
+
+def decay_length(k: float, angle: float, share: float) -> float:
+    """Return the length of a contour, bohr, that returns a share of the amplitude of a wave of k, 1/bohr."""
+    # exp(-2 k l sin(angle)) is the share: the wave decays on the way out and on the way back.
+    return -math.log(share) / (2.0 * k * math.sin(angle))
+
+
+def slowest(settings: Settings, highest: int) -> tuple[float, float | None]:
+    """Return the wave numbers of the slowest open and the nearest closed channel of electron impact, 1/bohr.
+
+    Levels up to n = `highest` are looked at, `-Z^2 / 2 n^2` in a Coulomb field; in others that of the target alone.  None where
+    every channel is open.
+    """
+    depth = depth_of(settings.system)
+    count = highest if settings.system.potential.type == "coulomb" else 1
+    levels = [-depth / n**2 for n in range(1, count + 1)]
+    gaps = [E - level for E in totals(settings) for level in levels]
+    open_ = min(gap for gap in gaps if gap > 0.0)
+    closed = [-gap for gap in gaps if gap < 0.0]
+    return math.sqrt(2.0 * open_), math.sqrt(2.0 * min(closed)) if closed else None
 
 
 def physics(settings: Settings, numbers: Numbers, bounds: NDArray[np.complex128]) -> Iterator[Finding]:
@@ -171,12 +198,12 @@ def _contour(settings: Settings, numbers: Numbers, charge: float) -> Iterator[Fi
     """Yield a contour on which the slowest incident electron does not decay."""
     if settings.task.process != "e_h":
         return
-    slowest = min(settings.energies)
-    returned = numbers.reflection(math.sqrt(2.0 * slowest), charge)
+    energy = min(settings.energies)
+    returned = numbers.reflection(math.sqrt(2.0 * energy), charge)
     if returned > REFLECTED:
-        text = f"{100.0 * returned:.0f} % of the wave of an electron of {slowest:.3g} hartree come back from the end of a "
+        text = f"{100.0 * returned:.0f} % of the wave of an electron of {energy:.3g} hartree come back from the end of a "
         text += f"contour of {numbers.length:g} bohr at {numbers.angle:g} rad"
-        fix = f"give about {contour_length(settings, numbers.angle):g} bohr, or auto"
+        fix = f"give about {contour_length(settings, numbers.angle, numbers.R):g} bohr, or auto"
         yield Finding("grid.ecs.length", f"{text}; {fix}", "warning")
 
 

@@ -162,6 +162,14 @@ class Continuum:
         self._bound[l, count, R] = levels[bound][held], P
         return self._bound[l, count, R]
 
+    def polarisability(self) -> float:
+        """Return the dipole polarisability of the lowest s level, bohr^3: a sum over all p functions of the box."""
+        levels, P = self.levels(0, 1)
+        e, w = self._eigen(1)
+        moments = w.T @ (P[0] * self.real.r * np.sqrt(self.real.w))
+        # alpha = 2 sum_n <n|z|0>^2/(e_n - e_0), and the angles leave a third of the radial square
+        return float(2.0 / 3.0 * (moments**2 / (e - levels[0])).sum())
+
     def held(self, function: NDArray[np.float64], R: float | None = None) -> bool:
         """Tell whether [0, R] holds a function (n,), by default the whole box."""
         return self.lost(function, R) < self.share

@@ -95,10 +95,13 @@ class Driven:
         self.multipoles, A = coefficients(L, S, pairs)
         planes = {} if planes is None else planes
         fill_planes(planes, grid, self.multipoles, device.threads)
+        self.planes, self.factors = planes, A
         self._G = device.asarray(np.stack([planes[l].ravel() for l in self.multipoles]))
         self._terms = terms(device, A)
         self._entries = int(np.count_nonzero(A))
         self._swapped = [p for p, (a, b) in enumerate(pairs) if a != b]
+        # Pair of every component, and whether its electrons have changed places.
+        self.kets = [(p, False) for p in range(len(pairs))] + [(p, True) for p in self._swapped]
         self.components = len(pairs) + len(self._swapped)
 
     @property
@@ -133,6 +136,10 @@ class Driven:
         """Bytes that one step moves at least with one right-hand side: vectors in and out, kernels once."""
         n = self.points
         return 16.0 * n * n * (2 * (len(self.pairs) + self.components) + len(self.multipoles))
+
+    def energies(self, l: int) -> Any:
+        """Return the energies (M,) of the outgoing functions of an l, hartree, on the device."""
+        return self._e[l]
 
     # ------------------------------------------------------------------------------------- products
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from qsim.sturmian.deck.collision_symmetry import pairs_of
-from qsim.sturmian.deck.symmetry import pairs as pairs_up_to
 from qsim.sturmian.driven.continuum import HELD, ROUGHLY
 from qsim.sturmian.driven.setup import Setup
 from qsim.sturmian.radial import potentials
@@ -83,7 +82,7 @@ class Problem:
             # For electrons the pair (0, L) holds the incident wave itself, and must not be left
             # out.
             if not kept or (self.process == "e_h" and (0, sector.L) not in kept):
-                kept = pairs_up_to(sector.L, top + 1, S=sector.S)
+                kept = sector.pairs(top + 1)
             out.append(kept)
         return out
 

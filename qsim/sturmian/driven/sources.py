@@ -12,16 +12,16 @@ fast        ``s = (sum_i exp(i q.r_i) - 2) Psi_g``: first Born, q along z
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from qsim.core.device.device import namespace
-from qsim.sturmian.two_electron.angular import clebsch_gordan, gaunt, multipoles
+from qsim.sturmian.two_electron.angular import clebsch_gordan, gaunt, multipoles, wigner_3j, wigner_6j
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -49,6 +49,21 @@ def tensor(order: int, bra: tuple[int, int, int], ket: tuple[int, int, int]) -> 
         if weight != 0.0:
             total += weight * (-1) ** m * gaunt(lap, order, la, -m, 0, m)
     return total * math.sqrt(4.0 * math.pi / (2 * order + 1))
+
+
+@cache
+def reduced_tensor(order: int, bra: tuple[int, int, int], ket: tuple[int, int, int]) -> float:
+    """Return the reduced element ``<(la' lb') L' || C^order(r1) || (la lb) L>`` for (la, lb, L) of bra and ket.
+
+    Edmonds, Angular Momentum in Quantum Mechanics, Eqs. (5.4.1), (5.4.6) and (7.1.7).  `tensor` is ``(-1)^L' (L' k L; 0 0 0)``
+    times it, which vanishes between natural and unnatural parity for a dipole.
+    """
+    (lap, lbp, Lp), (la, lb, L) = bra, ket
+    if lb != lbp:
+        return 0.0
+    single = (-1) ** lap * math.sqrt((2 * lap + 1) * (2 * la + 1)) * wigner_3j(lap, order, la, 0, 0, 0)
+    recoupling = math.sqrt((2 * L + 1) * (2 * Lp + 1)) * wigner_6j(lap, Lp, lb, L, la, order)
+    return float((-1) ** (lap + lb + L + order) * recoupling * single)
 
 
 def normalised(
@@ -189,17 +204,62 @@ def dipole(
     -------
     (P, n, n) complex128
     """
-    # an operator that is local in the elements leaves nothing elsewhere
-    held = _held(grid, state)
-    r, whole = grid.r[:held, None], _slope(grid) if gauge == "velocity" else None
-    slope = None if whole is None else np.ascontiguousarray(whole[:held, :held])
     # amplitudes of all gauges are brought to the length gauge by powers of omega
     scale = {"length": 1.0, "velocity": 1.0 / omega, "acceleration": 1.0 / omega**2}[gauge]
+    held = _held(grid, state)
+    radial = _radial(grid, 1, gauge, Z, held)
+    return _one_body(pairs, L, state, L_initial, partial(tensor, 1), radial, scale, held)
+
+
+def multipole(
+    grid: RadialGrid,
+    pairs: Sequence[tuple[int, int]],
+    L: int,
+    state: Mapping[tuple[int, int], NDArray[np.float64]],
+    L_initial: int,
+    order: int,
+    gauge: str,
+    Z: float,
+) -> NDArray[np.complex128]:
+    """Return ``sum_i r_i^k C^k(i)`` applied to a state, projected on L, without its dependence on M.
+
+    The scalar product with a state of L is the reduced element ``<L || Q_k || L_initial>``.  For k = 1 velocity and acceleration
+    apply ``grad_1 + grad_2`` and ``grad_1 V + grad_2 V``, without powers of the transition energy.
+
+    Parameters
+    ----------
+    grid, pairs, L, state, L_initial, Z
+        As in `dipole`.
+    order : int
+        k.
+    gauge : {"length", "velocity", "acceleration"}
+        Length alone for k > 1.
+
+    Returns
+    -------
+    (P, n, n) complex128
+    """
+    held = _held(grid, state)
+    radial = _radial(grid, order, gauge, Z, held)
+    return _one_body(pairs, L, state, L_initial, partial(reduced_tensor, order), radial, 1.0, held)
+
+
+def _radial(
+    grid: RadialGrid, order: int, gauge: str, Z: float, held: int
+) -> Callable[[int, int, NDArray[np.float64]], NDArray[np.complex128]]:
+    """Return the radial operator of a multipole on the first electron, a function of both its momenta and a component."""
+    # an operator that is local in the elements leaves nothing elsewhere
+    r = grid.r[:held, None]
+    slope: NDArray[Any] | None = None
+    if gauge == "velocity":
+        whole = _slope(grid)
+        # on the real axis products of real matrices take half of the time
+        slope = np.ascontiguousarray((whole if grid.is_complex else whole.real)[:held, :held])
 
     def radial(to: int, start: int, F: NDArray[np.float64]) -> NDArray[np.complex128]:
         """Apply the radial operator to the first electron."""
         if gauge == "length":
-            return np.asarray(r * F)
+            return np.asarray(r**order * F)
         if gauge == "acceleration":
             return np.asarray(Z / r**2 * F)
         assert slope is not None
@@ -207,7 +267,7 @@ def dipole(
         factor = -(start + 1) if to == start + 1 else start
         return np.asarray(slope @ F + factor / r * F)
 
-    return _one_body(pairs, L, state, L_initial, 1, radial, scale, held)
+    return radial
 
 
 def gauge_steps(wanted: str, known: Collection[str]) -> tuple[str, list[str]]:
@@ -270,7 +330,8 @@ def fast_projectile(
         ) -> NDArray[np.complex128]:
             return np.asarray(j[:, None] * F, complex)
 
-        total += _one_body(pairs, L, state, L_initial, order, radial, 1j**order * (2 * order + 1), held)
+        scale = 1j**order * (2 * order + 1)
+        total += _one_body(pairs, L, state, L_initial, partial(tensor, order), radial, scale, held)
     return total
 
 
@@ -279,12 +340,15 @@ def _one_body(
     L: int,
     state: Mapping[tuple[int, int], NDArray[np.float64]],
     L_initial: int,
-    order: int,
+    angular: Callable[[tuple[int, int, int], tuple[int, int, int]], float],
     radial: object,
     scale: complex,
     held: int,
 ) -> NDArray[np.complex128]:
-    """Return ``sum_i C^order_0(i) f(r_i)`` applied to a state, for the stored pairs; beyond the first `held` nodes it is zero."""
+    """Return ``sum_i C(i) f(r_i)`` applied to a state, for the stored pairs; beyond the first `held` nodes it is zero.
+
+    ``angular`` gives the elements of C(1) between (la, lb, L) of bra and ket.
+    """
     assert callable(radial)
     size = next(iter(state.values())).shape
     inner = {pair: np.ascontiguousarray(F[:held, :held]) for pair, F in state.items()}
@@ -292,11 +356,11 @@ def _one_body(
     for a, b in pairs:
         total = np.zeros((held, held), complex)
         for (la, lb), F in inner.items():
-            first = tensor(order, (a, b, L), (la, lb, L_initial))
+            first = angular((a, b, L), (la, lb, L_initial))
             if first != 0.0:
                 total += first * radial(a, la, F)
             # C(2) in (la, lb) L is C(1) in (lb, la) L, with the phases of both recouplings
-            second = tensor(order, (b, a, L), (lb, la, L_initial))
+            second = angular((b, a, L), (lb, la, L_initial))
             if second != 0.0:
                 sign = (-1) ** (a + b - L + la + lb - L_initial)
                 total += sign * second * radial(b, lb, F.T).T

@@ -21,7 +21,17 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
 
-__all__ = ["copied", "each_range", "each_tile", "scaled", "squares", "subtract_along", "subtracted"]
+__all__ = [
+    "add_combinations",
+    "copied",
+    "each_range",
+    "each_tile",
+    "products",
+    "scaled",
+    "squares",
+    "subtract_along",
+    "subtracted",
+]
 
 # Rows with which BLAS is as quick as with all of a matrix.
 TALL = 96
@@ -194,3 +204,32 @@ def subtract_along(device: Device, basis: NDArray[np.complex128], w: NDArray[np.
 
     each_range(device, subtract, w.shape, basis.size, subtract.__code__)
     return coefficients
+
+
+def products(device: Device, left: NDArray[np.complex128], right: NDArray[np.complex128]) -> Any:
+    """Return ``left @ right.T`` (a, b) of vectors (a, size) and (b, size), without conjugation, on the device."""
+    if device.is_cuda:
+        return left @ right.T
+    # One product per range, added in order by one thread.
+    ranges = max(1, -(-left.shape[1] // RANGE))
+    sums = np.empty((ranges, left.shape[0], right.shape[0]), complex)
+
+    def work(_: int, part: slice) -> None:
+        np.matmul(left[:, part], right[:, part].T, out=sums[part.start // RANGE])
+
+    each_range(device, work, (1, left.shape[1]), left.size * right.shape[0], work.__code__)
+    return sums.sum(axis=0)
+
+
+def add_combinations(
+    device: Device, c: NDArray[np.complex128], x: NDArray[np.complex128], out: NDArray[np.complex128]
+) -> None:
+    """Add ``c @ x`` to out (m, size), for coefficients (m, a) and vectors (a, size)."""
+    if device.is_cuda:
+        out += c @ x
+        return
+
+    def work(_: int, part: slice) -> None:
+        out[:, part] += c @ x[:, part]
+
+    each_range(device, work, (1, x.shape[1]), x.size * c.shape[0], work.__code__)

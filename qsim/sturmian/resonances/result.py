@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from qsim.core.results.quantities import Quantity
 from qsim.core.results.tables import Scalar
+from qsim.sturmian.deck.collision_symmetry import Sector
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +44,10 @@ class Resonance:
         Steps of the linear solver.
     inside : float
         Share of ``|v|^2`` on the real axis.
+    parity : str
+        Of the symmetry, as in the deck.
+    threshold : float
+        Lowest energy at which an electron can leave in this symmetry, hartree.
     """
 
     L: int
@@ -54,11 +60,28 @@ class Resonance:
     moved: float = 0.0
     error: float = 0.0
     width_error: float = 0.0
+    parity: str = "natural"
+    threshold: float = -math.inf
 
     @property
     def width(self) -> float:
         """Gamma, hartree."""
         return -2.0 * self.energy.imag
+
+    @property
+    def bound(self) -> bool:
+        """True below the first threshold of the symmetry, where no electron can leave and the true width is zero."""
+        return self.energy.real < self.threshold
+
+    @property
+    def resolved(self) -> bool:
+        """True if the width is larger than its error, or has none."""
+        return not self.width_error >= self.width
+
+    @property
+    def name(self) -> str:
+        """Words for the symmetry."""
+        return Sector(self.L, self.S, self.parity).name
 
 
 @dataclass
@@ -83,7 +106,7 @@ def _each(
         for k, resonance in enumerate(result.resonances):
             number, error = value(resonance)
             known = error is not None and np.isfinite(error)
-            where = f"L = {resonance.L}, S = {resonance.S}, near {resonance.near:g} hartree"
+            where = f"{resonance.name}, near {resonance.near:g} hartree"
             out[f"{name}_{k}"] = Scalar(number, unit, error if known else None, f"{text}, {where}")
         return out
 

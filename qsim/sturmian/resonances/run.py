@@ -42,6 +42,8 @@ FIXED = 2
 SOLVE = 1e-6
 # Change of a complex energy with the grid, relative to its width, from which it is no resonance for sure.
 MOVED = 0.2
+# Hartree: change with the grid below which an energy belongs to a state for sure.
+STILL = 1e-5
 # Relative error of a width that is worth a warning.
 POOR = 0.2
 # Of the change of the position with the partial waves, that the width may be off where it does not change.
@@ -160,13 +162,20 @@ def run(problem: Problem, monitor: Monitor) -> ResonanceResult:
         warnings: list[str] = monitor.judged("warnings about a resonance", partial(_warnings, resonance), [])
         for text in warnings:
             monitor.warn(
-                f"L = {resonance.L}, S = {resonance.S}: {resonance.energy.real:.6f} hartree, width {resonance.width:.2e}, {text}"
+                f"{resonance.name}: {resonance.energy.real:.6f} hartree, width {resonance.width:.2e}, {text}"
             )
     return search.result()
 
 
 def _warnings(resonance: Resonance) -> list[str]:
     """Return the warnings of a complex energy."""
+    # Nothing leaves: the contour has no part in it, and the width is zero.
+    if resonance.bound:
+        return []
+    # What the contour turns along with itself moves by far more than a state does.
+    if resonance.moved < STILL and not resonance.resolved:
+        most = max(resonance.width, 0.0) + resonance.width_error
+        return [f"the width is not resolved: it is below {most:.1e} hartree"]
     if resonance.moved > MOVED * max(resonance.width, 1e-12):
         return [
             f"moves by {resonance.moved:.1e} with the contour and basis; it may be no resonance, or needs a larger grid.R"
@@ -217,7 +226,7 @@ def _search(
             shift = quotient
     else:
         raise NumericsError(
-            f"L = {sector.L}, S = {sector.S}: no complex energy near {near:g} hartree after {STEPS} steps, "
+            f"{sector.name}: no complex energy near {near:g} hartree after {STEPS} steps, "
             f"last change {change:.1e} hartree",
             hint="an energy nearer to the resonance, or a larger solver.max_iterations",
         )
@@ -225,7 +234,19 @@ def _search(
     u = np.asarray(device.to_host(v[0]))
     count = int(np.count_nonzero(operator.grid.is_real))
     inside = float((np.abs(u[:, :count, :count]) ** 2).sum() / (np.abs(u) ** 2).sum())
-    return Resonance(sector.L, sector.S, near, quotient, residual, iterations, inside)
+    # An electron leaves the other in the lowest level of any momentum of the pairs.
+    threshold = min(float(orbital.e[0].real) for orbital in operator.orbitals.values())
+    return Resonance(
+        sector.L,
+        sector.S,
+        near,
+        quotient,
+        residual,
+        iterations,
+        inside,
+        parity=sector.parity,
+        threshold=threshold,
+    )
 
 
 def _start(operator: driven.Driven, sector: Sector) -> NDArray[np.complex128]:

@@ -160,6 +160,35 @@ def cross_sections(r: Results) -> Figure | None:
     return fig
 
 
+def phases(r: Results) -> Figure | None:
+    """Phase shifts on their branch against the energy, a line for each spin and L."""
+    if "phase_shift" not in r or r.shape("phase_shift")[0] < 2:
+        return None
+    order = np.argsort(r["collision_energy"])
+    energy = r["collision_energy"][order] * HARTREE_EV
+    values, errors = r["phase_shift"][order], r["phase_shift_error"][order]
+    fig = figure("single")
+    ax = fig.subplots()
+    for j, label in enumerate(_labels(r)):
+        for m, L in enumerate(r["L"]):
+            good = np.isfinite(values[:, j, m])
+            if not good.any():
+                continue
+            ax.errorbar(
+                energy[good], values[good, j, m], yerr=errors[good, j, m], marker="o" if good.sum() < 30 else "",
+                markersize=3, capsize=2, linewidth=1.0, color=CYCLE[j % len(CYCLE)], linestyle=LINES[m % len(LINES)],
+                label=f"{label}, L = {L}",
+            )  # fmt: skip
+    low, high = ax.get_ylim()
+    # what phases go to at zero energy
+    for n in range(int(np.ceil(low / np.pi)), int(np.floor(high / np.pi)) + 1):
+        ax.axhline(n * np.pi, color="0.7", linewidth=0.8, zorder=0)
+    ax.set_xlabel("energy (eV)")
+    ax.set_ylabel(r"$\delta$ (rad)")
+    ax.legend(fontsize="small")
+    return fig
+
+
 def residuals(r: Results) -> Figure | None:
     """Relative residual of every driven equation after each step of the solver."""
     if "solver_history" not in r:
@@ -225,7 +254,8 @@ def angles(r: Results) -> Figure | None:
     """Fully differential cross section: over both angles, and against one at some angles of the other."""
     if "fdcs" not in r:
         return None
-    theta, F = r["theta"], r["fdcs"][0, 0]
+    name = "tdcs" if "tdcs" in r else "fdcs"
+    theta, F = r["theta"], r[name][0, 0]
     fig = figure("double", 3.1)
     grid = fig.add_gridspec(1, 2)
     ax = fig.add_subplot(grid[0, 0])
@@ -236,12 +266,10 @@ def angles(r: Results) -> Figure | None:
     ax.set_yticks([-180, -90, 0, 90, 180])
     ax.set_xlabel(r"$\theta_1$ (degree)")
     ax.set_ylabel(r"$\theta_2$ (degree)")
-    unit = (
-        r.unit("fdcs").replace("a0^2/(hartree sr)/(hartree sr^2)", "atomic units").replace("sr^2", "sr$^2$")
-    )
+    unit = r.unit(name).replace("a0^2/(hartree sr)/(hartree sr^2)", "atomic units").replace("sr^2", "sr$^2$")
     fig.colorbar(mesh, ax=ax, label=f"{_differential(r)} ({unit})")
     polar = fig.add_subplot(grid[0, 1], projection="polar")
-    _polar(polar, theta, F, r["fdcs_error"][0, 0], unit)
+    _polar(polar, theta, F, r[f"{name}_error"][0, 0], unit)
     return fig
 
 
@@ -308,6 +336,7 @@ FIGURES: dict[str, Callable[[Results], Figure | None]] = {
     "wave": wave,
     "sharing": sharing,
     "cross_sections": cross_sections,
+    "phases": phases,
     "angles": angles,
     "unitarity": unitarity,
     "residuals": residuals,

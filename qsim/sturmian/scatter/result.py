@@ -6,15 +6,17 @@ their energy and, where there are several, spin or gauge: ``sigma_ionisation_sin
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
 from qsim.core.results.tables import Scalar
+from qsim.sturmian.scatter import phase_quantities
+from qsim.sturmian.scatter.collected import CollisionResult
 from qsim.sturmian.scatter.cross_sections import known, spectra
-from qsim.sturmian.scatter.cross_sections.kinematics import HARTREE_EV
+from qsim.sturmian.scatter.cross_sections.kinematics import BARN, HARTREE_EV
+from qsim.sturmian.scatter.elastic import remedy
 from qsim.sturmian.scatter.solved import level_name
 
 if TYPE_CHECKING:
@@ -22,11 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.sturmian.driven.setup import Bound, Setup
-    from qsim.sturmian.scatter.cross_sections.kinematics import Kinematics
     from qsim.sturmian.scatter.cross_sections.summed import Summed
-    from qsim.sturmian.scatter.problem import Collision
-    from qsim.sturmian.scatter.solved import Solved, Wave
 
 __all__ = ["QUANTITIES", "CollisionResult", "quantities_in"]
 
@@ -44,54 +42,6 @@ ALL = {
 }
 
 Scalars = dict[str, Scalar]
-
-
-@dataclass
-class CollisionResult:
-    """Cross sections of all energies, with the solver's numbers.
-
-    Attributes
-    ----------
-    problem : Collision
-    setup : Setup
-    kinematics : list of Kinematics
-        One for each energy.
-    observed : list of dict
-        For each energy: sums over L by label (spin or gauge).
-    solved : list of Solved
-    wave : Wave or None
-    initial : Bound or None
-    """
-
-    problem: Collision
-    setup: Setup
-    kinematics: list[Kinematics]
-    observed: list[dict[str, Summed]]
-    solved: list[Solved]
-    wave: Wave | None
-    initial: Bound | None
-    task: ClassVar[str] = "collisions"
-    convergence: dict[str, dict[str, list[object]]] = field(default_factory=dict)
-
-    @property
-    def condition(self) -> float:
-        """Largest condition number of the eigenvectors of h that were used."""
-        return max((solved.condition for solved in self.solved), default=1.0)
-
-    @property
-    def columns(self) -> list[list[Summed]]:
-        """Sums over L, [energy][spin or gauge]."""
-        return [list(by_label.values()) for by_label in self.observed]
-
-    @property
-    def levels(self) -> list[tuple[int, int]]:
-        """Levels (n, l) that the other electron stays in, in any column, ascending."""
-        return sorted({name for row in self.columns for sums in row for name in sums.levels})
-
-    @property
-    def momenta(self) -> list[int]:
-        """Total orbital momenta of the solutions, ascending."""
-        return sorted({L for row in self.columns for sums in row for L in sums.by_L})
 
 
 # ---------------------------------------------------------------------------------------------- arrays
@@ -173,6 +123,21 @@ def _curve(attribute: str) -> Callable[[CollisionResult], NDArray[Any]]:
     return _table(lambda sums: getattr(sums, attribute))
 
 
+def _is_triply(result: CollisionResult) -> bool:
+    # a fast charge that is seen afterwards, too, makes it fivefold
+    return _has_angles(result) and result.problem.process != "born"
+
+
+def _triply(attribute: str) -> Callable[[CollisionResult], NDArray[Any]]:
+    """Return a function that gives a cross section over both angles in b/(eV sr^2)."""
+
+    def table(result: CollisionResult) -> NDArray[Any]:
+        barn = BARN[result.kinematics[0].unit] / HARTREE_EV
+        return np.asarray(_curve(attribute)(result) * barn)
+
+    return table
+
+
 def _histories(result: CollisionResult) -> Iterator[tuple[str, NDArray[np.float64]]]:
     for solved in result.solved:
         for i, history in zip(solved.points, solved.history, strict=True):
@@ -230,6 +195,7 @@ def _arrays(unit: str) -> tuple[Quantity[CollisionResult], ...]:
         Quantity("sigma_L", unit, "all channels of each L", _by_L(0), (*both, "L")),
         Quantity("sigma_ionisation_L", unit, "break-up of each L", _by_L(1), (*both, "L")),
         Quantity("s_matrix", "", "elastic element of the S-matrix, 1s to 1s (e_h)", _matrix, (*both, "L"), when=electron),
+        *phase_quantities.ARRAYS,
         Quantity("sdcs_share", "", "energy of one electron over E", lambda _: spectra.shares(), ("share",), when=_has_sharing),
         Quantity("sdcs_energy", "hartree", "energy of one electron",
                  lambda r: np.array([spectra.shares() * kin.E for kin in r.kinematics]), ("point", "share"), when=_has_sharing),
@@ -244,6 +210,9 @@ def _arrays(unit: str) -> tuple[Quantity[CollisionResult], ...]:
                  _curve("fdcs"), angles, when=_has_angles,
                  note=FULL + "; the first angle is that of the electron with the first energy of ejected"),
         Quantity("fdcs_error", per_angle, "its error", _curve("fdcs_error"), angles, when=_has_angles),
+        Quantity("tdcs", "b/(eV sr^2)", "triply differential cross section over both angles, coplanar", _triply("fdcs"), angles,
+                 when=_is_triply, note=FULL),
+        Quantity("tdcs_error", "b/(eV sr^2)", "its error", _triply("fdcs_error"), angles, when=_is_triply),
         Quantity("ejected", "hartree", "energies of the electrons of fdcs",
                  lambda r: np.array([r.problem.ejected(kin) for kin in r.kinematics]), ("point", "electron"), when=_has_angles),
         Quantity("wave/r", "bohr", "arc length along the contour", _picture("r"), ("wave_r",), when=drawn),
@@ -285,13 +254,16 @@ def _columns(result: CollisionResult) -> Iterator[_Column]:
 
 
 def _totals(result: CollisionResult) -> Scalars:
-    unit, process = result.kinematics[0].unit, result.problem.process
-    return {
-        f"{TOTAL[process]}_{end}": _measured(
-            sums.total, unit, f"{ALL[process]} by the optical theorem, {text}"
-        )
-        for _, end, sums, text in _columns(result)
-    }
+    unit, process, out = result.kinematics[0].unit, result.problem.process, {}
+    for i, end, sums, text in _columns(result):
+        meaning, (value, error) = f"{ALL[process]} by the optical theorem, {text}", sums.total
+        # A number that its own error denies is not printed.
+        if process == "e_h" and error > abs(value):
+            said = remedy(result.problem, result.kinematics[i].k)
+            out[f"{TOTAL[process]}_{end}"] = Scalar(said, description=meaning)
+        else:
+            out[f"{TOTAL[process]}_{end}"] = _measured(sums.total, unit, meaning)
+    return out
 
 
 def _measured(value: tuple[float, float], unit: str, text: str) -> Scalar:
@@ -376,22 +348,6 @@ def _elastic(part: str) -> Callable[[CollisionResult], Scalars]:
         }
 
     return scalars
-
-
-def _phase_shifts(result: CollisionResult) -> Scalars:
-    # A phase exists where S is unitary by itself: one open channel below the threshold of
-    # break-up.
-    return {
-        f"phase_shift_L{L}_{end}": Scalar(
-            0.5 * float(np.angle(S)) % np.pi,
-            "rad",
-            _claimed(0.5 * error),
-            f"phase shift modulo pi, 1s to 1s, L = {L}, {text}",
-        )
-        for i, end, sums, text in _columns(result)
-        if len(sums.levels) == 1 and result.kinematics[i].E < 0.0
-        for L, (S, error) in sums.matrix.items()
-    }
 
 
 def _defects(result: CollisionResult) -> Scalars:
@@ -508,8 +464,7 @@ def _scalars() -> tuple[Quantity[CollisionResult], ...]:
                  _gauges("gauge_difference_double", "double photoionisation"), when=photo),
         Quantity("s_matrix_re_*", "", "S-matrix element 1s to 1s, real part", _elastic("re"), when=electron),
         Quantity("s_matrix_im_*", "", "S-matrix element 1s to 1s, imaginary part", _elastic("im"), when=electron),
-        Quantity("phase_shift_*", "rad", "phase shift modulo pi, where only elastic scattering is possible", _phase_shifts,
-                 when=electron),
+        *phase_quantities.SCALARS,
         Quantity("unitarity_defect_*", "", "what the channels lack of the total, relative to it", _defects,
                  headline=("unitarity_defect_0",)),
         Quantity("photon_energy_*", "hartree", "photon energy", _photon_energies, when=photo, exact=True),

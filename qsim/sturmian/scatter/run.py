@@ -22,6 +22,7 @@ from qsim.sturmian.scatter import saved
 from qsim.sturmian.scatter.cross_sections import amplitudes
 from qsim.sturmian.scatter.cross_sections.observed import Observed, observe
 from qsim.sturmian.scatter.cross_sections.summed import Solutions, Summed, combined
+from qsim.sturmian.scatter.elastic import elastic
 from qsim.sturmian.scatter.jobs import Job, chain_of, chains_of, one_of, shares_of
 from qsim.sturmian.scatter.result import CollisionResult
 from qsim.sturmian.scatter.solved import Solved, Wave, picture
@@ -477,6 +478,7 @@ class Collisions:
         kinematics = self._kinematics(first, lambda: None)
         setup = self._grid(0).setup
         observed = []
+        every: dict[str, list[Solutions]] = {label: [] for label in problem.labels}
         known = problem.errors and not self.lost
         for i, kin in enumerate(kinematics):
             by_label: dict[str, Summed] = {}
@@ -489,6 +491,7 @@ class Collisions:
                     problem.numbers.whole,
                     self.lost,
                 )
+                every[label].append(solutions)
                 # three sets of observations: of the deck, of the coarser grid, and there with other partial waves
                 theta, charge = np.radians(problem.angles), setup.potential.charge
                 by_label[label] = combined(solutions, kin, problem.ejected(kin), theta, charge)
@@ -496,6 +499,8 @@ class Collisions:
         initial = self._grid(0).initial.get(0)
         result = CollisionResult(problem, setup, kinematics, observed, self.solved, self.wave, initial)
         result.convergence = self._convergence(len(kinematics))
+        if problem.process == "e_h":
+            result.elastic = elastic(problem, setup, kinematics, observed, every)
         return result
 
     def _convergence(self, count: int) -> dict[str, dict[str, list[object]]]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import FloatArray
     from qsim.sturmian.two_electron.hamiltonian import TwoElectron
 
-__all__ = ["Eigenpairs", "lowest", "relax"]
+__all__ = ["Eigenpairs", "Preconditioner", "lowest", "orthonormal", "relax"]
 
 # Hartree; a denominator is not smaller than this.
 LEVEL_SHIFT = 0.05
@@ -115,7 +115,7 @@ def lowest(
     # More Ritz vectors than wanted roots are improved: a root that comes in late finds its
     # place before the last wanted one has converged to the wrong state.
     block = min(roots + GUARDS, operator.size)
-    precondition = _Preconditioner(operator, m, model_values, model_vectors)
+    precondition = Preconditioner(operator, m, model_values, model_vectors)
     # vectors up to which the space grows: products with H are dear, vectors are large
     most = max(10 * block, 24)
     space = _Space.of(operator, restored) if restored is not None else None
@@ -171,7 +171,7 @@ def lowest(
             V, AV = xp.tensordot(w, V, 1), xp.tensordot(w, AV, 1)
         # guard vectors keep the order of the roots right and need not converge themselves
         open_ = [i for i in range(k) if residuals[i] > (tolerance if i < roots else 1e-4)]
-        T = _orthonormal(xp, operator.symmetrise(precondition(R[open_], X[open_], values[open_])), V)
+        T = orthonormal(xp, operator.symmetrise(precondition(R[open_], X[open_], values[open_])), V)
         # the space is exhausted: what is found is exact to rounding
         if not T.shape[0]:
             if k >= roots:
@@ -216,7 +216,7 @@ class _Space(NamedTuple):
     @classmethod
     def begun(cls, operator: TwoElectron, start: NDArray[np.float64]) -> _Space:
         """Return the space of the first vectors."""
-        V = _orthonormal(operator.device.xp, operator.symmetrise(start), None)
+        V = orthonormal(operator.device.xp, operator.symmetrise(start), None)
         return cls(V, operator.apply(V), 0, int(V.shape[0]), [])
 
     def state(self, operator: TwoElectron) -> dict[str, Any]:
@@ -266,7 +266,7 @@ def relax(
     """
     xp, k = operator.device.xp, len(energies)
     m, model_values, model_vectors = operator.model_space()
-    precondition = _Preconditioner(operator, m, model_values, model_vectors)
+    precondition = Preconditioner(operator, m, model_values, model_vectors)
     # A state that the start does not hold at all.  A single start may be nearly an eigenvector far above the lowest one, where
     # its functions miss the inner orbitals; its residual is small then, and the search would settle there.
     top = min(k, model_values.size)
@@ -278,7 +278,7 @@ def relax(
         start = xp.concatenate([start, extra])
     # Steps are as in `lowest`, but without restarts, and with another end: the energies need
     # only be good enough to measure their distance from the run's energies.
-    V = _orthonormal(xp, start, None)
+    V = orthonormal(xp, start, None)
     AV = operator.apply(V)
     before = _means(operator, start[:k], V, AV)
     step = 0
@@ -304,7 +304,7 @@ def relax(
             break
         chosen = open_ if open_.size else np.arange(count)
         T = precondition(R[chosen], X[chosen], values[chosen])
-        T = _orthonormal(xp, operator.symmetrise(T), V)
+        T = orthonormal(xp, operator.symmetrise(T), V)
         if not T.shape[0]:
             break
         V = xp.concatenate([V, T])
@@ -352,7 +352,7 @@ def _gaps(values: NDArray[np.float64], roots: int) -> NDArray[np.float64]:
     return np.minimum(padded[1:-1] - padded[:-2], padded[2:] - padded[1:-1])[:roots]
 
 
-def _orthonormal(
+def orthonormal(
     xp: ModuleType, block: NDArray[np.float64], V: NDArray[np.float64] | None
 ) -> NDArray[np.float64]:
     """Return an orthonormal basis of ``block`` outside of ``V``; directions that are not new are dropped.
@@ -388,7 +388,7 @@ def _few(values: FloatArray) -> NDArray[np.float64]:
     return np.asarray(values.get() if hasattr(values, "get") else values, float)
 
 
-class _Preconditioner:
+class Preconditioner:
     """``(H_0 - theta)^-1`` with the exact matrix in the model space and a diagonal elsewhere."""
 
     def __init__(
@@ -406,11 +406,12 @@ class _Preconditioner:
         ``H_0`` would return X itself and nothing new.
         """
         xp = self.device.xp
-        correction, along = self._inverse(R, theta), self._inverse(X, theta)
+        correction, along = self.inverse(R, theta), self.inverse(X, theta)
         weight = xp.sum(X * correction, axis=(1, 2, 3)) / xp.sum(X * along, axis=(1, 2, 3))
         return correction - weight[:, None, None, None] * along
 
-    def _inverse(self, R: NDArray[np.float64], theta: NDArray[np.float64]) -> Any:
+    def inverse(self, R: NDArray[Any], theta: NDArray[Any]) -> Any:
+        """Return ``(H_0 - theta)^-1 R`` for vectors R (k, P, M, M) and energies theta (k,), hartree; both may be complex."""
         xp, m = self.device.xp, self.m
         shift = self.device.asarray(np.ascontiguousarray(theta))[:, None, None, None]
         # Elementwise with the diagonal first; the lowest orbitals, where levels lie close and
@@ -424,6 +425,7 @@ class _Preconditioner:
         return T
 
 
-def _away(xp: ModuleType, gap: NDArray[np.float64]) -> Any:
+def _away(xp: ModuleType, gap: NDArray[Any]) -> Any:
     """Keep denominators away from zero."""
-    return xp.where(xp.abs(gap) < LEVEL_SHIFT, xp.copysign(LEVEL_SHIFT, gap), gap)
+    nearest = LEVEL_SHIFT if gap.dtype.kind == "c" else xp.copysign(LEVEL_SHIFT, gap)
+    return xp.where(xp.abs(gap) < LEVEL_SHIFT, nearest, gap)

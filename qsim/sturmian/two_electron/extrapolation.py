@@ -31,6 +31,8 @@ TERMS = 4
 # 6 l_max up to 6 (singlet S states of H- to C4+, 3S and 1P of He and Be2+) one in fifty is off by more than 0.7 claims, the worst
 # by 1.1 (one by 1.3 at 3e-9 hartree), half of them by less than 0.3.
 DOUBT, BY_CHANCE = 2.0, 0.01
+# Mean momenta of the first missing pairs beyond l_max, where two symmetries take part.
+SHIFTS = (0.0, 0.25, 0.5)
 
 
 def leading_power(S: int, *, natural: bool = True) -> int:
@@ -109,6 +111,57 @@ def partial_wave_limit(
         error = abs(limit - other)
     error = math.hypot(DOUBT * error, BY_CHANCE * (limit - values[-1]))
     return limit, error + uncertainty * float(np.linalg.norm(weights)), coefficients
+
+
+def response_limit(
+    l_max: Sequence[int], values: ArrayLike, *, S: int, uncertainty: float = 0.0
+) -> tuple[float, float]:
+    """Return the limit of a transition strength or a polarisability for l_max to infinity.
+
+    Second derivatives of an energy with respect to a field fall like the energy.  Two symmetries take part, with pairs of mean
+    momentum ``l_max`` and up to ``l_max + 1``, and how the powers go on is not known: the limit is the mean over both steps
+    of the powers and three mean momenta.
+
+    Parameters
+    ----------
+    l_max : sequence of int
+        At least three, ascending, of S states.
+    values : (k,) float64
+    S : int
+        Total spin.
+    uncertainty : float
+        Error of every value from anything but l_max.
+
+    Returns
+    -------
+    limit, error : float
+        The error adds as squares `DOUBT` times the largest distance of one of these fits, the change (with three points: half
+        of it) when the last term and the lowest l_max are left out, and `BY_CHANCE` of what the limit adds to the last value;
+        to that comes the uncertainty of the values as the fit enlarges it.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than three points, or they do not ascend.
+    """
+    points, known = np.asarray(l_max), np.asarray(values, float)
+    if points.size < 3 or points.shape != known.shape or np.any(np.diff(points) <= 0):
+        raise ValueError(f"three or more ascending l_max with one value each are needed, not {l_max}")
+    first, terms = leading_power(S), min(points.size - 1, TERMS)
+    fits, shorter, weights = [], [], np.zeros(points.size)
+    for step in (1, 2):
+        powers = [first + step * k for k in range(terms)]
+        for shift in SHIFTS:
+            start = points + 1.5 + shift
+            found, _, weight = _fit(start, known, powers)
+            fits.append(found)
+            weights = weights + weight / (2 * len(SHIFTS))
+            shorter.append(_fit(start[-terms:], known[-terms:], powers[:-1])[0])
+    limit = float(np.mean(fits))
+    spread = DOUBT * max(abs(limit - found) for found in fits)
+    dropped = (0.5 if terms == 2 else 1.0) * abs(limit - float(np.mean(shorter)))
+    error = math.hypot(spread, dropped, BY_CHANCE * (limit - float(known[-1])))
+    return limit, error + uncertainty * float(np.linalg.norm(weights))
 
 
 def _fit(

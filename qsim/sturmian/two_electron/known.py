@@ -71,3 +71,11 @@ def term(L: int, S: int, parity: str, root: int) -> str:
     if is_natural(L, parity):
         return f"{outer(L, S, root)}^{2 * S + 1}{letter}"
     return f"{2 * S + 1}{letter}^{parity[0]}({root + 1})"
+
+
+def in_math(name: str) -> str:
+    """Write the name of a state in the mathematical font of figures, ``2^3P`` as a term, and leave ``3P^e(1)`` as it is."""
+    head, hat, tail = name.partition("^")
+    if hat and tail[:1].isdigit():
+        return rf"${head}\,^{{{tail[0]}}}\mathrm{{{tail[1:]}}}$"
+    return name

@@ -21,9 +21,11 @@ print(json.dumps(found))
 """
 
 
-def test_systems_keep_their_own_kernels(tmp_path, monkeypatch):
-    """Code is linked by name: water after helium had run helium's kernel, without the nonlocal energy."""
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+def test_systems_keep_their_own_kernels(monkeypatch):
+    """Code is linked by name: water after helium had run helium's kernel, without the nonlocal energy.
+
+    The cache is that of the other tests, since it matters only that another process has filled it.
+    """
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
     def energies(*names):

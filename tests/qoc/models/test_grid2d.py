@@ -13,6 +13,7 @@ from qsim.qoc.models.builders import model
 from qsim.qoc.models.faults import InvalidSystem
 from qsim.qoc.models.plane.levels import plane, sine_axis
 from qsim.qoc.models.plane.motion import GridMotion
+from qsim.qoc.objectives.bounds import connection_bound
 
 LAMBDA = math.sqrt(0.0125)
 BOX = {"min": -7.0, "max": 7.0, "points": 44}
@@ -126,6 +127,8 @@ def test_two_stretches_with_kinetic_coupling():
     # x + y is symmetric under exchange: it cannot reach the antisymmetric fundamental.
     strengths = np.abs(m.controls[0].operator.toarray()[0, 1:3])
     assert sorted(strengths)[0] < 1e-7 < 1e-2 < sorted(strengths)[1]
+    # so a deck that asks for it is refused
+    assert connection_bound(m) == 0.0
 
 
 def test_oscillators_and_their_dipoles():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.linalg import expm
@@ -9,7 +11,13 @@ from scipy.sparse import csr_array
 
 import qsim
 from qsim.qoc.models.quantum import ControlTerm, GateTarget, Jump, ObservableTarget, QuantumModel, StateTarget
-from qsim.qoc.objectives.bounds import coherence_limit, mixture_bound, speed_bound, widest
+from qsim.qoc.objectives.bounds import (
+    coherence_limit,
+    connection_bound,
+    mixture_bound,
+    speed_bound,
+    widest,
+)
 
 SM = np.array([[0.0, 1.0], [0.0, 0.0]])
 
@@ -66,6 +74,54 @@ def test_no_unitary_passes_the_bound_of_a_mixture_and_one_reaches_it(seed):
         # eigenvectors onto eigenvectors, both sorted
         best = np.linalg.eigh(o)[1] @ np.linalg.eigh(rho)[1].conj().T
         assert np.trace(o @ best @ rho @ best.conj().T).real == pytest.approx(bound, abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["states", "coherent", "gate"])
+@pytest.mark.parametrize("seed", range(3))
+def test_no_motion_inside_of_blocks_passes_the_bound_of_their_weights(kind, seed):
+    rng = np.random.default_rng(seed + 40)
+    sizes = [int(rng.integers(1, 4)) for _ in range(3)]
+    ends = np.cumsum([0, *sizes])
+    d = int(ends[-1])
+    # the blocks lie anywhere among the basis states
+    order = rng.permutation(d)
+
+    def blocks(make):
+        a = np.zeros((d, d), complex)
+        for first, last in pairwise(ends):
+            a[first:last, first:last] = make(last - first)
+        return a[np.ix_(order, order)]
+
+    states = isometry(rng, d, 2)
+    goals = {
+        "states": StateTarget((isometry(rng, d, min(2, d - 1)).T, isometry(rng, d, 1).T)),
+        "coherent": StateTarget((isometry(rng, d, 1).T, isometry(rng, d, 1).T), coherent=True),
+        "gate": GateTarget(isometry(rng, 2, 2), states, "none", np.zeros((2, 0), np.int64)),
+    }
+    weights = [0.5, 0.5] if kind == "gate" else [0.7, 0.3]
+    h = blocks(lambda n: hermitian(rng, n))
+    made = made_of(h, [h], states, weights, goals[kind])
+    bound = connection_bound(made)
+    from qsim.qoc.objectives.costs import cost_of
+
+    cost = cost_of(made, lindblad=False)[1]
+    values = [cost.value(blocks(lambda n: isometry(rng, n, n)) @ states) for _ in range(200)]
+    assert max(values) <= bound + 1e-12
+    assert max(values) > 0.3 * bound
+
+
+def test_a_goal_that_nothing_leads_to_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    parts = [{"name": "q", "type": "ladder", "levels": 4, "frequency": 1.0}]
+    system = {"type": "model", "parts": parts, "controls": {"x": "q.x^2"}, "initial": "0", "target": "1"}
+    made = {"method": "qoc", "system": system, "time": {"T": 5.0, "slots": 20}, "control": [{"name": "x"}]}
+    with pytest.raises(qsim.DeckError, match="no control, coupling or jump leads from the start to the goal"):
+        qsim.run(made, figures="none")
+    qubits = [{"name": "a", "type": "qubit"}, {"name": "b", "type": "qubit"}]
+    gate = {"type": "model", "parts": qubits, "controls": {"x": "a.sx"}, "target": {"gate": "cnot"}}
+    # 10 and 11 are exchanged by nothing: |t| <= 2 of 4
+    with qsim.run(made | {"system": gate, "optimizer": "none"}, figures="none") as results:
+        assert results.scalars["bound_connection"].value == pytest.approx(0.4, abs=1e-15)
 
 
 @pytest.mark.parametrize("kind", ["states", "coherent", "gate"])

@@ -244,6 +244,17 @@ def test_mistakes_of_an_ensemble_are_refused(run, block, told):
         run(deck(system={"parts": [part]}, ensemble=block))
 
 
+def test_the_width_of_an_ensemble_is_about_the_mean_of_each_list(run):
+    lists = {"set": {"parts.q.frequency": ["1 GHz", "3 GHz"]}, "scale": {"control.x": [0.9, 1.1]}}
+    made = deck(system={"unit": "GHz"}, ensemble={"members": [lists], "width": 0.5})
+    results = run(made)
+    assert np.allclose(results["member_parameter/parts.q.frequency"], [1.5, 2.5])
+    assert np.allclose(results["member_parameter/control.x"], [0.95, 1.05])
+    lists["set"]["parts.q.frequency"] = ["1 GHz", "3 MHz"]
+    with pytest.raises(QsimError, match="ensemble.width needs values of one unit, found GHz, MHz"):
+        run(deck(system={"unit": "GHz"}, ensemble={"members": [lists], "width": 0.5}))
+
+
 def test_members_of_other_levels_are_refused(run):
     system = {"parts": [{"name": "q", "type": "ladder", "levels": 4}], "controls": {"x": "q.x"}}
     with pytest.raises(QsimError, match="a member has 5 levels, the system of the deck 4"):

@@ -83,6 +83,25 @@ def test_front_of_fluences(tmp_path):
         assert r.scalars["front_shown"].value == 2.0
 
 
+def test_front_over_the_width_of_an_ensemble(tmp_path):
+    widths = [0.0, 1.0, 2.0]
+    made = deck(
+        time={"T": 5.0},
+        control=[{"name": "x", "bounds": [-1, 1], "guess": {"type": "expression", "value": "0.4"}}],
+        ensemble={"members": [{"scale": {"control.x": [0.8, 1.0, 1.2]}}]},
+        front={"over": "ensemble.width", "values": widths},
+        objective={"threshold": 1.0},
+    )
+    with run(made, tmp_path / "r") as r:
+        found, errors = r["front/probability"], r["front/error"]
+    # one axis alone: P is the mean of sin^2(s theta/2) at the best angle theta
+    theta = np.linspace(0.0, 5.0, 500_001)
+    for width, p, error in zip(widths, found, errors, strict=True):
+        factors = 1.0 + width * np.array([-0.2, 0.0, 0.2])
+        best = np.mean(np.sin(0.5 * factors[:, None] * theta) ** 2, axis=0).max()
+        assert p == pytest.approx(best, abs=1e-9 + error)
+
+
 def test_front_over_any_key_of_the_deck(tmp_path):
     values = ["20 ns", "2 us"]
     made = deck(front={"over": "system.parts.q.T1", "values": values}, time={"T": "1 ns"})

@@ -16,7 +16,7 @@ from qsim.core.deck.blocks import Block
 from qsim.core.device import rng
 from qsim.core.errors import InvalidInput
 from qsim.core.text import shorten
-from qsim.qoc.deck.ensemble import number_and_unit, settings_of
+from qsim.qoc.deck.ensemble import number_and_unit, settings_of, widened
 from qsim.qoc.models.builders import System, model
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Members:
                     kind,
                     path,
                     f"ensemble.members.{number}.{kind}.{path}",
-                    settings_of(values, _normal(seed, next(streams))),
+                    widened(settings_of(values, _normal(seed, next(streams))), block.width),
                 )
                 for (kind, path), values in entry.lists().items()
             ]

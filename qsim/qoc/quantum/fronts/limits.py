@@ -27,7 +27,8 @@ def most_probable(problem: QuantumProblem) -> float | None:
         # members have bounds of their own
         return None
     limits = problem.limits
-    known = [b for b in (limits.mixture, limits.speed, _by_fluence(problem)) if b is not None]
+    bounds = (limits.connection, limits.mixture, limits.speed, _by_fluence(problem))
+    known = [b for b in bounds if b is not None]
     return min(known) if known else None
 
 

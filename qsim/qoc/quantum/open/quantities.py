@@ -76,6 +76,13 @@ QUANTITIES: tuple[Quantity[QuantumResult], ...] = (
         when=lambda r: r.problem.limits.mixture is not None,
     ),
     Quantity(
+        "bound_connection",
+        "",
+        "the most where parts of the space are connected by no control, coupling or jump",
+        lambda r: r.problem.limits.connection,
+        when=lambda r: r.problem.limits.connection is not None,
+    ),
+    Quantity(
         "speed_limit_bound",
         "",
         "the most that controls within their bounds reach in T",

@@ -10,6 +10,8 @@ FINE_STRUCTURE = 7.2973525643e-3
 HARTREE_EV = 27.211386245981
 # a0^2 in kilobarn.
 KILOBARN = 28.0028520539 * 1e3
+# Barn of the units of cross sections.
+BARN = {"pi a0^2": math.pi * KILOBARN * 1e3, "kb": 1e3}
 
 
 @dataclass(frozen=True)

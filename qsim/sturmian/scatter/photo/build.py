@@ -12,11 +12,10 @@ from qsim.core.errors import FileError
 from qsim.core.run.stages import Plan
 from qsim.sturmian.deck.collision_symmetry import Settings, sectors_of
 from qsim.sturmian.driven.automatic import numbers_of
-from qsim.sturmian.driven.krylov import FIRST, RESTART
 from qsim.sturmian.driven.plan import Demands
 from qsim.sturmian.driven.plan import plan as equations
 from qsim.sturmian.scatter.photo.problem import Photoionisation
-from qsim.sturmian.scatter.photo.spectrum import MOST
+from qsim.sturmian.scatter.photo.spectrum import MOST, TOGETHER
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,15 +35,12 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
             _measured(task.compare)
         except FileError as error:
             return Plan(findings=[Finding("task.compare", str(error))])
-    gauges = len(task.gauges)
-    # Every direction of the model is kept with its product with H.
+    # Every direction of the model is kept with its product with H; a batch of them is made at a time.
+    most = min(MOST, loaded.deck.solver.max_iterations)
     return equations(
         loaded,
         Demands(
-            rounds=1 + 2 * bool(task.errors),
-            directions=FIRST + RESTART,
-            sources=gauges,
-            kept=2 * (MOST + (gauges - 1) * MOST // 2),
+            rounds=1 + 2 * bool(task.errors), directions=TOGETHER, sources=len(task.gauges), kept=2 * most
         ),
     )
 

@@ -38,6 +38,8 @@ ALIKE = 5.0
 WINDOW, OTHERS = 6.0, (4.0, 8.0)
 # Energies of a fit.
 POINTS = 49
+# Most profiles that a fit computes; from the pole it takes some tens.
+CALLS = 600
 
 
 @dataclass(frozen=True)
@@ -193,13 +195,14 @@ def _fit(
     away = 4.0 * window
     background = max(float(values[0]) - start[1] * (start[0] - away) ** 2 / (1.0 + away**2), 0.0)
     first = np.array([0.0, 1.0, start[0], start[1], background, 0.0])
-    found = least_squares(difference, first, x_scale=[0.1, 0.1, 1.0, max(start[1], 1e-12), top, 0.1])
+    scale = [0.1, 0.1, 1.0, max(start[1], 1e-12), top, 0.1]
+    found = least_squares(difference, first, method="lm", x_scale=scale, max_nfev=CALLS)
     if not found.success:
         return None
     free = max(POINTS - first.size, 1)
     covariance = np.linalg.pinv(found.jac.T @ found.jac) * 2.0 * found.cost / free
     errors = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
-    scale = np.array([half, 2.0 * half, 1.0, 1.0, 1.0, 1.0])
-    x = found.x * scale
+    units = np.array([half, 2.0 * half, 1.0, 1.0, 1.0, 1.0])
+    x = found.x * units
     x[0] += centre
-    return x, errors * scale
+    return x, errors * units

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -97,7 +98,10 @@ class Waves:
         self.inside = Inside(operator.pairs, none, none, weights, radii, grid.order, 0.0)
         self.ends = self.inside.ends(OUTER)
         self.channels = self._channels()
-        self._project()
+        self.levels = {
+            stays: setup.continuum.levels(stays, max(0, highest - stays))
+            for stays in {one[-1] for one in self.channels}
+        }
 
     def _channels(self) -> list[tuple[int, bool, int, int]]:
         """Return pair, whether its first electron leaves, and momenta of the electron that leaves and of the one that stays."""
@@ -109,12 +113,13 @@ class Waves:
                 out.append((p, False, b, a))
         return out
 
-    def _project(self) -> None:
-        """Integrate over the electron that stays, for all directions and sources."""
+    @cached_property
+    def projected(self) -> list[_Projected]:
+        """Channels with their integrals over the electron that stays, for all directions and sources."""
         model, setup, operator = self.model, self.setup, self.model.operator
         count, root = setup.count, np.sqrt(setup.grid.w[: setup.count].real)
         shift = setup.outside.V - setup.continuum.V
-        levels = {stays: setup.continuum.levels(stays, self.highest - stays) for *_, stays in self.channels}
+        levels = self.levels
         found: dict[tuple[int, bool], list[NDArray[np.complex128]]] = {
             (p, first): [] for p, first, *_ in self.channels
         }
@@ -134,7 +139,7 @@ class Waves:
                 if direction:
                     made = made - shift * (P @ parts[0].T)
                 found[p, first].append(made / root)
-        self.projected = [
+        return [
             self._projected(p, first, number, np.array([one[number] for one in found[p, first]]))
             for p, first, _, stays in self.channels
             for number in range(len(levels[stays][0]))
@@ -145,7 +150,7 @@ class Waves:
         field, operator = self.setup.continuum, self.model.operator
         a, b = operator.pairs[p]
         leaves, stays = (a, b) if first else (b, a)
-        energies, functions = field.levels(stays, self.highest - stays)
+        energies, functions = self.levels[stays]
         usable = np.array([field.held(functions[number], R) for R in self.ends])
         usable[-1] |= not usable.any()
         # Stored components with a < b hold both orders of the electrons, and the second order has the sign of exchange.
@@ -159,7 +164,11 @@ class Waves:
     @property
     def thresholds(self) -> dict[tuple[int, int], float]:
         """Energies of the levels (n, l) that the box holds, hartree."""
-        return {(one.channel.n, one.channel.l): one.level for one in self.projected}
+        return {
+            (number + 1 + l, l): float(level)
+            for l, (energies, _) in self.levels.items()
+            for number, level in enumerate(energies)
+        }
 
     def at(self, E: NDArray[np.float64], size: int | None = None) -> dict[Channel, Wave]:
         """Return all channels at some energies (e,), hartree, from the first `size` directions of the model."""

@@ -1,120 +1,129 @@
-r"""One driven equation at many energies: the solutions of a few span those of all others.
+r"""One driven equation at many energies: one space of directions in which the residual is least at all of them.
 
-``(E - H) u = s`` with an H and sources that do not depend on E has a solution that is a rational function of E.  In the span Q of
-solutions at some energies, and with products without conjugation, as H is complex symmetric,
+``(E - H) u = s`` with an H and sources that do not depend on E is solved at all energies in the span of the same directions q_j,
 
-    u(E) = Q c(E),     (E M - A) c = b,     M = Q^T Q,  A = Q^T H Q,  b = Q^T s.
+    u(E) = sum_j c_j(E) q_j,     |s - (E - H) u(E)| least,
 
-``u^T s``, by which the optical theorem is computed, then has at every node the right value and the right slope; amplitudes,
-which are linear in u, the right value.  Every new node tells how far the model was off between the two nodes at its sides; nodes
-are added where this is most, until it is little everywhere.
+which is GMRES with one Krylov space for all right-hand sides.  A new direction is the residual of the energy where it is largest,
+preconditioned at that energy.  With w_j = (E0 - H) q_j orthonormal, E0 an energy below the spectrum, the residual is
+``s - sum_j c_j (w_j + (E - E0) q_j)``: the products of all q_j and w_j among each other give its norm at any energy, without a
+vector.  The residual is thus known at every energy of a deck, and the space grows until it is small at all of them.
+
+The optical theorem needs ``s^T u``.  As H is complex symmetric,
+
+    J = 2 s^T u - u^T (E - H) u
+
+is stationary at the solution: off by the square of the residual.  Amplitudes, which are linear in u, are off by the residual.
 
 Sources of a photon are those of photon energy one: x = u, omega u, omega^2 u of length, velocity and acceleration obey
 
     x_velocity = s_length - omega x_length,     x_acceleration = s_velocity - omega x_velocity
 
-with exact states and operators (`qsim.sturmian.driven.sources.gauge_steps`), so that the second and third gauge take few steps.
+with exact states and operators (`qsim.sturmian.driven.sources.gauge_steps`): with the source of the first gauge among the
+directions the second one takes few more.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from qsim.core.errors import NumericsError
-from qsim.sturmian.driven import operator as driven
+from qsim.sturmian.linalg.tiles import add_combinations, products
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from qsim.sturmian.driven.operator import Driven, Solution
+    from qsim.sturmian.driven.operator import Driven
 
 __all__ = ["Demand", "Reduced"]
 
-# Share of a new direction left by an orthogonalisation, below which it holds nothing but rounding.
-DEPENDENT = 1e-9
-# Nodes of the first and of other gauges before the first comparison, and between two comparisons.
-FIRST, SECOND, NEXT = 8, 4, 4
-# A gauge that follows from the one before needs fewer nodes by this factor.
-CHAINED = 3
-# Share of the largest value of a curve below which relative differences do not count.
-FLOOR = 0.02
+# Share of a new direction left by an orthogonalisation, below which it holds nothing new, and below which it is repeated.
+DEPENDENT, LOST = 1e-6, 0.1
+# Hartree: how far below the lowest energy of two independent electrons the energy of the products lies.
+BELOW = 0.5
+# Energies at which the residual is followed while the space grows; all of them are looked at in the end.
+WATCHED = 72
+# Ratio of the largest residual of the model that tells the error to that of the last one.
+EARLIER = 3.0
 # Hartree: distance to the first threshold up to which an even grid of energies is as good as a logarithmic one.
 SLOW = 0.02
-# Hartree: two energies that are one.
-SAME = 1e-12
+# Directions for which room is made at first.
+ROOM = 48
+# Lists of energies whose solutions are kept.
+KNOWN = 8
+# Factor of the residual that is allowed where many levels are open; excess over what is allowed that is refused.
+LOOSE, FAR = 10.0, 10.0
+# Share of the tolerance above which an energy may fill a batch of directions.
+NEARLY = 0.3
+# Smallest 1/(E0 - E), 1/hartree, of an energy of the space.
+SINGULAR = 1e-12
+# Energies on either side whose change tells the error of one.
+NEIGHBOURS = 2
 
 
 @dataclass(frozen=True)
 class Demand:
-    """What is required of the equations of a span.
+    """What is required of the equations of a space.
 
     Attributes
     ----------
     tolerance : float
-        Largest residual of a node, relative to its source.
-    limit : int
-        Most steps of the solver for one equation.
-    agreement : float
-        Largest relative error between the nodes.
+        Largest residual at an energy, relative to its source.
     most : int
-        Most nodes of one gauge.
+        Most directions.
     together : int
-        Equations that are solved together.
+        Directions that are made together.
     poll
-        Called after every step.
+        Called after every batch of directions.
     rounding : float
         Residual that rounding leaves.
+    crowded : float
+        Energy, hartree, above which the residual may be `LOOSE` times as large: so many levels of the ion are open there that
+        box and grid leave far larger errors.
     """
 
     tolerance: float
-    limit: int
-    agreement: float
     most: int
     together: int
     poll: Callable[[], None]
     rounding: float = 0.0
+    crowded: float = np.inf
 
-    def check(self, E: NDArray[np.float64], solved: Solution) -> None:
-        """Refuse solutions that have not converged.
-
-        Raises
-        ------
-        NumericsError
-            If a residual is far above the tolerance, and above what rounding allows.
-        """
-        worst = int(np.argmax(solved.residuals))
-        if not solved.residuals[worst] <= max(10.0 * self.tolerance, self.rounding):
-            raise NumericsError(
-                f"E = {E[worst]:.6g} hartree: the relative residual is {solved.residuals[worst]:.1e} after "
-                f"{int(solved.iterations[worst])} steps, but {self.tolerance:.1e} is required",
-                hint="a larger solver.max_iterations or solver.tolerance, or a smaller grid.ecs.angle",
-            )
+    def excess(self, E: NDArray[np.float64], residuals: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the largest residual (e,) of all gauges (k, e) at some energies over the one that is allowed there."""
+        allowed = self.tolerance * np.where(self.crowded < E, LOOSE, 1.0)
+        return np.asarray(residuals.max(axis=0) / allowed)
 
 
-@dataclass
-class Nodes:
-    """Numbers of the solver: energies, steps, residuals, seconds of every equation that was solved."""
+class _Products(NamedTuple):
+    """Products of directions and sources on the host; those with W and the first one with conjugation of the left factor.
 
-    E: list[float] = field(default_factory=list)
-    steps: list[int] = field(default_factory=list)
-    residuals: list[float] = field(default_factory=list)
-    seconds: float = 0.0
+    Attributes
+    ----------
+    QQ, WQ : (m, m) complex128
+        ``Q^* Q^T`` and ``W^* Q^T``.
+    M, A : (m, m) complex128
+        ``Q Q^T`` and ``Q W^T``, the matrices of 1 and E0 - H without conjugation.
+    b, Qs, Ws : (k, m) complex128
+        ``s Q^T``, and ``s Q^*T``, ``s W^*T`` with conjugation.
+    """
 
-    def add(self, E: NDArray[np.float64], solved: Solution) -> None:
-        """Record the equations of one call."""
-        self.E += [float(value) for value in E]
-        self.steps += [int(value) for value in solved.iterations]
-        self.residuals += [float(value) for value in solved.residuals]
-        self.seconds += solved.seconds
+    QQ: NDArray[np.complex128]
+    WQ: NDArray[np.complex128]
+    M: NDArray[np.complex128]
+    A: NDArray[np.complex128]
+    b: NDArray[np.complex128]
+    Qs: NDArray[np.complex128]
+    Ws: NDArray[np.complex128]
 
 
 class Reduced:
-    """The driven equation of one symmetry in the span of some of its solutions.
+    """The driven equation of one symmetry in one space of directions for all energies.
 
     Parameters
     ----------
@@ -124,98 +133,222 @@ class Reduced:
         Sources of photon energy one in the order of the gauges, on the device.
     chained : sequence of bool
         For each source whether the one before it is the gauge before it.
-    bound : float
-        Energy of the initial state on this grid, hartree: the photon energy is E minus this.
     ion : float
         Energy of the lowest level of the ion, hartree: the first threshold.
+    lowest : float
+        Energy of the lowest level of one electron, hartree: no state of two lies below twice as much.
+    precondition : callable, optional
+        Makes directions (m, P, n, n) from residuals at energies (m,); by default ``(E - h_1 - h_2)^-1``.
     """
 
-    def __init__(self, operator: Driven, s: Any, chained: Sequence[bool], bound: float, ion: float) -> None:
+    def __init__(
+        self,
+        operator: Driven,
+        s: Any,
+        chained: Sequence[bool],
+        ion: float,
+        lowest: float,
+        precondition: Callable[[Any, Any], Any] | None = None,
+    ) -> None:
         if not operator.whole:
             raise ValueError("the equation of many energies needs the whole grid as its basis")
-        self.operator, self.xp, self.s = operator, operator.device.xp, s
-        self.chained, self.bound, self.ion = list(chained), bound, ion
-        self.count = int(s.shape[0])
-        size = int(s[0].size)
-        self.Q = self.xp.empty((0, size), complex)
-        self.HQ = self.xp.empty((0, size), complex)
-        self.nodes = [Nodes() for _ in range(self.count)]
-        # Number of directions before the latest nodes of every gauge.
-        self.before = [0] * self.count
-        # Energies at which every gauge was required, and the errors that were left there.
-        self._trusted: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = [
-            (np.zeros(1), np.full(1, np.inf)) for _ in range(self.count)
-        ]
-        self._small()
+        self.operator, self.device, self.xp, self.s = operator, operator.device, operator.device.xp, s
+        self.chained, self.ion, self.E0 = list(chained), ion, 2.0 * lowest - BELOW
+        self.precondition = operator.green if precondition is None else precondition
+        self.count, self.size = int(s.shape[0]), 0
+        self._s = s.reshape(self.count, -1)
+        self._Q = self.xp.empty((0, self._s.shape[1]), complex)
+        self._W = self._Q
+        self._norms = np.sqrt(np.diagonal(self._host(products(self.device, self._s, self._s.conj()))).real)
+        square, flat = np.zeros((0, 0), complex), np.zeros((self.count, 0), complex)
+        self._small = _Products(square, square, square, square, flat, flat, flat)
+        # After every batch: directions, largest residual over the allowed one at the energies that are followed.
+        self.history: list[tuple[int, float]] = []
+        self.energies: list[float] = []
+        self.worst = np.inf
+        self._known: dict[tuple[bytes, int, int], tuple[NDArray[np.complex128], NDArray[np.float64]]] = {}
 
     @property
-    def size(self) -> int:
-        """Number of directions."""
-        return int(self.Q.shape[0])
+    def Q(self) -> Any:
+        """Directions (m, P n n), on the device."""
+        return self._Q[: self.size]
 
-    # ------------------------------------------------------------------------------------ the span
+    @property
+    def W(self) -> Any:
+        """Their products with E0 - H, orthonormal."""
+        return self._W[: self.size]
+
+    @property
+    def earlier(self) -> int:
+        """Directions of the model that tells the error: the latest one whose residual was markedly larger."""
+        sizes = [size for size, worst in self.history if worst > EARLIER * self.worst]
+        return sizes[-1] if sizes else self.history[0][0]
+
+    def _host(self, array: Any) -> NDArray[np.complex128]:
+        return np.asarray(self.device.to_host(array), complex)
+
+    # ------------------------------------------------------------------------------------ the space
 
     def add(self, vectors: Any) -> None:
-        """Add vectors (m, P, n, n) to the span, on the device."""
-        xp, operator = self.xp, self.operator
-        none = operator.device.asarray(np.zeros(1, complex))
-        made: list[Any] = []
-        products: list[Any] = []
-        for vector in vectors.reshape(vectors.shape[0], -1):
-            v = vector / xp.linalg.norm(vector)
-            # Gram and Schmidt twice: the second pass removes what rounding left of the first.
-            for _ in range(2):
-                for basis in (self.Q, *(one[None] for one in made)):
-                    v = v - (basis.conj() @ v) @ basis
-            norm = float(xp.linalg.norm(v))
-            if norm <= DEPENDENT:
-                continue
-            v = v / norm
-            made.append(v)
-            # H itself is the residual of a vanishing source at E = 0.
-            on_grid = v.reshape(1, *operator.shape)
-            products.append(operator.residual(on_grid, xp.zeros_like(on_grid), none).reshape(-1))
-        if made:
-            self.Q = xp.concatenate((self.Q, xp.stack(made)))
-            self.HQ = xp.concatenate((self.HQ, xp.stack(products)))
-        self._small()
+        """Add vectors (m, P, n, n) to the space, on the device."""
+        xp, device = self.xp, self.device
+        v = vectors.reshape(vectors.shape[0], -1)
+        v = v / xp.linalg.norm(v, axis=1)[:, None]
+        w = self._product(v)
+        v, w, least = self._orthonormal(v, w)
+        # What rounding left along the other directions counts where little was left of a vector.
+        if least < LOST and v.shape[0]:
+            v, w, _ = self._orthonormal(v, w)
+        if not v.shape[0]:
+            return
+        first, self.size = self.size, self.size + int(v.shape[0])
+        self._make_room()
+        self._Q[first : self.size], self._W[first : self.size] = v, w
+        self._extend_products(first, device)
 
-    def _small(self) -> None:
-        """Bring the equation of the span to the host."""
-        host = self.operator.device.to_host
-        A = np.asarray(host(self.Q @ self.HQ.T), complex)
-        # symmetric but for rounding
-        self.A = 0.5 * (A + A.T)
-        self.M = np.asarray(host(self.Q @ self.Q.T), complex)
-        self.b = np.asarray(host(self.s.reshape(self.count, -1) @ self.Q.T), complex)
+    def _product(self, v: Any) -> Any:
+        """Return ``(E0 - H) v`` of vectors (m, P n n)."""
+        on_grid = v.reshape(-1, *self.operator.on_grid_shape)
+        energies = self.device.asarray(np.full(v.shape[0], self.E0, complex))
+        return -self.operator.residual(on_grid, self.xp.zeros_like(on_grid), energies).reshape(v.shape)
+
+    def _orthonormal(self, v: Any, w: Any) -> tuple[Any, Any, float]:
+        """Make w (m, P n n) orthonormal and orthogonal to W, and v with it; return the least share that was left of one."""
+        xp, device = self.xp, self.device
+        before = xp.linalg.norm(w, axis=1)
+        w = w / before[:, None]
+        v = v / before[:, None]
+        if self.size:
+            h = xp.conj(products(device, self.W, w.conj()).T)
+            add_combinations(device, -h, self.W, w)
+            add_combinations(device, -h, self.Q, v)
+        # Eigenvectors of the Gram matrix rather than Cholesky's factor: vectors that depend on each other are told apart.
+        squares, x = np.linalg.eigh(self._host(products(device, w, w.conj())))
+        keep = squares > DEPENDENT**2
+        turn = device.asarray(x[:, keep].conj().T / np.sqrt(squares[keep])[:, None])
+        least = float(np.sqrt(squares[keep].min())) if keep.any() else 0.0
+        return turn @ v, turn @ w, least
+
+    def _make_room(self) -> None:
+        """Make room for some directions more than there are."""
+        if self.size <= self._Q.shape[0]:
+            return
+        rows = max(ROOM, 2 * self.size)
+        for name in ("_Q", "_W"):
+            old = getattr(self, name)
+            wider = self.xp.empty((rows, old.shape[1]), complex)
+            wider[: old.shape[0]] = old
+            setattr(self, name, wider)
+
+    def _extend_products(self, first: int, device: Any) -> None:
+        """Add the products of the directions from number `first` on with all of them."""
+        xp, old = self.xp, self._small
+        q, w = self.Q[first:], self.W[first:]
+        m = q.shape[0]
+        # One product for all that the directions q_j enter, then those of w_j.
+        right = xp.concatenate((q.conj(), w.conj(), q, w))
+        qq, qw, bilinear, a = np.split(self._host(products(device, self.Q, right)), [m, 2 * m, 3 * m], axis=1)
+        wq = self._host(products(device, self.W, q.conj())).conj()
+        QQ = _bordered(old.QQ, qq.conj(), qq.T)
+        WQ = _bordered(old.WQ, wq, qw.T)
+        M = _bordered(old.M, bilinear, bilinear.T)
+        A = _bordered(old.A, a, a.T)
+        b, Qs, Ws = np.split(
+            self._host(products(device, self._s, xp.concatenate((q, q.conj(), w.conj())))), 3, axis=1
+        )
+        self._small = _Products(
+            QQ, WQ, M, A, *(np.concatenate(pair, axis=1) for pair in ((old.b, b), (old.Qs, Qs), (old.Ws, Ws)))
+        )
+
+    # ------------------------------------------------------------------------------------ solutions
 
     def solve(self, E: NDArray[np.float64], size: int | None = None) -> NDArray[np.complex128]:
         """Return the coefficients (k, e, m) of all solutions at energies (e,), hartree, among the first `size` directions."""
+        return self._solved(E, size)[0]
+
+    def residuals(self, E: NDArray[np.float64], size: int | None = None) -> NDArray[np.float64]:
+        """Return the residuals (k, e) at some energies, hartree, relative to the sources."""
+        return self._solved(E, size)[1]
+
+    def _solved(
+        self, E: NDArray[np.float64], size: int | None = None
+    ) -> tuple[NDArray[np.complex128], NDArray[np.float64]]:
+        """Return coefficients (k, e, m) and relative residuals (k, e)."""
         m = self.size if size is None else size
-        if m == 0:
-            return np.zeros((self.count, len(E), self.size), complex)
-        matrices = np.asarray(E, complex)[:, None, None] * self.M[:m, :m] - self.A[:m, :m]
-        solved = np.linalg.solve(matrices, np.broadcast_to(self.b[:, :m].T, (len(E), m, self.count)))
-        out = np.zeros((self.count, len(E), self.size), complex)
-        out[:, :, :m] = np.moveaxis(solved, 2, 0)
-        return out
+        E = np.asarray(E, float)
+        key = (E.tobytes(), m, self.size)
+        # Totals, amplitudes and residuals are asked for at the same energies, one after the other.
+        if key not in self._known:
+            if len(self._known) >= KNOWN:
+                del self._known[next(iter(self._known))]
+            self._known[key] = self._solved_anew(E, m)
+        return self._known[key]
+
+    def _solved_anew(
+        self, E: NDArray[np.float64], m: int
+    ) -> tuple[NDArray[np.complex128], NDArray[np.float64]]:
+        """Return coefficients and relative residuals among the first m directions."""
+        from scipy.linalg.lapack import zposv
+
+        c = np.zeros((self.count, E.size, self.size), complex)
+        residuals = np.ones((self.count, E.size))
+        small = self._small
+        crossed = small.WQ[:m, :m] + small.WQ[:m, :m].conj().T
+        squared, one = small.QQ[:m, :m], np.arange(m)
+        for i, e in enumerate(E - self.E0):
+            # Normal equations of the residual; W is orthonormal, so that they are well conditioned.
+            normal = e * crossed
+            normal += e**2 * squared
+            normal[one, one] += 1.0
+            right = small.Ws[:, :m].T + e * small.Qs[:, :m].T
+            _, x, failed = zposv(normal, right)
+            if failed:
+                x = np.linalg.lstsq(normal, right, rcond=None)[0]
+            c[:, i, :m] = x.T
+            taken = (right.conj() * x).real.sum(axis=0)
+            residuals[:, i] = np.sqrt(np.maximum(1.0 - taken / self._norms**2, 0.0))
+        return c, residuals
 
     def products(self, E: NDArray[np.float64], size: int | None = None) -> NDArray[np.complex128]:
-        """Return ``s_k^T x_k`` (k, e), without conjugation."""
-        return np.einsum("kem,km->ke", self.solve(E, size), self.b)
+        """Return ``s_k^T x_k`` (k, e), without conjugation, in the form that is stationary."""
+        c, small = self.solve(E, size), self._small
+        linear = np.einsum("kem,km->ke", c, small.b)
+        energy = (np.asarray(E) - self.E0)[None, :]
+        squared = ((c @ small.A) * c).sum(axis=2) + energy * ((c @ small.M) * c).sum(axis=2)
+        return np.asarray(2.0 * linear - squared)
 
-    def poles(self) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
-        """Return the complex energies (m,) of the span, hartree, and ``x^T s`` (k, m) of their vectors, ``x^T x = 1``."""
-        from scipy.linalg import eig
+    def poles(self, size: int | None = None) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
+        """Return the complex energies (m,) of the space, hartree, and ``x^T s`` (k, m) of their vectors, ``x^T x = 1``.
 
-        energies, x = eig(self.A, self.M)
-        norms = np.einsum("im,ij,jm->m", x, self.M, x)
-        return energies, (self.b @ x) / np.sqrt(norms)
+        Their residual has no part along the w_j: ``(1 + (E - E0) W^* Q^T) x = 0``.  The quotient of Rayleigh without conjugation
+        then is off by the square of the error of x.
+        """
+        m, small = self.size if size is None else size, self._small
+        inverse, x = np.linalg.eig(small.WQ[:m, :m])
+        x = x[:, np.abs(inverse) > SINGULAR]
+        norms = np.einsum("im,im->m", x, small.M[:m, :m] @ x)
+        energies = self.E0 - np.einsum("im,im->m", x, small.A[:m, :m] @ x) / norms
+        return energies, (small.b[:, :m] @ x) / np.sqrt(norms)
+
+    def changes(
+        self, now: NDArray[np.complex128], before: NDArray[np.complex128], E: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return how far values (..., k, e) still are from what they tend to, from those of the earlier model.
+
+        An error is proportional to a power of the residual, of which the change tells the factor; the change at the energies
+        around counts, too, as it may vanish at one of them by accident.
+        """
+        change = np.abs(now - before)
+        for _ in range(NEIGHBOURS):
+            padded = np.pad(change, [(0, 0)] * (change.ndim - 1) + [(1, 1)], mode="edge")
+            change = np.maximum(change, np.maximum(padded[..., :-2], padded[..., 2:]))
+        ratio = self.residuals(E) / np.maximum(self.residuals(E, self.earlier), 1e-300)
+        return np.asarray(change * np.minimum(ratio, 1.0))
 
     # ------------------------------------------------------------------------------------ growth
 
     def grow(self, E: NDArray[np.float64], demand: Demand) -> NDArray[np.float64]:
-        """Add solutions until the model no longer changes at some energies.
+        """Add directions until the residuals are small at some energies.
 
         Parameters
         ----------
@@ -226,159 +359,118 @@ class Reduced:
         Returns
         -------
         (k, e) float64
-            Relative error of every gauge that is left, see `_Trust`.
+            Relative residuals.
+
+        Raises
+        ------
+        NumericsError
+            If the residual is far above the tolerance, and above what rounding allows, with the most directions.
         """
-        return np.array([self._grow_gauge(k, E, demand) for k in range(self.count)])
+        watched = _thinned(self._scaled(E))
+        if not self.size:
+            self._begin(E[watched], demand)
+        while True:
+            self._grow_watched(E[watched], demand)
+            residuals = self.residuals(E)
+            worst = demand.excess(E, residuals)
+            # Energies between those that were followed are followed as well where the residual is larger there.
+            more = np.setdiff1d(_apart(worst, 1.0, WATCHED // 2), watched)
+            if not more.size or self.size >= demand.most:
+                break
+            watched = np.union1d(watched, more)
+        self.worst = float(worst.max())
+        self._check(E, residuals, demand)
+        return residuals
 
-    def place(self, E: NDArray[np.float64], nodes: NDArray[np.float64], demand: Demand) -> None:
-        """Add solutions at some nodes, of chained gauges at every third of them, which nothing judges at the energies E."""
+    def _begin(self, E: NDArray[np.float64], demand: Demand) -> None:
+        """Begin with the sources of gauges that others follow from, and with independent electrons at some energies."""
+        at = E[np.unique(np.linspace(0, E.size - 1, min(demand.together, E.size)).astype(int))]
         for k in range(self.count):
-            at = nodes
-            if self.chained[k] and self.nodes[k - 1].E:
+            if self.chained[k]:
                 self.add(self.s[k - 1][None])
-                at = nodes[::CHAINED]
-            self._add_nodes(k, at, demand)
-            self._trusted[k] = E, np.zeros(len(E))
+            else:
+                s = self.xp.broadcast_to(self.s[k], (at.size, *self.s[k].shape)).copy()
+                self._add_at(s, at)
+        demand.poll()
 
-    def _grow_gauge(self, k: int, E: NDArray[np.float64], demand: Demand) -> NDArray[np.float64]:
-        """Grow the span for one gauge; return the relative error (e,) that is left."""
-        chained = self.chained[k] and bool(self.nodes[k - 1].E)
-        trust = _Trust(self._scaled(E), np.full(len(E), np.inf))
-        possible, most = E, demand.most
-        if chained:
-            # A second gauge is sought at nodes of the one before, whose solutions it starts from: the span
-            # holds them exactly there, and much of the second gauge with its source.
-            possible, most = np.array(sorted(self.nodes[k - 1].E)), demand.most // CHAINED
-            self.add(self.s[k - 1][None])
-        if self.nodes[k].E:
-            trust.left = self._again(k, E)
-        else:
-            first = possible[_spread(self._scaled(possible), SECOND if chained else FIRST)]
-            before = self.products(E)[k].imag
-            self._add_nodes(k, first, demand)
-            # Without a model before them the first nodes tell nothing.
-            if chained:
-                trust.left = self._relative(k, E, before)
-        # A batch of nodes where the error is largest, until it is small everywhere.
-        while len(self.nodes[k].E) < most:
-            left = np.where(self.at_node(k, E), 0.0, trust.left)
-            if float(left.max()) <= demand.agreement:
-                break
-            chosen = self._worst(k, possible, left if not chained else np.interp(possible, E, left))
-            if not chosen.size:
-                break
-            before = self.products(E)[k].imag
-            known = self._scaled(np.array(self.nodes[k].E))
-            self._add_nodes(k, chosen, demand)
-            trust.update(known, self._scaled(chosen), self._relative(k, E, before))
-        self._trusted[k] = E, trust.left
-        return np.where(self.at_node(k, E), 0.0, trust.left)
+    def _add_at(self, residuals: Any, E: NDArray[np.float64]) -> None:
+        """Add directions from residuals (m, P, n, n) at energies (m,)."""
+        self.energies += [float(value) for value in E]
+        self.add(self.precondition(residuals, self.device.asarray(np.asarray(E, complex))))
 
-    def _again(self, k: int, E: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the error (e,) that an earlier growth has left, at other energies: that of the energies around them."""
-        known, left = self._trusted[k]
-        nearest = np.abs(E[:, None] - known[None, :]).argmin(axis=1)
-        same = np.abs(E - known[nearest]) <= SAME
-        return np.where(same, left[nearest], np.maximum(left[nearest], np.interp(E, known, left)))
+    def _grow_watched(self, E: NDArray[np.float64], demand: Demand) -> None:
+        """Add directions until the residuals are small at energies that are followed."""
+        while True:
+            c, residuals = self._solved(E)
+            worst = demand.excess(E, residuals)
+            self.worst = float(worst.max())
+            self.history.append((self.size, self.worst))
+            if self.worst <= 1.0 or self.size >= demand.most:
+                return
+            # Energies that are nearly good enough fill a batch.
+            chosen = _apart(worst, NEARLY, demand.together)
+            gauges = residuals[:, chosen].argmax(axis=0)
+            r = self._vectors(gauges, E[chosen], c[gauges, chosen])
+            size = self.size
+            self._add_at(r, E[chosen])
+            demand.poll()
+            if self.size == size:
+                return
+
+    def _vectors(self, gauges: NDArray[np.int64], E: NDArray[np.float64], c: NDArray[np.complex128]) -> Any:
+        """Return residuals (m, P, n, n) of some gauges and energies with coefficients (m, j)."""
+        r = self._s[self.device.asarray(gauges)].copy()
+        add_combinations(self.device, self.device.asarray(-c), self.W, r)
+        add_combinations(self.device, self.device.asarray((self.E0 - E)[:, None] * c), self.Q, r)
+        return r.reshape(-1, *self.operator.on_grid_shape)
+
+    def _check(self, E: NDArray[np.float64], residuals: NDArray[np.float64], demand: Demand) -> None:
+        """Refuse solutions that have not converged."""
+        worst, excess = residuals.max(axis=0), demand.excess(E, residuals)
+        e = int(np.argmax(excess))
+        if not (excess[e] <= FAR or worst[e] <= demand.rounding):
+            raise NumericsError(
+                f"E = {E[e]:.6g} hartree: the relative residual is {worst[e]:.1e} with {self.size} directions, "
+                f"but {worst[e] / excess[e]:.1e} is required",
+                hint="a larger solver.max_iterations or solver.tolerance, or a smaller grid.ecs.angle",
+            )
 
     def _scaled(self, E: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return a coordinate in which solutions change evenly: logarithmic above the first threshold."""
         return np.asarray(np.log(np.maximum(np.asarray(E) - self.ion, 0.0) + SLOW))
 
-    def _relative(self, k: int, E: NDArray[np.float64], before: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the relative change (e,) of ``Im s_k^T x_k`` since some values before."""
-        now = self.products(E)[k].imag
-        scale = np.maximum(np.abs(now), FLOOR * np.abs(now).max())
-        return np.asarray(np.abs(now - before) / scale)
 
-    def left(self, k: int, E: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the relative error (e,) of gauge k between the nodes, 0 at them."""
-        return np.where(self.at_node(k, E), 0.0, self._again(k, E))
-
-    def at_node(self, k: int, E: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Tell whether energies (e,) are nodes of a gauge, where its equation itself was solved."""
-        nodes = np.array(self.nodes[k].E)
-        if not nodes.size:
-            return np.zeros(len(E), bool)
-        return np.asarray(np.abs(np.asarray(E)[:, None] - nodes).min(axis=1) <= SAME)
-
-    def _worst(self, k: int, E: NDArray[np.float64], left: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return some energies, apart from each other and from all nodes of k, where the error is largest."""
-        y, known = self._scaled(E), np.array(self.nodes[k].E)
-        gap = np.abs(y[:, None] - self._scaled(known)[None, :]).min(axis=1)
-        free = np.abs(E[:, None] - known[None, :]).min(axis=1) > SAME
-        chosen: list[int] = []
-        for _ in range(NEXT):
-            # Where nothing is known yet, the middle of the widest gap between nodes.
-            unknown = free & np.isinf(left)
-            score = np.where(unknown, gap, -1.0) if unknown.any() else np.where(free, left, -1.0)
-            best = int(np.argmax(score))
-            if score[best] <= 0.0:
-                break
-            chosen.append(best)
-            # Half way to the nearest node is the reach of a new one.
-            free &= np.abs(y - y[best]) > 0.5 * gap[best]
-            gap = np.minimum(gap, np.abs(y - y[best]))
-        return np.asarray(E[sorted(chosen)])
-
-    def _add_nodes(self, k: int, E: NDArray[np.float64], demand: Demand) -> None:
-        """Solve the equations of one gauge at some energies, and add the solutions."""
-        if not E.size:
-            return
-        self.before[k] = self.size
-        for start in range(0, len(E), demand.together):
-            self._solve_nodes(k, np.asarray(E[start : start + demand.together], float), demand)
-
-    def _solve_nodes(self, k: int, E: NDArray[np.float64], demand: Demand) -> None:
-        """Solve some equations of one gauge together, from the gauge before where there is one."""
-        xp, shape = self.xp, self.operator.on_grid_shape
-        asarray, start = self.operator.device.asarray, None
-        if self.chained[k]:
-            c = asarray(self.solve(E)[k - 1])
-            omega = asarray(E - self.bound)[:, None, None, None]
-            start = self.s[k - 1][None] - omega * (c @ self.Q).reshape(len(E), *shape)
-        solved = driven.solve(
-            self.operator,
-            xp.broadcast_to(self.s[k], (len(E), *shape)).copy(),
-            E,
-            tolerance=demand.tolerance,
-            max_iterations=demand.limit,
-            start=start,
-            observe=demand.poll,
-        )
-        demand.check(E, solved)
-        self.nodes[k].add(E, solved)
-        self.add(solved.u)
+def _bordered(
+    old: NDArray[np.complex128], columns: NDArray[np.complex128], rows: NDArray[np.complex128]
+) -> NDArray[np.complex128]:
+    """Return a matrix with new columns (m, j) on its right and new rows (j, m) below it."""
+    first, m = old.shape[0], columns.shape[0]
+    out = np.empty((m, m), complex)
+    out[:first, :first], out[first:], out[:, first:] = old, rows, columns
+    return out
 
 
-@dataclass
-class _Trust:
-    """Relative error of a model at some energies, as far as nodes between its nodes have told it.
+def _thinned(y: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return numbers of about `WATCHED` energies (coordinates, ascending), both ends among them.
 
-    A new node shows the error that the model had around it, within the gap between the two nodes at its sides; in other gaps the
-    error stays what it was before, or what the new node changes there if that is more.
-
-    Attributes
-    ----------
-    y : (e,) float64
-        Energies in the coordinate of the model.
-    left : (e,) float64
-        Relative error; infinite where no node has told it yet.
+    Half of them are even in the coordinate, which is dense near the threshold, half even among the energies of the deck.
     """
-
-    y: NDArray[np.float64]
-    left: NDArray[np.float64]
-
-    def update(
-        self, known: NDArray[np.float64], fresh: NDArray[np.float64], change: NDArray[np.float64]
-    ) -> None:
-        """Learn from new nodes (coordinates) between known ones, with the relative change (e,) that they make."""
-        ordered = np.sort(known)
-        tested = np.isin(np.searchsorted(ordered, self.y), np.searchsorted(ordered, fresh))
-        self.left = np.where(tested, change, np.maximum(self.left, change))
+    if y.size <= WATCHED:
+        return np.arange(y.size)
+    at = np.linspace(y[0], y[-1], WATCHED // 2)
+    even = np.linspace(0, y.size - 1, WATCHED // 2).astype(int)
+    return np.union1d(np.abs(y[:, None] - at[None, :]).argmin(axis=0), even)
 
 
-def _spread(y: NDArray[np.float64], nodes: int) -> NDArray[np.int64]:
-    """Return numbers of the energies (coordinates, ascending) nearest to the nodes of Chebyshev, where interpolation is best."""
-    at = y[0] + 0.5 * (y[-1] - y[0]) * (1.0 - np.cos(np.pi * (np.arange(nodes) + 0.5) / nodes))
-    return np.unique(np.abs(y[:, None] - at[None, :]).argmin(axis=0))
+def _apart(worst: NDArray[np.float64], least: float, most: int) -> NDArray[np.int64]:
+    """Return numbers of energies with the largest values above `least`, spread over all energies that are above it."""
+    left = np.where(worst > least, worst, 0.0)
+    order = np.cumsum(left > 0.0)
+    # Of neighbours one is enough: its direction serves the others, too.
+    reach = order[-1] / (2.0 * most)
+    chosen: list[int] = []
+    while len(chosen) < most and left.max() > 0.0:
+        best = int(np.argmax(left))
+        chosen.append(best)
+        left[np.abs(order - order[best]) <= reach] = 0.0
+    return np.array(sorted(chosen), np.int64)

@@ -129,7 +129,7 @@ class Photons:
         threshold = self.threshold[0] if problem.extrapolates else bound.energy
         case = Case(setup, bound, pairs, True)
         own = self.spectra[0]
-        return spectrum(problem, case, own.omega, threshold, poll, like=own)
+        return spectrum(problem, case, own.omega, threshold, poll)
 
     def result(self) -> PhotoResult:
         """Return cross sections with their errors; complete after `advance`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,8 +11,7 @@ import numpy as np
 
 from qsim.sturmian.driven import operator as driven
 from qsim.sturmian.driven import sources
-from qsim.sturmian.driven.krylov import RESTART
-from qsim.sturmian.driven.operator import BATCH
+from qsim.sturmian.driven.block import ChannelBlock
 from qsim.sturmian.scatter.photo import fano
 from qsim.sturmian.scatter.photo.outgoing_waves import Waves
 from qsim.sturmian.scatter.photo.reduced import Demand, Reduced
@@ -27,22 +27,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Case", "Spectrum", "spectrum"]
 
-# Relative error of the total between the nodes, and most nodes of a gauge.
-AGREEMENT, MOST = 3e-3, 36
-# Residual of the nodes of the coarser grid.
-ROUGH = 1e-4
-# Relative error of an amplitude between the nodes over the root of that of the total.
-LINEAR = 0.5
-# Equations that are solved together at most.
-TOGETHER = 8
+# Most directions of a model, and how many are made together.
+MOST, TOGETHER = 400, 8
+# Residual of the model of the coarser grid over that of the deck's.
+ROUGH = 2.0
+# Level of the ion from which the residual may be larger.
+CROWDED = 3
 # Largest principal quantum number of the channels.
 HIGHEST = 6
 # Energies across a resonance, within so many half widths on either side.
 ACROSS, HALF_WIDTHS = 33, 14.0
 # Most resonances that are refined, the strongest ones.
 REFINED = 10
-# Resonances at which the coarser grid has a node.
-SEEDS = 4
 # Hartree: imaginary part of a bound level.
 REAL = 1e-7
 
@@ -65,7 +61,7 @@ class Spectrum:
     omega, E : (e,) float64
         Photon energy, and energy of both electrons, hartree.
     total, left : (g, e) float64
-        Photoabsorption by the optical theorem, Mb, and how far it may be off by the model of many energies.
+        Photoabsorption by the optical theorem, Mb, and how far the residual of the model puts it off.
     channels : (c, 3) int64
         n and l of the ion, and the momentum of the electron outside.
     k : (c, e) float64
@@ -73,7 +69,7 @@ class Spectrum:
     amplitude : (c, g, e) complex128
         Of the outgoing waves, in the unit of the length gauge.
     spread : (c, g, e) float64
-        How much the amplitudes depend on the radius and on the latest nodes.
+        How much the amplitudes depend on the radius and on the residual of the model.
     levels : (c,) float64
         Energies of the ion, hartree.
     poles, strengths, changes : (p,) complex128, (p, g) complex128, (p,) float64
@@ -85,7 +81,7 @@ class Spectrum:
     closures : (4,) float64
         S(-2), S(-1), S(0), S(1) of the initial state; NaN where the deck lacks their gauge.
     node_energies : (m,) float64
-        Energies at which the equation of the first gauge was solved, hartree.
+        Energies at which the directions of the model were preconditioned, hartree.
     """
 
     omega: NDArray[np.float64]
@@ -145,7 +141,6 @@ def spectrum(
     threshold: float,
     poll: Callable[[], None],
     refine: bool = False,
-    like: Spectrum | None = None,
 ) -> Spectrum:
     """Return the cross sections of a grid.
 
@@ -161,28 +156,22 @@ def spectrum(
         Called after every step.
     refine : bool
         Add energies across every resonance.
-    like : Spectrum, optional
-        Of another grid, whose nodes serve here as well: every second one, and those at its resonances.
     """
     model = _model(problem, case)
     demand = _demand(problem, case, model, poll)
     E = threshold + photons
-    if like is None:
-        model.grow(E, demand)
-    else:
-        model.place(E, _nodes_like(like), demand)
+    began = time.perf_counter()
+    model.grow(E, demand)
     angle = case.setup.numbers.angle
     waves = Waves(model, case.setup, HIGHEST)
     if refine:
-        found = _resonances(model, waves, (E[0], E[-1]), angle)
-        E = _refined(E, found)
+        E = _refined(E, _resonances(model, waves, (E[0], E[-1]), angle))
         model.grow(E, demand)
-        waves = Waves(model, case.setup, HIGHEST)
-    made = _taken(problem, model, waves, E, E - threshold)
-    found = _resonances(model, waves, (E[0], E[-1]), angle, settled=like is not None)
-    _add_resonances(made, model, found, threshold, problem)
+    made = _taken(problem, case, model, waves, E, E - threshold)
+    found = _resonances(model, waves, (E[0], E[-1]), angle)
+    _add_resonances(made, model, found, threshold, problem, case)
     _add_sums(made, problem, model, waves, case.bound)
-    _add_numbers(made, model, case)
+    _add_numbers(made, model, case, time.perf_counter() - began)
     return made
 
 
@@ -199,19 +188,18 @@ def _model(problem: Photoionisation, case: Case) -> Reduced:
     order = [sources.GAUGES.index(gauge) for gauge in problem.gauges]
     chained = [k > 0 and order[k] == order[k - 1] + 1 for k in range(len(order))]
     ion = float(setup.continuum.levels(0, 1)[0][0])
-    return Reduced(operator, operator.device.asarray(np.stack(made)), chained, bound.energy, ion)
+    lowest = min(float(orbital.e[0].real) for orbital in operator.orbitals.values())
+    on_device = operator.device.asarray(np.stack(made))
+    return Reduced(operator, on_device, chained, ion, min(ion, lowest), ChannelBlock(operator).green)
 
 
 def _demand(problem: Photoionisation, case: Case, model: Reduced, poll: Callable[[], None]) -> Demand:
     solver = problem.settings.solver
-    vector = 16.0 * len(case.pairs) * model.operator.points**2
-    together = min(TOGETHER, max(1, int(BATCH / (RESTART * vector))))
-    rounding = problem.rounding(model.operator)
-    if case.coarser:
-        return Demand(
-            max(solver.tolerance, ROUGH), solver.max_iterations, AGREEMENT, MOST, together, poll, rounding
-        )
-    return Demand(solver.tolerance, solver.max_iterations, AGREEMENT, MOST, together, poll, rounding)
+    tolerance = solver.tolerance * (ROUGH if case.coarser else 1.0)
+    most = min(MOST, solver.max_iterations)
+    levels = case.setup.continuum.levels(0, CROWDED)[0]
+    crowded = float(levels[-1]) if levels.size == CROWDED else np.inf
+    return Demand(tolerance, most, TOGETHER, poll, problem.rounding(model.operator), crowded)
 
 
 def _powers(problem: Photoionisation, omega: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -221,33 +209,39 @@ def _powers(problem: Photoionisation, omega: NDArray[np.float64]) -> NDArray[np.
 
 
 def _sigma(
-    problem: Photoionisation, model: Reduced, E: NDArray[np.float64], omega: NDArray[np.float64]
+    problem: Photoionisation,
+    case: Case,
+    model: Reduced,
+    E: NDArray[np.float64],
+    omega: NDArray[np.float64],
+    size: int | None = None,
 ) -> NDArray[np.float64]:
-    """Return the photoabsorption (g, e) by the optical theorem, Mb."""
+    """Return the photoabsorption (g, e) by the optical theorem, Mb, from the first `size` directions of the model."""
     # Commutators hold for the energies of the grid, the factor of the cross section for those of the deck.
-    scale = _powers(problem, E - model.bound) ** 2
-    return np.asarray(weight_of(omega) * scale * -model.products(E).imag)
+    scale = _powers(problem, E - case.bound.energy) ** 2
+    return np.asarray(weight_of(omega) * scale * -model.products(E, size).imag)
 
 
 def _taken(
     problem: Photoionisation,
+    case: Case,
     model: Reduced,
     waves: Waves,
     E: NDArray[np.float64],
     omega: NDArray[np.float64],
 ) -> Spectrum:
     """Return totals and channels at some energies."""
-    total = _sigma(problem, model, E, omega)
-    count = model.count
-    left = np.array([model.left(k, E) for k in range(count)]) * np.abs(total)
-    powers = _powers(problem, E - model.bound)
-    now = waves.at(E)
+    total = _sigma(problem, case, model, E, omega)
+    count, size = model.count, model.earlier
+    left = model.changes(total, _sigma(problem, case, model, E, omega, size), E)
+    powers = _powers(problem, E - case.bound.energy)
+    now, before = waves.at(E), waves.at(E, size)
     channels = sorted(now)
     empty_c, empty_r = np.zeros((0, count, E.size), complex), np.zeros((0, count, E.size))
     amplitude = np.array([now[channel].amplitude * powers for channel in channels]) if channels else empty_c
+    earlier = np.array([before[channel].amplitude * powers for channel in channels]) if channels else empty_c
     spread = np.array([now[channel].spread * powers for channel in channels]) if channels else empty_r
-    # Totals are off by the square of what the solution lacks, amplitudes by that itself.
-    spread = spread + LINEAR * np.sqrt(np.array([model.left(k, E) for k in range(count)])) * np.abs(amplitude)
+    spread = spread + model.changes(amplitude, earlier, E)
     none = np.zeros(0)
     return Spectrum(
         omega=omega,
@@ -267,28 +261,16 @@ def _taken(
         bound_levels=none,
         bound_strengths=none,
         closures=np.full(4, np.nan),
-        node_energies=np.array(sorted(model.nodes[0].E)),
+        node_energies=np.array(sorted(model.energies)),
     )
 
 
 # ------------------------------------------------------------------------------------------- resonances
 
 
-def _nodes_like(like: Spectrum) -> NDArray[np.float64]:
-    """Return the nodes of a grid that follow from those of another one, hartree."""
-    strongest = np.argsort(-np.abs(like.strengths[:, 0]))[:SEEDS]
-    every = np.concatenate([like.node_energies[::2], like.poles[strongest].real])
-    return np.unique(every)
-
-
-def _resonances(
-    model: Reduced, waves: Waves, span: tuple[float, float], angle: float, *, settled: bool = False
-) -> list[fano.Pole]:
-    """Return the resonances of a model between two energies; all of them count as settled where nothing judges them."""
-    from scipy.linalg import eigvals
-
-    m = model.size if settled else min(model.before)
-    before = eigvals(model.A[:m, :m], model.M[:m, :m]) if m else np.zeros(0, complex)
+def _resonances(model: Reduced, waves: Waves, span: tuple[float, float], angle: float) -> list[fano.Pole]:
+    """Return the resonances of a model between two energies."""
+    before, _ = model.poles(model.earlier)
     return fano.resonances(model.poles(), before, span, list(waves.thresholds.values()), angle)
 
 
@@ -302,7 +284,12 @@ def _refined(E: NDArray[np.float64], found: list[fano.Pole]) -> NDArray[np.float
 
 
 def _add_resonances(
-    made: Spectrum, model: Reduced, found: list[fano.Pole], threshold: float, problem: Photoionisation
+    made: Spectrum,
+    model: Reduced,
+    found: list[fano.Pole],
+    threshold: float,
+    problem: Photoionisation,
+    case: Case,
 ) -> None:
     """Add poles and fits to a spectrum."""
     if not found:
@@ -312,14 +299,18 @@ def _add_resonances(
     made.strengths = np.array([pole.d for pole in found])
     shape = (len(found), model.count, 6)
     made.fits, made.fit_errors = np.full(shape, np.nan), np.full(shape, np.nan)
+    # The narrow ones among the strongest: a wide one has no profile of its own.
+    strongest = set(np.argsort([-abs(pole.d[0]) for pole in found])[:REFINED].tolist())
     for p, pole in enumerate(found):
+        if p not in strongest:
+            continue
         for k in range(model.count):
 
             def sigma(E: NDArray[np.float64], k: int = k) -> NDArray[np.float64]:
-                return np.asarray(_sigma(problem, model, E, E - threshold)[k])
+                return np.asarray(_sigma(problem, case, model, E, E - threshold)[k])
 
             at = np.array([pole.energy.real])
-            power = float(_powers(problem, at - model.bound)[k, 0] ** 2)
+            power = float(_powers(problem, at - case.bound.energy)[k, 0] ** 2)
             height = pole.height(k, float(weight_of(at - threshold)[0]) * power)
             fitted = fano.fit(sigma, pole, (pole.q(k), height))
             if fitted is not None:
@@ -367,15 +358,13 @@ def _polarisability(problem: Photoionisation, model: Reduced, bound: Bound) -> f
     return -2.0 * float(complex((solved.u.ravel() @ s.ravel()).item()).real)
 
 
-def _add_numbers(made: Spectrum, model: Reduced, case: Case) -> None:
+def _add_numbers(made: Spectrum, model: Reduced, case: Case, seconds: float) -> None:
     """Add the numbers of the solver."""
-    every = model.nodes
     made.initial = case.bound.energy
-    made.residual = max((value for one in every for value in one.residuals), default=0.0)
-    made.nodes = sum(len(one.E) for one in every)
-    made.directions = model.size
-    made.steps = sum(sum(one.steps) for one in every)
-    made.seconds = sum(one.seconds for one in every)
+    made.residual = float(model.residuals(made.E).max())
+    made.directions = made.steps = model.size
+    made.nodes = len(set(model.energies))
+    made.seconds = seconds
     made.flops = model.operator.flops
     made.unknowns = model.operator.unknowns
     made.condition = case.setup.condition

@@ -1,0 +1,61 @@
+"""Block of a deck for the response of bound states: transitions, polarisabilities, dispersion coefficients, sum rules."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from qsim.core.deck.blocks import Block, Count, PositiveCount
+from qsim.core.deck.units import Energy
+from qsim.sturmian.deck.blocks import as_list
+from qsim.sturmian.deck.collision import Gauge
+
+__all__ = ["MOST_OMEGA", "Response"]
+
+# Frequencies of one run.
+MOST_OMEGA = 40
+# Highest multipole: dipole 1, quadrupole 2.
+HIGHEST = 2
+
+Omega = Annotated[Energy, Field(ge=0.0, lt=1e4)]
+Observable = Literal["oscillator_strengths", "lifetimes", "polarisability", "c6", "sum_rules"]
+
+
+class Response(Block):
+    """How bound states answer to light: transitions between them, polarisabilities, forces between two atoms, sum rules."""
+
+    type: Literal["response"]
+    observables: Annotated[list[Observable], Field(min_length=1, max_length=5)] = Field(
+        default=["oscillator_strengths", "polarisability"],
+        description="oscillator_strengths: between all states; lifetimes: against spontaneous emission; polarisability; "
+        "c6: dispersion coefficients of pairs of atoms; sum_rules",
+    )
+    multipoles: Annotated[
+        list[Annotated[PositiveCount, Field(le=HIGHEST)]], Field(min_length=1, max_length=HIGHEST)
+    ] = Field(default=[1], description="of polarisabilities and transition moments: 1 dipole, 2 quadrupole")
+    omega: Omega | Annotated[list[Omega], Field(min_length=1, max_length=MOST_OMEGA)] = Field(
+        default=[0.0], description="frequency of the field, or a list (polarisability); 0: static"
+    )
+    gauges: Annotated[list[Gauge], Field(min_length=1, max_length=3)] = Field(
+        default=["length", "velocity"],
+        description="forms of the dipole operator; polarisabilities have no acceleration, quadrupoles length alone",
+    )
+    partners: (
+        Annotated[
+            list[Annotated[list[Annotated[Count, Field(le=199)]], Field(min_length=2, max_length=2)]],
+            Field(min_length=1, max_length=100),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="pairs of states whose atoms attract each other, by numbers from 0 (c6); by default all pairs of S states",
+    )
+    n_roots: Annotated[PositiveCount, Field(le=20)] = Field(
+        default=1, description="number of states of each L and S, from the lowest; not with states"
+    )
+
+    @property
+    def frequencies(self) -> list[float]:
+        """Frequencies, hartree, in the order of the deck."""
+        return [float(value) for value in as_list(self.omega)]

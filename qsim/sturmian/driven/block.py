@@ -1,0 +1,172 @@
+r"""Preconditioner that holds the lowest levels of one electron with any other of the other one, and their coupling.
+
+Among eigenfunctions of both h the operator of independent electrons is diagonal.  Products of which one factor is a low level
+form strips of that table: an ion in 1s, 2s, 2p, ... and an electron that is bound or leaves.  Their repulsion is strong, as the
+electron outside sees a nucleus that the other one screens, and degenerate levels of the ion are mixed by the dipole of that
+electron at any distance.  On the strips the preconditioner is the inverse of ``E - h_1 - h_2 - V`` itself, elsewhere
+``(E - h_1 - h_2)^-1``:
+
+    P^-1 = S (S^T (E - H) S)^-1 S^T + (1 - S S^T) G0.
+
+Other factors than low ones count up to an energy, above which the repulsion is little beside the distance in energy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from qsim.sturmian.driven.operator import Driven
+
+__all__ = ["ChannelBlock"]
+
+# Principal quantum number of the highest level, and hartree: highest energy of the other factor.
+HIGHEST, CUT = 4, 5.0
+# Hartree: distance of an energy that may take the place of another one; factors that are kept.
+NEAR, KEPT = 5e-3, 20
+
+
+class _Strip(NamedTuple):
+    """Products with one low level: pair, which electron has the level, its number, and numbers of the other functions."""
+
+    pair: int
+    electron: int
+    level: int
+    others: NDArray[np.int64]
+
+
+class ChannelBlock:
+    """Strips of an operator with their repulsion.
+
+    Parameters
+    ----------
+    operator : Driven
+        E - H in the whole grid.
+
+    Attributes
+    ----------
+    places : (size,) int64
+        Of the products of the strips in the flat table (P, M, M) of all products, on the device.
+    """
+
+    def __init__(self, operator: Driven) -> None:
+        self.operator = operator
+        strips = self._strips()
+        size = operator.functions
+        # Place of every product of a strip in the table (P, M, M); a product of two low levels lies on two strips.
+        places = np.concatenate([_places(strip, size) for strip in strips])
+        _, kept = np.unique(places, return_index=True)
+        V = self._repulsion(strips)[np.ix_(kept, kept)]
+        energies = np.concatenate(
+            [np.add.outer(operator.orbitals[a].e, operator.orbitals[b].e).ravel() for a, b in operator.pairs]
+        )
+        asarray = operator.device.asarray
+        self.places = asarray(places[kept])
+        # H on the strips
+        self._H = asarray(V + np.diag(energies[places[kept]]))
+        # Of the latest energies.
+        self._solvers: dict[float, Callable[[Any], Any]] = {}
+
+    @property
+    def size(self) -> int:
+        """Number of products on the strips."""
+        return int(self._H.shape[0])
+
+    def green(self, r: NDArray[np.complex128], E: NDArray[np.complex128]) -> Any:
+        """Return ``P^-1 r`` on the product grid (m, P, n, n) for energies (m,), hartree."""
+        operator = self.operator
+        x = operator.project(r)
+        flat = x.reshape(x.shape[0], -1)
+        inside = flat[:, self.places]
+        for p, (a, b) in enumerate(operator.pairs):
+            x[:, p] /= (
+                E[:, None, None] - operator.energies(a)[None, :, None] - operator.energies(b)[None, None, :]
+            )
+        for k, energy in enumerate(operator.device.to_host(E).real):
+            flat[k, self.places] = self._solve(float(energy), inside[k])
+        return operator.on_grid(x)
+
+    def _solve(self, E: float, x: Any) -> Any:
+        """Return ``(E - H)^-1 x`` on the strips; an energy that is near serves as well."""
+        near = min(self._solvers, key=lambda energy: abs(energy - E), default=np.inf)
+        if abs(near - E) > NEAR:
+            if len(self._solvers) >= KEPT:
+                del self._solvers[next(iter(self._solvers))]
+            near, self._solvers[E] = E, self._solver(E)
+        return self._solvers[near](x)
+
+    def _solver(self, E: float) -> Callable[[Any], Any]:
+        """Return a function that applies ``(E - H)^-1`` on the strips to a vector."""
+        xp = self.operator.device.xp
+        matrix = -self._H
+        matrix[xp.arange(self.size), xp.arange(self.size)] += E
+        # A GPU multiplies faster than it substitutes.
+        if self.operator.device.is_cuda:
+            inverse = xp.linalg.inv(matrix)
+            return lambda x: inverse @ x
+        from scipy.linalg import lu_factor, lu_solve
+
+        factors = lu_factor(matrix, overwrite_a=True, check_finite=False)
+        return lambda x: lu_solve(factors, x, check_finite=False)
+
+    def _strips(self) -> list[_Strip]:
+        """Return the strips of all pairs, with either electron in a low level."""
+        orbitals, out = self.operator.orbitals, []
+        for p, pair in enumerate(self.operator.pairs):
+            for electron, (l, other) in enumerate((pair, pair[::-1])):
+                others = np.flatnonzero(orbitals[other].e.real < CUT)
+                out += [_Strip(p, electron, level, others) for level in range(max(0, HIGHEST - l))]
+        return out
+
+    def _repulsion(self, strips: list[_Strip]) -> NDArray[np.complex128]:
+        """Return the repulsion among the products of all strips."""
+        edges = np.cumsum([0] + [strip.others.size for strip in strips])
+        out = np.empty((edges[-1], edges[-1]), complex)
+        for i, bra in enumerate(strips):
+            for j, ket in enumerate(strips[: i + 1]):
+                part = self._between(bra, ket)
+                rows, columns = slice(edges[i], edges[i + 1]), slice(edges[j], edges[j + 1])
+                out[rows, columns], out[columns, rows] = part, part.T
+        return out
+
+    def _between(self, bra: _Strip, ket: _Strip) -> NDArray[np.complex128]:
+        """Return the repulsion between two strips, (others of the bra, others of the ket)."""
+        operator = self.operator
+        low, free = self._functions(bra)
+        low_ket, free_ket = self._functions(ket)
+        out = np.zeros((free.shape[1], free_ket.shape[1]), complex)
+        for c, (pair, swapped) in enumerate(operator.kets):
+            if pair != ket.pair:
+                continue
+            # The other order of the electrons has the level in the other one.
+            same = (ket.electron ^ swapped) == bra.electron
+            for l, A in zip(operator.multipoles, operator.factors[:, bra.pair, c], strict=True):
+                if A == 0.0:
+                    continue
+                G = operator.planes[l]
+                if same:
+                    # a potential in which the other electron moves
+                    out += A * (free.T @ (((low * low_ket) @ G)[:, None] * free_ket))
+                else:
+                    # exchange: the electrons have changed places
+                    out += A * ((free * low_ket[:, None]).T @ (G @ (low[:, None] * free_ket)))
+        return out
+
+    def _functions(self, strip: _Strip) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
+        """Return the low level (n,) of a strip and the other functions (n, k)."""
+        orbitals, pair = self.operator.orbitals, self.operator.pairs[strip.pair]
+        return orbitals[pair[strip.electron]].C[:, strip.level], orbitals[pair[1 - strip.electron]].C[
+            :, strip.others
+        ]
+
+
+def _places(strip: _Strip, size: int) -> NDArray[np.int64]:
+    """Return the places of the products of a strip in the flat table (P, M, M)."""
+    first, second = (strip.level, strip.others) if strip.electron == 0 else (strip.others, strip.level)
+    return np.asarray((strip.pair * size + first) * size + second, np.int64)

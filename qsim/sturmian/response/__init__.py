@@ -1,0 +1,1 @@
+"""Response of bound states: transitions between them, polarisabilities, dispersion coefficients, sum rules."""

@@ -1,0 +1,129 @@
+"""Slow electrons: the target beyond the box, branches of phases, scattering lengths, the length of the contour, and the deck."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+from scipy.special import spherical_jn, spherical_yn
+
+from qsim.core.errors import DeckError
+from qsim.sturmian.scatter.cross_sections import phases
+
+ALPHA, CORE = 4.5, 1.2
+FAR = 3000.0
+DECK = {
+    "system": {"Z": 1},
+    "grid": {"R": 25, "order": 7},
+    "basis": "fedvr",
+    "channels": {"L": 0, "S": [0, 1], "l_max": 2},
+    "task": {
+        "type": "scatter",
+        "process": "e_h",
+        "energy": [0.002, 0.004, 0.008, 0.014, 0.02],
+        "observables": ["sigma", "scattering_length"],
+    },
+    "solver": {"tolerance": 1e-6},
+}
+
+
+@cache
+def wave(k, L, cut):
+    """Return u and u' at `cut` bohr of the regular wave in -alpha/(2 (r^2 + d^2)^2)."""
+
+    def slope(r, y):
+        V = -0.5 * ALPHA / (r * r + CORE * CORE) ** 2
+        return [y[1], (2.0 * V + L * (L + 1) / r**2 - k * k) * y[0]]
+
+    start = 1e-3
+    found = solve_ivp(
+        slope, (start, cut), [start ** (L + 1), (L + 1) * start**L], "DOP853", rtol=1e-10, atol=1e-14
+    )
+    return found.y[:, -1]
+
+
+def phase(k, L, cut):
+    """Return the phase, modulo pi, of the model potential up to `cut` bohr, by the logarithmic derivative there."""
+    u, slope = wave(k, L, cut)
+    x = k * cut
+    F, G = x * spherical_jn(L, x), -x * spherical_yn(L, x)
+    dF = k * (spherical_jn(L, x) + x * spherical_jn(L, x, derivative=True))
+    dG = -k * (spherical_yn(L, x) + x * spherical_yn(L, x, derivative=True))
+    return np.arctan2(F * slope - dF * u, dG * u - G * slope) % np.pi
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("L", [0, 1])
+@pytest.mark.parametrize("k", [0.05, 0.2])
+def test_the_part_beyond_the_box_is_that_of_the_polarisation(k, L):
+    for cut in (15.0, 30.0):
+        inside, whole = phase(k, L, cut), phase(k, L, 400.0)
+        added = phases.beyond(ALPHA, L, k, inside, cut)
+        missing = (whole - inside + 0.5 * np.pi) % np.pi - 0.5 * np.pi
+        assert added == pytest.approx(missing, rel=phases.FIRST_ORDER, abs=3e-6)
+    assert phases.beyond(0.0, L, k, 1.0, 15.0) == 0.0
+
+
+@pytest.mark.slow
+def test_a_scattering_length_is_that_of_the_wave_at_zero_energy():
+    """The line to which u tends has its zero at a, but for alpha/r."""
+    u, slope = wave(0.0, 0, FAR)
+    exact = FAR - u / slope
+    # u = r - a - alpha/r ... in the tail: correct the end by its first order
+    exact += ALPHA / FAR
+    k = np.array([0.03, 0.05, 0.08, 0.12, 0.16, 0.2])
+    found = phases.scattering_length(k[::-1], np.array([phase(x, 0, 400.0) for x in k[::-1]]), ALPHA)
+    assert abs(found.value - exact) < found.spread + 1e-3 * abs(exact)
+    assert found.spread < 0.05 * abs(exact)
+
+
+def test_phases_are_continued_from_the_smallest_wave_number():
+    k = np.array([0.9, 0.1, 0.5, 0.7, 0.8])
+    true = np.array([4.2, 3.0, 1.9, 2.6, 3.3])
+    branches = phases.continuous(true % np.pi, k, (0.0, np.pi))
+    assert true % np.pi + np.pi * branches == pytest.approx(true)
+    small = phases.continuous(np.array([3.13, np.nan, 0.2]), np.array([0.1, 0.2, 0.3]), (-1.57, 1.57))
+    assert list(small) == [-1, 0, 0]
+
+
+@pytest.mark.slow
+def test_scattering_lengths_of_hydrogen_within_their_errors(sturmian):
+    """C. Schwartz, Phys. Rev. 124, 1468 (1961): 5.965, 1.7686; at k = 0.2 the phases 2.0673 and 2.7171."""
+    result = sturmian.run(**DECK)
+    for label, exact in (("singlet", 5.965), ("triplet", 1.7686)):
+        value, error = result.elastic.lengths[label]
+        assert abs(value - exact) < error < 0.03 * exact
+    for label, exact in (("singlet", 2.0673), ("triplet", 2.7171)):
+        found = result.elastic.phases[4, label, 0]
+        assert abs(found.value - exact) < found.error < 0.02
+        assert found.branch == 0
+    # the contour was made for the slowest electron
+    assert result.problem.numbers.length > 200.0
+    assert result.elastic.polarisability == pytest.approx(4.5, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"system": {"Z": 2}}, "task.observables: the field of the ion, Z = 2, has no scattering length"),
+        ({"channels": {"L": 1, "l_max": 2}}, "channels.L: a scattering length is that of L = 0; add it"),
+        (
+            {"task": {**DECK["task"], "energy": [0.01, 0.02]}},
+            "task.observables: a scattering length needs 4 energies up to 0.03125 hartree at least, found 2",
+        ),
+    ],
+)
+def test_what_a_scattering_length_needs(sturmian, changes, message):
+    with pytest.raises(DeckError, match=message):
+        sturmian.load(**{**DECK, **changes})
+
+
+@pytest.mark.parametrize(
+    ("energy", "longest"),
+    [(0.005, 160.0), (1.0, 31.0), (0.3752, 400.0), (0.3748, 220.0)],
+)
+def test_an_automatic_contour_waits_for_the_slowest_channel(sturmian, energy, longest):
+    """At 0.375 hartree n = 2 opens: slow electrons above, a wide closed channel below."""
+    task = {"type": "scatter", "process": "e_h", "energy": [energy], "observables": ["sigma"]}
+    problem = sturmian.build(**{**DECK, "grid": {"R": 25, "order": 10}, "task": task})
+    assert 0.6 * longest < problem.numbers.length <= longest
