@@ -1,6 +1,6 @@
-"""What `import qsim` offers: run decks, open results; what comes before and after is in `qsim.workflow`.
+"""Run decks and open results: the names of `import qsim`; what comes before and after is in `qsim.workflow`.
 
-Loaded when one of its names is first asked for, so that importing `qsim` alone costs nothing.
+Loaded at the first use of one of its names, so that importing `qsim` alone costs nothing.
 """
 
 from __future__ import annotations

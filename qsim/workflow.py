@@ -1,4 +1,4 @@
-"""What `import qsim` offers besides runs: check decks, sweep, collect, compare, cite, examples, tables."""
+"""Work before and after runs: check decks, sweep, collect, compare, cite, examples, tables."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def method_of(deck: DeckSource) -> str:
 
 @dataclass(frozen=True)
 class Validation:
-    """What was found in a deck; true if it is valid.
+    """Findings in a deck; true if it is valid.
 
     Attributes
     ----------
@@ -93,17 +93,17 @@ class Validation:
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
-        """What stops a run."""
+        """Return the findings that stop a run."""
         return tuple(item for item in self.problems if item.severity == "error")
 
     @property
     def notes(self) -> tuple[Diagnostic, ...]:
-        """How old names of keys and numbers without units are taken."""
+        """Return the notes on old names of keys and numbers without units."""
         return tuple(item for item in self.problems if item.severity == "note")
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:
-        """What a user should know."""
+        """Return the findings that a user should know."""
         return tuple(item for item in self.problems if item.severity == "warning")
 
     def __bool__(self) -> bool:

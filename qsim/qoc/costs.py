@@ -40,7 +40,7 @@ def step_cost(levels: int, points: int = 0) -> float:
 
 
 def trajectories(problem: Problem, members: int) -> int:
-    """Return the trajectories of so many ensemble members that are propagated one after the other."""
+    """Return the trajectories of ensemble members that are propagated one after the other."""
     count = members * int(problem.initial.shape[0])
     return -(-count // PARALLEL) if problem.device.is_cuda else count
 
@@ -51,7 +51,7 @@ def reference_cost(problem: Problem, members: int, molecules: int, levels: int, 
 
 
 def budget(problem: Problem, sweeps: int) -> float:
-    """Return the seconds that the claims of a run of so many sweeps may take."""
+    """Return the seconds that the claims of a run may take, by its number of sweeps."""
     points = 0 if problem.propagator.name == "eigenbasis" else problem.molecule.x.size
     levels = int(problem.initial.shape[1])
     search = (sweeps + OWN_SWEEPS) * step_cost(levels, points)

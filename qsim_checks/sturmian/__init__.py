@@ -69,7 +69,8 @@ KINDS: Mapping[str, Kind] = {
     "photons": lambda rng, folder: collisions.collision(rng, "photons"),
     "resonances": lambda rng, folder: collisions.collision(rng, "resonances"),
     "responses": lambda rng, folder: responses.trial(rng),
+    "excited_responses": lambda rng, folder: responses.excited_trial(rng),
 }
 """Kinds of decks that can be drawn alone: bound states, their limits of all partial waves, integrals and functions of a basis;
 collisions of electrons with ions, photoabsorption above double ionisation and at any photon energy, doubly excited states;
-transitions and polarisabilities of bound states."""
+transitions and polarisabilities of S states, and of excited states with quadrupoles."""

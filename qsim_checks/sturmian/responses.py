@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import yaml
 
 from qsim_checks.coverage import Claim, Trial
 from qsim_checks.sturmian.perimetric import response
@@ -13,7 +16,7 @@ from qsim_checks.sturmian.perimetric import response
 if TYPE_CHECKING:
     from qsim.core.results.results import Results
 
-__all__ = ["judge", "trial"]
+__all__ = ["excited_trial", "judge", "judge_by_larger", "trial"]
 
 # Orders of the functions of the oracle; the change between them, enlarged, is its error.
 ORDERS, ENLARGED = (5, 4), 2.0
@@ -21,14 +24,24 @@ ORDERS, ENLARGED = (5, 4), 2.0
 POINTS = 20
 # Relative error of the oracle from which it tells nothing.
 UNSURE = 1e-3
+# What a larger run has more: functions, partial waves, radius.
+MORE, WAVES, ROOMIER = 14, 3, 1.25
+# Arrays that are held against those of the larger run, with their errors.
+COMPARED = ("f", "A", "moment", "alpha", "alpha_tensor", "c6", "lifetime", "sums/closure")
 # What withdraws a claim.
 WITHDRAWS = "are uncertain by up to"
 
 
 def trial(rng: np.random.Generator) -> Trial:
-    """Draw a deck and say how to judge it."""
+    """Draw a deck whose numbers are those of states with all partial waves, and say how to judge it."""
     deck = draw(rng)
     return Trial(deck, lambda results: judge(results, deck))
+
+
+def excited_trial(rng: np.random.Generator) -> Trial:
+    """Draw a deck with states of any L and quadrupoles, which the oracle does not have: a far larger run is the truth."""
+    deck = wider(rng)
+    return Trial(deck, lambda results: judge_by_larger(results, deck))
 
 
 def draw(rng: np.random.Generator) -> dict[str, Any]:
@@ -73,6 +86,72 @@ def draw(rng: np.random.Generator) -> dict[str, Any]:
         }
         deck["channels"]["l_max"] = min(top, 3)
     return deck
+
+
+def wider(rng: np.random.Generator) -> dict[str, Any]:
+    """Draw a deck with states of L = 0, 1 and 2 of one spin, dipoles and quadrupoles, and a basis that is sometimes poor."""
+    Z, S = float(rng.choice([2.0, 3.0, round(float(rng.uniform(1.8, 5.0)), 2)])), int(rng.integers(0, 2))
+    levels = [(0, 0), (1, 0), (0, 1), (2, 0), (1, 1)]
+    chosen = sorted(rng.choice(len(levels), size=int(rng.integers(1, 4)), replace=False).tolist())
+    states = [{"L": levels[k][0], "S": S, "root": levels[k][1]} for k in chosen]
+    observables = ["polarisability", "sum_rules"]
+    if len(states) > 1:
+        observables.append("oscillator_strengths")
+    if any(state["L"] for state in states):
+        observables.append("lifetimes")
+    return {
+        "system": {"Z": Z},
+        "grid": {"R": "auto", "order": int(rng.integers(9, 13))},
+        "basis": {"type": "gsf", "generating": "yukawa", "energy": "auto", "N": int(rng.integers(14, 28))},
+        "states": states,
+        "channels": {"l_max": int(rng.integers(2, 4))},
+        "task": {
+            "type": "response",
+            "observables": observables,
+            "multipoles": [[1], [2], [1, 2]][int(rng.integers(0, 3))],
+            "gauges": ["length", "velocity"],
+        },
+    }
+
+
+def judge_by_larger(results: Results, deck: dict[str, Any]) -> list[Claim]:
+    """Return the claims of the worst element of every array, against a run with more functions, partial waves and space."""
+    from qsim.core.results.results import open_results
+    from qsim.core.run.pipeline import Options, execute
+
+    radius = results.scalars["R"].value
+    assert isinstance(radius, float)
+    top = int(deck["channels"]["l_max"])
+    larger = {
+        **deck,
+        "method": "sturmian",
+        "grid": {"R": round(ROOMIER * radius, 2), "order": 13},
+        "basis": {**deck["basis"], "N": deck["basis"]["N"] + MORE},
+        "extrapolate": {"l_max": list(range(top, top + WAVES + 1))},
+    }
+    with tempfile.TemporaryDirectory(prefix="qsim-coverage-") as name:
+        path = Path(name) / "deck.yaml"
+        path.write_text(yaml.safe_dump(larger), encoding="utf-8")
+        outcome = execute(
+            "sturmian", path, Options(output=Path(name) / "run.h5", figures=False, verbosity=-1)
+        )
+        with open_results(outcome.results) as other:
+            return [claim for array in COMPARED for claim in _worst(array, results, other)]
+
+
+def _worst(name: str, results: Results, other: Results) -> list[Claim]:
+    """Return the claim of the element of an array that is furthest off relative to its errors, if the run has the array."""
+    if name not in results:
+        return []
+    found, true = (np.asarray(one[name][...]) for one in (results, other))
+    error, oracle = (np.asarray(one[f"{name}_error"][...]) for one in (results, other))
+    sure = np.isfinite(found) & (oracle < UNSURE * np.abs(true))
+    if not sure.any():
+        return []
+    ratio = np.where(sure, np.abs(found - true) / np.where(sure, error + oracle, 1.0), -1.0)
+    place = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
+    difference, claimed, allowed = (float(part[place]) for part in (found - true, error, oracle))
+    return [Claim(f"{name} at {tuple(map(int, place))}", difference, claimed, 0.0, allowed, WITHDRAWS)]
 
 
 def _truth(of: Any, Z: float, S: int, excited: bool) -> tuple[float, float]:

@@ -2,9 +2,11 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import constants
 
 from qsim.core.device.device import cpu
 from qsim.core.errors import NumericsError
@@ -19,11 +21,15 @@ from qsim.sturmian.radial.potentials import OneBody
 from qsim.sturmian.scatter.cross_sections import amplitudes
 from qsim.sturmian.scatter.cross_sections.kinematics import HARTREE_EV
 from qsim.sturmian.scatter.photo import fano
-from qsim.sturmian.scatter.photo.asymmetry import asymmetry
+from qsim.sturmian.scatter.photo.asymmetry import asymmetry, averaged
 from qsim.sturmian.scatter.photo.outgoing_waves import Channel, Waves
 from qsim.sturmian.scatter.photo.reduced import Demand, Reduced
+from qsim.sturmian.scatter.photo.result import PhotoResult
 from qsim.sturmian.scatter.photo.run import Photons
-from qsim.sturmian.two_electron.angular import clebsch_gordan
+from qsim.sturmian.scatter.photo.weights import weight_of
+from qsim.sturmian.two_electron.angular import clebsch_gordan, wigner_3j
+from qsim_checks.sturmian.collisions import _turned as turned
+from qsim_checks.sturmian.scaled import Symmetry, photoabsorption
 from tests.changes import change
 
 EV = 1.0 / HARTREE_EV
@@ -168,11 +174,40 @@ def test_beta_is_that_of_the_angular_distribution(l):
     assert found == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.parametrize("l", range(3))
+def test_the_average_over_m_is_the_formula_for_an_isotropic_state(l):
+    rng = np.random.default_rng(l)
+    lower, upper = rng.normal(size=(2, 1, 3)) + 1j * rng.normal(size=(2, 1, 3))
+    parts = {(l + 1, 1): upper} | ({(l - 1, 1): lower} if l else {})
+    assert averaged(l, parts, 0) == pytest.approx(asymmetry(l, lower if l else None, upper), abs=1e-12)
+
+
+def test_beta_of_a_2p_electron_beside_1s_is_that_of_cooper_and_zare():
+    """1s stays: one electron leaves 2p as s or d, J. Cooper and R. N. Zare, J. Chem. Phys. 48, 942 (1968)."""
+    s, d = 0.7 * np.exp(0.4j), 1.3 * np.exp(-0.9j)
+    radial, l = {0: s, 2: d}, 1
+    # Total L is that of the electron; (-i)^l belongs to a, and the reduced element has the sign of Racah.
+    parts = {
+        (k, k): np.array([[(-1j) ** k * sources.reduced_tensor(1, (k, 0, k), (1, 0, 1)) * R]])
+        for k, R in radial.items()
+    }
+    cosine = (s * np.conj(d)).real
+    expected = l * (l - 1) * abs(s) ** 2 + (l + 1) * (l + 2) * abs(d) ** 2 - 6 * l * (l + 1) * cosine
+    expected /= (2 * l + 1) * (l * abs(s) ** 2 + (l + 1) * abs(d) ** 2)
+    assert averaged(0, parts, 1) == pytest.approx(expected, abs=1e-12)
+
+
 def test_a_fit_finds_the_profile_of_a_pole():
     """A pole on a background of its own channel and of another one, whose numbers are known."""
     energy, width, q, a, b = -0.7, 1.3e-3, -2.7, 1.4, 0.3
     pole = fano.Pole(complex(energy, -0.5 * width), np.array([1.0 + 1.0j]), 0.0)
-    found = fano.fit(lambda E: fano.profile(E, energy, width, q, a, b, 1e-3), pole, (-2.0, 1.0))
+
+    def sigma(E):
+        """Return the profile of Fano (1961) on a background, both with a slope."""
+        eps = (E - energy) / (0.5 * width)
+        return (a * (q + eps) ** 2 / (1.0 + eps**2) + b) * (1.0 + 1e-3 * eps)
+
+    found = fano.fit(sigma, pole, (-2.0, 1.0))
     assert found is not None
     assert found.values == pytest.approx([energy, width, q, a, b, 1e-3], rel=1e-6)
     assert found.correlation[0] == pytest.approx(a / (a + b), rel=1e-6)
@@ -214,7 +249,9 @@ MISTAKES = {
     "no ionisation": ({"task__photon": "0.5 eV"}, "below the ionisation energy of this state, about 0.90"),
     "two free electrons": ({"task__observables": ["sigma", "sdcs"]}, "ask for it with excess"),
     "levels beyond the box": ({"task__levels": 7}, "n = 7 needs R >= 53 bohr"),
-    "an initial p state": ({"initial": {"L": 1}, "channels": {"L": 2, "l_max": 2}}, "initial states of L = 0, found L = 1"),
+    "a sector that the dipole does not reach": (
+        {"initial": {"L": 1}, "channels": {"L": 3, "l_max": 3}}, "a photon does not lead from L = 1 to L = 3"
+    ),
     "functions": (
         {"basis": {"type": "gsf", "generating": {"type": "square_well", "tail": 4}, "N": 30}}, "share the whole grid"
     ),
@@ -331,3 +368,56 @@ def test_the_negative_ion_of_hydrogen(sturmian):
         known = REFERENCES[f"sigma_hminus_{omega}"]
         assert np.all(np.abs(values - known["value"]) < errors + known["tol"])
         assert np.all(errors < 0.2 * known["value"])
+
+
+P_STATE = {
+    "system": {"Z": 2},
+    "grid": {"R": 30, "order": 8, "ecs": {"angle": 0.3, "length": 25}},
+    "basis": {"type": "fedvr"},
+    "channels": {"l_max": 2},
+    "initial": {"L": 1},
+    "task": {"type": "scatter", "process": "photo", "photon": ["50 eV"], "levels": 2, "errors": False, "threshold": "grid"},
+}  # fmt: skip
+
+
+def test_a_p_state_reaches_three_total_momenta(sturmian):
+    """The sum over all states from 2 1P of helium, to which unnatural parity adds a third, and channels against the total."""
+    result = sturmian.run(**P_STATE)
+    assert sorted({channel[3] for channel in result.own.channels.tolist()}) == [0, 1, 2]
+    assert result.own.closures[2] == pytest.approx(2.0, abs=2e-3)
+    # Two open levels hold nearly all of the flux.
+    assert abs(result.judgement.defect[0, 0]) < 0.02
+
+
+def test_a_p_state_against_turned_radii(sturmian):
+    """2 3P of helium into S and D, averaged over M, beside configuration interaction on turned radii."""
+    changes = {"initial": {"L": 1, "S": 1}, "channels": {"L": [0, 2], "l_max": 2}, "task__photon": ["70 eV"]}
+    result = sturmian.run(**change(P_STATE, changes | {"task__gauges": ["velocity"]}))
+    lower, expected = Symmetry(1, 1, tuple(pairs_up_to(1, 2, S=1))), 0.0
+    f = turned(2.0, 0.35, 2.0, 14, 0.3)
+    for L in (0, 2):
+        upper = Symmetry(L, 1, tuple(pairs_up_to(L, 2, S=1)))
+        sigma = photoabsorption(f, lower, upper, 0, [70.0 * EV], ["velocity"], 2.0, photons=True)[0, 0]
+        # The oracle has M = 0 alone, in kilobarn.
+        expected += 1e-3 * sigma / (9.0 * wigner_3j(L, 1, 1, 0, 0, 0) ** 2)
+    assert result.own.total[0, 0] == pytest.approx(expected, rel=1e-2)
+
+
+@pytest.mark.parametrize(("power", "exact"), [(-2, 4.5), (-1, 2.0), (0, 1.0), (1, 2.0 / 3.0)])
+def test_strengths_of_hydrogen_add_up(power, exact):
+    """Lines and continuum of 1s in closed form (M. Stobbe, Ann. Phys. 399, 661 (1930)): sums S(-2) to S(1)."""
+    n = np.arange(2.0, 3000.0)
+    f = 2.0**8 / 3.0 * np.exp((2 * n - 4) * np.log(n - 1) + 5 * np.log(n) - (2 * n + 4) * np.log(n + 1))
+    k = np.geomspace(1e-4, 3e3, 40001)
+    omega, eta = 0.5 * (1.0 + k**2), 1.0 / k
+    sigma = 2.0**9 * np.pi**2 / 3.0 * constants.alpha * (0.5 / omega) ** 4
+    sigma *= np.exp(-4.0 * eta * np.arctan(k)) / -np.expm1(-2.0 * np.pi * eta)
+    megabarn = 1e-22 / constants.physical_constants["Bohr radius"][0] ** 2
+    own = SimpleNamespace(
+        initial=-0.5, bound_levels=-0.5 / n**2, bound_strengths=f, omega=omega, total=sigma[None] / megabarn
+    )
+    # the rule of trapezoids and levels beyond n = 3000
+    assert PhotoResult.strength(SimpleNamespace(own=own), power) == pytest.approx(exact, rel=2e-5)
+    assert weight_of(omega[:1])[0] == pytest.approx(
+        4 * np.pi * constants.alpha * omega[0] / megabarn, rel=1e-8
+    )

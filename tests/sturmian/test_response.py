@@ -21,7 +21,7 @@ from qsim.sturmian.two_electron.angular import wigner_3j
 from qsim.sturmian.two_electron.davidson import lowest
 from qsim.sturmian.two_electron.extrapolation import response_limit
 from qsim.sturmian.two_electron.hamiltonian import TwoElectron
-from qsim.sturmian.two_electron.linear import Space
+from qsim.sturmian.two_electron.linear import Response, Space
 from qsim_checks.sturmian.perimetric import response as hylleraas
 from tests.changes import REMOVE, change
 
@@ -210,6 +210,17 @@ def test_dispersion_is_the_integral_over_pairs_of_oscillators():
     f = 2.0 / 3.0 * dE * b**2
     exact = 1.5 * np.sum(np.outer(f, f) / (np.outer(dE, dE) * np.add.outer(dE, dE)))
     assert numbers.dispersion(one, one, 0.5) == pytest.approx(exact, rel=1e-11)
+
+
+@pytest.mark.parametrize("velocity", [False, True])
+def test_a_field_meets_an_oscillator_with_both_frequencies(velocity):
+    """2 dE b^2/(dE^2 - omega^2) of an oscillator, for real frequencies."""
+    lengths, velocities = (
+        Response(np.array([dE]), np.array([b]), 0.0, 1) for dE, b in ((0.3, 0.7), (1.1, 0.4))
+    )
+    dE, b = (1.1, 0.4) if velocity else (0.3, 0.7)
+    made = numbers.fields([Reached(1, lengths, velocities, (0.0, 0.0, 0.0), (0.0, 0.0))], velocity, 0.2)
+    assert made == [(1, pytest.approx(2.0 * dE * b**2 / (dE**2 - 0.2**2), rel=1e-14))]
 
 
 # --------------------------------------------------------------------------------------------- limits

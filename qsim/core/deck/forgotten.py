@@ -1,4 +1,4 @@
-"""What a valid deck may have meant otherwise: numbers without a unit, such as ``wavelength: 800``, and old names of keys."""
+"""Find what a valid deck may have meant otherwise: numbers without a unit, such as ``wavelength: 800``, and old names of keys."""
 
 from collections.abc import Iterator, Mapping
 

@@ -32,7 +32,7 @@ _COLUMN = 32  # where the comments of a template start
 
 @dataclass(frozen=True)
 class _Style:
-    """How much a template says.
+    """Amount of text in a template.
 
     Attributes
     ----------

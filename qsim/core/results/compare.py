@@ -80,6 +80,7 @@ def compare_results(first: Results, second: Results, tolerance: Tolerance) -> li
     list of Comparison
         One entry per quantity in either file, scalars before arrays, in the order of the first file.
     """
+    # Files of two methods are compared all the same: names in common may agree.
     comparisons: list[Comparison] = []
     if first.method != second.method:
         comparisons.append(
@@ -101,11 +102,13 @@ def compare_results(first: Results, second: Results, tolerance: Tolerance) -> li
 
 def _compare_scalar(name: str, a: Scalar | None, b: Scalar | None, tolerance: Tolerance) -> Comparison:
     """Compare one scalar of two files: presence, unit, then value within the tolerance."""
+    # What can be said without numbers comes first.
     texts = _text(a), _text(b)
     if a is None or b is None:
         return Comparison(name, *texts, same=False, note="only in one file")
     if a.unit != b.unit:
         return Comparison(name, *texts, same=False, note=f"units '{a.unit}' and '{b.unit}'")
+    # Speeds measure the machine, not the result.
     if a.unit in SPEED_UNITS:
         return Comparison(name, *texts, same=True, note="speed, not compared")
     if not _is_number(a.value) or not _is_number(b.value):
@@ -126,6 +129,7 @@ def _compare_scalar(name: str, a: Scalar | None, b: Scalar | None, tolerance: To
 
 def _compare_array(name: str, first: Results, second: Results, tolerance: Tolerance) -> Comparison:
     """Compare one array of two files: shape, unit, then the largest difference against the tolerance."""
+    # What can be said without numbers comes first.
     a, b = first[name], second[name]
     texts = _shape_text(a.shape), _shape_text(b.shape)
     if a.shape != b.shape:
@@ -136,6 +140,7 @@ def _compare_array(name: str, first: Results, second: Results, tolerance: Tolera
         )
     if first.unit(name) in SPEED_UNITS:
         return Comparison(name, *texts, same=True, note="speed, not compared")
+    # Texts are equal or not.
     if a.dtype.kind not in "biufc" or b.dtype.kind not in "biufc":
         return Comparison(name, *texts, same=bool(np.array_equal(a, b)))
     if a.size == 0:
@@ -158,6 +163,7 @@ def _compare_array(name: str, first: Results, second: Results, tolerance: Tolera
 
 def _errors(name: str, results: Results, values: NDArray[Any]) -> NDArray[np.float64]:
     """Return the standard errors of an array, zeros where the file has none."""
+    # Errors lie beside the values, in an array of the same shape.
     companion = f"{name}_error"
     if companion in results and results.shape(companion) == values.shape:
         errors = np.abs(np.asarray(results[companion], dtype=np.float64))
@@ -166,6 +172,7 @@ def _errors(name: str, results: Results, values: NDArray[Any]) -> NDArray[np.flo
 
 
 def _is_error(name: str, results: Results) -> bool:
+    # An error is used in the comparison of its values, and not compared itself.
     base = name.removesuffix("_error")
     return base != name and base in results and results.shape(base) == results.shape(name)
 
@@ -175,6 +182,7 @@ def _shape_text(shape: tuple[int, ...]) -> str:
 
 
 def _scale(values: NDArray[Any]) -> float:
+    # Infinities would allow any difference.
     finite = np.abs(values[np.isfinite(values)])
     return float(finite.max()) if finite.size else 0.0
 

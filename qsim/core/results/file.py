@@ -92,7 +92,7 @@ def _meant(name: object, names: Iterable[str]) -> str:
 
 
 class ResultsFile:
-    """An open results file; arrays are read when they are asked for.
+    """An open results file; arrays are read on first use.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ class ResultsFile:
         self.log = (
             tuple(str(_read_value(path, member(path, file, "log"))).splitlines()) if "log" in file else ()
         )
-        # Names and handles only: arrays are read one by one, when they are asked for.
+        # Names and handles only: arrays are read one by one, on first use.
         self._tables = dict(_tables(path, member(path, file, "results")))
         self.names = tuple(self._tables)
 

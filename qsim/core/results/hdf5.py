@@ -103,7 +103,7 @@ class Dataset:
         """
         with self._guard():
             require_inside(self.path, f"dataset '{self.name}'", self._item)
-            # A part is asked for by a program that knows its size; the whole may be anything.
+            # A program that reads a part knows its size; the whole may be anything.
             if key is Ellipsis or key == ():
                 size = math.prod(self.shape) * self.dtype.itemsize
                 require_room(self.path, f"dataset '{self.name}' of shape {self.shape}", size)

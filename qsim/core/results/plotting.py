@@ -73,7 +73,7 @@ STYLE_FILE = "qsim.mplstyle"
 STYLE_VARIABLE = "QSIM_STYLE"
 # Height over width.
 GOLDEN = 0.618
-# In the place of a part of a figure: nothing is to be drawn, only the size is asked for.
+# In the place of a part of a figure: nothing is drawn, only its size is needed.
 _ASKED = object()
 # A style on top of qsim's.
 _STYLE: ContextVar[str | None] = ContextVar("style", default=None)
@@ -83,7 +83,7 @@ _TARGET: ContextVar[Any] = ContextVar("target", default=None)
 _COLUMN: ContextVar[bool] = ContextVar("column", default=False)
 # Parts of a page of one column.
 COLUMN_PARTS = 2
-# Formats of figures that can be asked for.
+# Formats of figures.
 FORMATS = ("png", "pdf", "svg")
 
 
@@ -308,7 +308,7 @@ def compose(
     waiting: int | None = None  # row of a single column that has room beside it
     parts, total = 0, 0.0
     for function in functions:
-        # Sizes are asked for without drawing: the function is stopped where it makes its figure.
+        # Sizes are found without drawing: the function is stopped where it makes its figure.
         if parts == most or (size := _asked_for(function, results)) is None:
             continue
         width, height = size

@@ -127,7 +127,7 @@ def require_file(path: str | Path, expected: str) -> Path:
 
 
 def require_room(path: str | Path, place: str, size: int) -> None:
-    """Refuse data that the memory cannot hold, before they are asked for.
+    """Refuse data that the memory cannot hold, before they are read.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Which of two devices computes a run: the GPU from a size on that was measured for each task, the processor below it.
+"""Choose the device of a run: the GPU from a size on that was measured for each task, the processor below it.
 
 A short run is over before a GPU's libraries are loaded, and a few thousand numbers that depend on the step before occupy a
 hundredth of a GPU.  Whole commands were timed on a GPU and on its host (docs/howto/devices.md): one number of the deck, such as

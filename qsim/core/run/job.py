@@ -1,4 +1,4 @@
-"""One run as it was asked for: method, deck, options and the files that it may write."""
+"""One requested run: method, deck, options and the files that it may write."""
 
 from __future__ import annotations
 

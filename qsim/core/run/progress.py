@@ -54,7 +54,7 @@ _logger.addHandler(logging.NullHandler())  # a program that uses qsim decides wh
 
 
 class Watch(Protocol):
-    """What times the first steps of a run (:class:`qsim.core.run.timing.measure.Stopwatch`)."""
+    """Timer of the first steps of a run (:class:`qsim.core.run.timing.measure.Stopwatch`)."""
 
     start: float
 

@@ -1,4 +1,4 @@
-"""What has to hold before several ranks share a run: one deck, work for each, and devices that they can tell apart."""
+"""Check that several ranks may share a run: one deck, work for each, and devices that they can tell apart."""
 
 from __future__ import annotations
 

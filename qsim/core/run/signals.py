@@ -124,7 +124,7 @@ class Signals:
 
     def __init__(self) -> None:
         self.stop: str | None = None
-        """Name of the signal that asked for a stop; None as long as none did."""
+        """Name of the signal that requested a stop; None without one."""
         self.at_once = False
         """True after a second Ctrl-C: stop at the next report, without a checkpoint."""
         self._interrupted = False

@@ -2,7 +2,7 @@
 
 A method is a folder ``qsim/<name>/`` whose modules ``deck``, ``build``, ``run`` and ``output`` are its stages.  There is no
 class to derive from and nothing to register: the protocols below say what each module must hold, and `Method` imports
-each of them only when it is asked for, so that checking a deck never loads a kernel.
+each of them on first use, so that checking a deck never loads a kernel.
 
 Three types go through the stages: the deck ``D``, the problem ``P`` that `build` makes of it, and the result ``R`` of the run::
 
@@ -225,7 +225,7 @@ class Stages(Generic[D, P, R]):
 
 
 class Method(Generic[D, P, R]):
-    """A method: its four stages, each imported when it is first asked for, and what they may hold besides.
+    """A method: its four stages, each imported on first use, and what they may hold besides.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ OBSERVED = 10.0
 
 
 class Observer(Protocol):
-    """What a task needs of the monitor.
+    """The part of the monitor that a task needs.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Observer(Protocol):
 
     @property
     def stream(self) -> TextIO | None:
-        """Where to write."""
+        """Return the stream that texts are written to."""
 
     @property
     def on_terminal(self) -> bool:

@@ -29,9 +29,11 @@ __all__ = ["Estimators", "blocks", "estimator_tables", "make"]
 def blocks() -> tuple[type[EstimatorBlock], ...]:
     """Return the estimators that exist: the subclasses of `EstimatorBlock` in the modules of this folder, in their order."""
     found: list[type[EstimatorBlock]] = []
+    # Modules in the order of their names, so that files and pages have one order.
     for module in sorted(info.name for info in pkgutil.iter_modules(estimators.__path__)):
         members = vars(importlib.import_module(f"qsim.qmc.estimators.{module}")).values()
         for member in members:
+            # A module also holds what it imports: each class counts once.
             known = isinstance(member, type) and issubclass(member, EstimatorBlock)
             if known and member is not EstimatorBlock and member not in found:
                 found.append(member)
@@ -70,17 +72,19 @@ class Estimators:
         weight : (walkers,) float64
             Weights.
         """
+        # Nothing is measured, and no kernel is loaded.
         if not self.members:
             return
         from qsim.qmc.kernels.estimators.estimators import count_quanta
 
+        # Weights become integers, so that sums have no order.
         count = count_quanta(self.device, weight, self._weight)
         for member in self.members.values():
             member.add(R, count)
 
     @property
     def exact(self) -> bool:
-        """Whether all histograms are integers, whose sums do not depend on their order: ranks may add walkers by themselves."""
+        """Return whether all histograms are integers, whose sums need no order: ranks may add walkers by themselves."""
         return all(np.dtype(member.counts.dtype).kind == "i" for member in self.members.values())
 
     def close_block(self, comm: Comm | None = None) -> None:
@@ -93,8 +97,10 @@ class Estimators:
         """
         from qsim.qmc.kernels.estimators.estimators import UNIT
 
+        # Other histograms were filled by each process with the walkers of all.
         shared = comm if comm is not None and comm.size > 1 and self.exact else None
         weight = float(_summed(shared, self.device.to_host(self._weight))) / UNIT
+        # A block without samples, at a stop, says nothing.
         if not weight > 0:
             return
         for member in self.members.values():
@@ -124,6 +130,7 @@ class Estimators:
     def restore(self, state: Mapping[str, FloatArray]) -> None:
         """Continue from :meth:`state`."""
         for name, member in self.members.items():
+            # Names of a checkpoint begin with the name of the estimator.
             start = f"{name}."
             member.sums.restore(
                 {key.removeprefix(start): v for key, v in state.items() if key.startswith(start)}

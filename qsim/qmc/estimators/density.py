@@ -73,6 +73,7 @@ class Density(EstimatorBlock):
 
     def findings(self, where: str, system: Boundaries) -> Iterator[Finding]:
         """Yield an extent that a crystal has no use for, and edges that do not ascend."""
+        # The default is made for the atoms later, and needs no check.
         if self.extent is None:
             return
         if system.periodic:
@@ -86,12 +87,14 @@ class Density(EstimatorBlock):
     def cells(self, atoms: int) -> int:
         """Return how many numbers the histogram has."""
         x, y, z = self.mesh
+        # One mesh for each spin.
         return 2 * x * y * z
 
     def make(self, setting: Setting) -> Histogram:
         """Return the histogram."""
         if setting.crystal is not None:
             return CrystalDensity(setting, setting.crystal, self.mesh)
+        # Without cell the mesh needs ends; those of the deck come first.
         extent = default_extent(setting.atoms) if self.extent is None else self.extent
         return MeshDensity(setting, self.mesh, extent)
 
@@ -109,9 +112,11 @@ class MeshDensity(Histogram):
 
     def __init__(self, setting: Setting, mesh: Sequence[int], extent: ArrayLike) -> None:
         cells = tuple(int(number) for number in mesh)
+        # The first axis is the spin, as the kernel counts.
         super().__init__(setting, (2, *cells))
         edges = np.asarray(extent, np.float64)
         self.origin = edges[:, 0].copy()
+        # Cells have equal sizes along each axis.
         self.spacing = (edges[:, 1] - edges[:, 0]) / np.array(cells)
 
     def add(self, R: FloatArray, count: IndexArray) -> None:
@@ -128,6 +133,7 @@ class MeshDensity(Histogram):
     def arrays(self, *, errors: bool = True) -> dict[str, FloatArray]:
         """Return the tables."""
         axes = {
+            # Middles of the cells, bohr.
             f"density_{axis}": self.origin[d] + (np.arange(self.counts.shape[1 + d]) + 0.5) * self.spacing[d]
             for d, axis in enumerate("xyz")
         }
@@ -136,6 +142,7 @@ class MeshDensity(Histogram):
     def notes(self) -> list[str]:
         """Return a remark if many electrons are outside."""
         electrons = self.n_up + self.n_dn
+        # Without blocks nothing was measured, and nothing can be missing.
         if not self.sums.blocks or self.integral >= INSIDE * electrons:
             return []
         return [
@@ -157,15 +164,19 @@ class CrystalDensity(Histogram):
     def __init__(self, setting: Setting, crystal: Periodic, mesh: Sequence[int]) -> None:
         shape = tuple(int(number) for number in mesh)
         super().__init__(setting, (2, *shape))
+        # Rows of R times this matrix are coordinates along the lattice vectors.
         self.inverse = self.device.asarray(np.ascontiguousarray(crystal.inverse))
         self.edges = np.linalg.norm(crystal.lattice, axis=1)
+        # In these coordinates the primitive cell is the unit cube.
         self.spacing = 1.0 / np.array(shape)
+        # The supercell, since its electrons all fall into one primitive cell.
         self.volume = crystal.volume / float(np.prod(shape))
 
     def add(self, R: FloatArray, count: IndexArray) -> None:
         """Add walkers."""
         from qsim.qmc.kernels.estimators.estimators import mesh_histogram
 
+        # Places are brought into the primitive cell before they are counted.
         u = R @ self.inverse
         u -= self.device.xp.floor(u)
         u[u >= 1.0] = 0.0  # what rounding has made of a place just below a whole number
@@ -174,6 +185,7 @@ class CrystalDensity(Histogram):
     def arrays(self, *, errors: bool = True) -> dict[str, FloatArray]:
         """Return the tables."""
         axes = {
+            # Along each lattice vector, in bohr.
             f"density_{axis}": (np.arange(self.counts.shape[1 + d]) + 0.5) * self.spacing[d] * self.edges[d]
             for d, axis in enumerate("xyz")
         }
@@ -182,5 +194,6 @@ class CrystalDensity(Histogram):
 
 def default_extent(atoms: FloatArray) -> FloatArray:
     """Return the box (3, 2) around the atoms (A, 3), or around the origin, with a margin of 6 bohr."""
+    # Electrons without atoms, as those of a trap, are around the origin.
     places = atoms if atoms.size else np.zeros((1, 3))
     return np.stack([places.min(axis=0) - MARGIN, places.max(axis=0) + MARGIN], axis=1)

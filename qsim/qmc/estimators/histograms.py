@@ -136,6 +136,7 @@ class Histogram(ABC):
     def __init__(self, setting: Setting, shape: tuple[int, ...]) -> None:
         self.device, self.n_up, self.n_dn = setting.device, setting.n_up, setting.n_dn
         with self.device.use():
+            # Integers: their sums do not depend on the order of walkers, so that ranks can count apart.
             self.counts: Array = self.device.xp.zeros(shape, np.int64)
         self.sums = BlockSums(shape)
 
@@ -149,6 +150,7 @@ class Histogram(ABC):
         counts
             The histogram on the host, of all processes, per unit of weight.
         """
+        # Blocks, not samples, give the error: samples of one block are correlated.
         self.sums.add(counts, weight)
         self.counts.fill(0)
 
@@ -172,6 +174,7 @@ class Histogram(ABC):
         self, prefix: str, kinds: Sequence[str], volume: FloatArray | float, errors: bool
     ) -> dict[str, FloatArray]:
         """Return means and errors of the first axis by name, per volume."""
+        # The volume is exact, so that means and errors are divided alike.
         mean, error = self.sums.mean() / volume, self._error(errors) / volume
         named = {}
         for k, kind in enumerate(kinds):
@@ -182,5 +185,6 @@ class Histogram(ABC):
 
 def shells(bins: int, rmax: float) -> tuple[FloatArray, FloatArray]:
     """Return the middles of bins of a distance and the volumes of their shells."""
+    # 4 pi / 3 times the difference of cubes is exact for wide shells, too.
     edges = np.linspace(0.0, rmax, bins + 1)
     return 0.5 * (edges[1:] + edges[:-1]), 4.0 * np.pi / 3.0 * np.diff(edges**3)

@@ -58,6 +58,7 @@ class Gofr(EstimatorBlock):
 
     def cells(self, atoms: int) -> int:
         """Return how many numbers the histogram has."""
+        # Up-up, up-down and down-down.
         return 3 * self.bins
 
     def make(self, setting: Setting) -> Histogram:
@@ -79,6 +80,7 @@ class PairDensity(Histogram):
     """
 
     def __init__(self, setting: Setting, bins: int, rmax: float) -> None:
+        # Rows in the order of `PAIRS`.
         super().__init__(setting, (3, bins))
         self.bins, self.rmax = bins, float(rmax)
 
@@ -98,7 +100,9 @@ class CrystalPairDensity(PairDensity):
     """Pair densities by the distance of nearest images, which is exact up to the Wigner-Seitz radius."""
 
     def __init__(self, setting: Setting, crystal: Periodic, bins: int, rmax: float) -> None:
+        # Beyond the Wigner-Seitz radius a shell leaves the cell of nearest images.
         super().__init__(setting, bins, min(float(rmax), crystal.radius))
+        # The kernel takes lattice vectors and images from the tables of the orbitals.
         self.orbitals = crystal.orbitals()
 
     def add(self, R: FloatArray, count: IndexArray) -> None:

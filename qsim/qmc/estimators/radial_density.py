@@ -53,6 +53,7 @@ class RadialDensity(EstimatorBlock):
 
     def findings(self, where: str, system: Boundaries) -> Iterator[Finding]:
         """Yield crystals, where it is not measured, and systems without atoms."""
+        # Shells around an atom would overlap those around its images.
         if system.periodic:
             yield Finding(where, f"{self.key} is not measured in a periodic cell by this version")
         if not system.atoms:
@@ -60,6 +61,7 @@ class RadialDensity(EstimatorBlock):
 
     def cells(self, atoms: int) -> int:
         """Return how many numbers the histogram has."""
+        # One row for each spin and atom.
         return 2 * self.bins * atoms
 
     def make(self, setting: Setting) -> Histogram:
@@ -80,6 +82,7 @@ class AtomDensity(Histogram):
 
     def __init__(self, setting: Setting, bins: int, rmax: float) -> None:
         places = np.ascontiguousarray(setting.atoms)
+        # Spin, atom, bin: the order of the kernel.
         super().__init__(setting, (2, places.shape[0], bins))
         self.bins, self.rmax, self.atoms = bins, float(rmax), self.device.asarray(places)
 

@@ -59,12 +59,14 @@ class Sofk(EstimatorBlock):
 
     def findings(self, where: str, system: Boundaries) -> Iterator[Finding]:
         """Yield a warning in open boundaries."""
+        # A warning: the same list of estimators serves molecules and crystals.
         if not system.periodic:
             text = "the structure factor needs a crystal; in open boundaries it is left out"
             yield Finding(where, text, "warning")
 
     def cells(self, atoms: int) -> int:
         """Return how many numbers the histogram has."""
+        # |rho_k|^2, Re rho_k and Im rho_k of each wave.
         return 3 * MOST_WAVES
 
     def make(self, setting: Setting) -> Histogram:
@@ -85,7 +87,9 @@ class StructureFactor(Histogram):
     def __init__(self, setting: Setting, crystal: Periodic, kmax: float | None) -> None:
         k = crystal.waves
         size = np.sqrt((k**2).sum(1))
+        # Shells of equal |k| stay together, in spite of rounding.
         order = np.argsort(np.round(size, 9), kind="stable")
+        # At least one wave, so that the table is never empty.
         order = order[: max(1, int((size <= (np.inf if kmax is None else kmax)).sum()))]
         self.k, self.size = k[order], size[order]
         self.ions = crystal.ions
@@ -95,10 +99,13 @@ class StructureFactor(Histogram):
 
     def add(self, R: FloatArray, count: IndexArray) -> None:
         """Add walkers, some at a time, so that their waves fit into `CHUNK` numbers."""
+        # The waves of a part of the walkers at a time bound the memory.
         xp, N = self.device.xp, self.n_up + self.n_dn
         k = self.device.asarray(self.k)
+        # Walkers per part.
         step = max(1, CHUNK // (N * len(self.size)))
         for begin in range(0, R.shape[0], step):
+            # rho_k of each walker: (walkers of this part, waves).
             rho = xp.exp(1j * (R[begin : begin + step] @ k.T)).sum(1)
             weight = count[begin : begin + step].astype(np.float64)
             self.counts[0] += weight @ (xp.abs(rho) ** 2) / N
@@ -108,5 +115,6 @@ class StructureFactor(Histogram):
     def arrays(self, *, errors: bool = True) -> dict[str, FloatArray]:
         """Return the tables."""
         mean, error = self.sums.mean(), self._error(errors)
+        # <rho_k> is that of the static density, which vanishes in a uniform system.
         lattice = (mean[1] ** 2 + mean[2] ** 2) / (self.n_up + self.n_dn) if self.ions else 0.0
         return {"sofk_k": self.size, "sofk": mean[0] - lattice, "sofk_error": error[0]}

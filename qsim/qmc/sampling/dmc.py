@@ -126,7 +126,7 @@ class _Steering:
 
     @property
     def force(self) -> Force:
-        """What the next generation goes by."""
+        """Return the parameters of the next generation."""
         return Force(self.energy, self.trial, self.tau_ratio)
 
     def see(self, energy: float, memory: float) -> None:

@@ -43,7 +43,7 @@ def bounds(count: int, ranks: int) -> NDArray[np.int64]:
         group = groups(count)
         if len(group) > EVEN * ranks:
             edges = group[(len(group) - 1) * r // ranks]
-    # asked for in every generation
+    # read in every generation
     edges.flags.writeable = False
     return edges
 

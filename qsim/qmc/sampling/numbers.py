@@ -26,7 +26,7 @@ SINGLE = 11  # words of a walker whose rank has no whole blocks: energies, count
 
 
 class Numbers:
-    """What some generations leave to be known: sums over the walkers of all ranks.
+    """Record of some generations: sums over the walkers of all ranks.
 
     They are taken on the device at once, in the order of its work, sent together, and read later.
 

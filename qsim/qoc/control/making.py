@@ -28,7 +28,7 @@ __all__ = ["Making", "penalties"]
 
 # Stream of random numbers of Fourier frequencies; one more per control.
 FREQUENCIES = 400
-# Part of the largest area within the bounds that can be asked for.
+# Largest area of a deck, relative to the largest area within the bounds.
 REACHABLE = 0.95
 
 
@@ -145,7 +145,7 @@ class Making:
         shape: NDArray[np.float64],
         ends: tuple[NDArray[np.float64], NDArray[np.float64]],
     ) -> float | None:
-        """Return the sum of values that is asked for; None for any."""
+        """Return the required sum of values; None for any."""
         if block.zero_area:
             if 0.0 in (ends[0][0], ends[1][0]):
                 raise InvalidInput(f"{key}.bounds", "a control of one sign cannot have zero area")

@@ -38,7 +38,7 @@ _NAME = re.compile(r"\s*([^\s(\[]+)\s*(?:[(\[]([^()\[\]]*)[)\]])?\s*")
 
 @dataclass(frozen=True)
 class Setting:
-    """What the controls of a deck have in common.
+    """Properties that the controls of a deck share.
 
     Attributes
     ----------

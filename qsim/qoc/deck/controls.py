@@ -161,7 +161,7 @@ class QuantumControl(Block):
 
     @property
     def coupled(self) -> str:
-        """What couples its slots: the key of the constraint, or an empty text."""
+        """Return the key of the constraint that couples its slots, or an empty text."""
         if self.parameters.type != "slots" or self.parameters.count is not None:
             return "parameters"
         if self.slew is not None:

@@ -66,7 +66,7 @@ Settings = Annotated[list[float | str], Field(min_length=1, max_length=1_000_000
 
 
 class Variation(Block):
-    """What differs from member to member: all lists of one entry go together, and have the same length."""
+    """Differences between members: all lists of one entry go together, and have the same length."""
 
     set: dict[str, Settings] = Field(
         default={},

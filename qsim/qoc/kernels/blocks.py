@@ -134,6 +134,7 @@ def step(matrix, v, w, x, factor):
             a, b = _real_row(start[i], start[i + 1], column, re, v, 0)
         else:
             a, b = _row(start[i], start[i + 1], column, re, im, v, 0)
+        # Scaled once per row, and not per entry.
         a = factor * a
         b = factor * b
         put(w, WIDTH * i, a)
@@ -181,6 +182,7 @@ def add_outer(matrix, terms, mu, powers, outer):
             q = lanes(outer, WIDTH * e + LANES)
             left = WIDTH * i
             right = WIDTH * column[e]
+            # All powers of one entry after the other, so that its sums stay in registers.
             for _ in range(terms):
                 a = lanes(mu, left)
                 b = lanes(mu, left + LANES)
@@ -205,4 +207,5 @@ def contracted(outer, values, c):
         z = values[c, e]
         p = p + z.real * lanes(outer, WIDTH * e)
         p = p - z.imag * lanes(outer, WIDTH * e + LANES)
+    # Sums over the four columns come once per slot and control.
     return total(p)

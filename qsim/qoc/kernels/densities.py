@@ -26,6 +26,7 @@ def layout_of(columns: ComplexArray) -> NDArray[np.float64]:
     """Return matrices (D^2, S), each row by row, as the real array (D, 2 D S) of the kernels."""
     count = columns.shape[1]
     size = round(columns.shape[0] ** 0.5)
+    # Rows of rho first, then real and imaginary parts, then its columns, the matrices innermost.
     cube = columns.reshape(size, size, count)
     return np.ascontiguousarray(np.stack([cube.real, cube.imag], axis=1).reshape(size, -1))
 
@@ -80,6 +81,7 @@ def _add_jumps(start, column, re, im, x, y, factor):
     for i in range(size):
         for j in range(size):
             to = j * count
+            # Row (i, j) of the superoperator of the jumps takes from all (k, l) of its entries.
             for e in range(start[i * size + j], start[i * size + j + 1]):
                 k = column[e] // size
                 come = (column[e] % size) * count

@@ -34,6 +34,7 @@ def norm_bound(start, column, sizes, factors, powers):
         Number of powers; the bound holds after every one of them.
     """
     rows = start.size - 1
+    # The matrix of sizes at the largest factors.
     b = np.empty(column.size)
     for e in range(column.size):
         b[e] = sizes[0, e]
@@ -43,6 +44,7 @@ def norm_bound(start, column, sizes, factors, powers):
     y = np.empty(rows)
     best = np.inf
     for _ in range(powers):
+        # y = B^T B x, row by row: a row of B takes x to one number and gives it back to the same columns.
         y[:] = 0.0
         for i in range(rows):
             z = 0.0
@@ -54,6 +56,7 @@ def norm_bound(start, column, sizes, factors, powers):
         for i in range(rows):
             ratio = max(ratio, y[i] / x[i])
             largest = max(largest, y[i])
+        # Every positive x gives a bound; the smallest one is kept.
         best = min(best, ratio)
         for i in range(rows):
             x[i] = y[i] / largest + FLOOR

@@ -25,6 +25,7 @@ def copy(x, to):
 @njit(**PART)
 def assemble(values, factors, n, tau, re, im):
     """Put ``tau (A0 + sum_c f_c(n) A_c)`` into `re` and `im`."""
+    # Real and imaginary parts in arrays of their own: numba interleaves complex numbers, and no vectors come out.
     for e in range(values.shape[1]):
         z = values[0, e]
         for c in range(factors.shape[0]):
@@ -53,6 +54,7 @@ def product(start, column, re, im, x, y, factor):
 def adjoint_product(start, column, re, im, x, y):
     """Put ``A+ x`` into y; rows of A scatter into y."""
     count = x.shape[1] // 2
+    # A row of A is a column of A+: its products are added to many rows of y, in a fixed order.
     y[:] = 0.0
     for i in range(x.shape[0]):
         for e in range(start[i], start[i + 1]):

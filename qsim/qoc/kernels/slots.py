@@ -255,6 +255,7 @@ def slot_backward(
             shared_mem=launch.shared,
         )
         return gradient[:, 0] if launch.blocks[1] == 1 else gradient.sum(axis=1)
+    # CPU: members on all threads, each of which writes its own rows.
     gradient = np.empty((count, *factors.shape))
     matrices = (batch.pattern.both, batch.values)
     series = (batch.tau, batch.terms, batch.parts, batch.real)
@@ -397,7 +398,7 @@ class _Launch(NamedTuple):
     scratch: int
 
     def defines(self, item: int) -> dict[str, str | int]:
-        """Return the constants of the compilation for complex numbers of so many bytes."""
+        """Return the constants of the compilation for complex numbers of a size in bytes."""
         return {"REAL": "float" if item == 8 else "double", "TEAM": self.threads // self.teams}
 
 
@@ -410,6 +411,7 @@ def fits(pattern: Pattern, columns: int, item: int = 16) -> bool:
 def _group(rows: int, columns: int) -> tuple[int, int]:
     """Return the columns of a group, and their pitch."""
     most = max(1, ELEMENTS // rows)
+    # A group fills the elements of a block of threads, and rows lie a power of two apart, for shifts instead of divisions.
     group = min(columns, most)
     pitch = 1 << (group - 1).bit_length()
     if pitch > most:
@@ -425,6 +427,7 @@ def _team(rows: int, pitch: int) -> int:
 def _shared(pattern: Pattern, pitch: int, team: int, item: int) -> int:
     """Return the bytes that a block needs at least: both patterns, and per member A, K, three blocks of columns and sums."""
     integers = -(-4 * pattern.packed.size // 16) * 16
+    # A block is a warp at least, so that small systems share one.
     teams = max(32, team) // team
     return integers + teams * item * (2 * pattern.entries + 3 * pattern.rows * pitch + team)
 
@@ -453,6 +456,7 @@ def _launch(batch: SlotBatch, x: RealArray, *, powers: bool) -> _Launch:
     table = teams * item * batch.values.shape[1] * pattern.entries
     kept = table <= TABLE_BYTES and shared + table <= SHARED_BYTES
     shared += table if kept else 0
+    # Products A^j x of one part: in shared memory if all of them fit, else in global memory.
     held = teams * item * batch.terms * rows * pitch if powers else 0
     inside = shared + held <= SHARED_BYTES
     scratch = 1 if inside else blocks[0] * blocks[1] * held // x.dtype.itemsize
@@ -486,6 +490,7 @@ def _check(batch: SlotBatch, factors: RealArray, x: RealArray, trajectory: RealA
     ValueError
         If they do not belong together.
     """
+    # Numba and CUDA would read beyond an array of another shape without a word.
     members, controls, entries = batch.values.shape
     pattern = batch.pattern
     if entries != pattern.entries:

@@ -30,6 +30,7 @@ def _jump(jumps, after, x, y, adjoint):
     start, column, re, im = jumps
     count = after.size
     for s in range(count):
+        # -1: this column goes on without a jump.
         k = after[s]
         if k < 0:
             continue
@@ -124,6 +125,7 @@ def jumping_backward(generator, jumps, passes, factors, tau, terms, parts, lam, 
     powers = np.empty((terms, lam.shape[0], lam.shape[1]))
     gradient[:] = 0.0
     for p in range(slot.size - 1, -1, -1):
+        # Passes go backwards, and several of them may belong to one slot.
         n = slot[p]
         assemble(values, factors, n, tau, re, im)
         outer_re[:] = 0.0

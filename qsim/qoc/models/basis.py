@@ -29,7 +29,7 @@ MOST_LEVELS = 3000
 
 @dataclass(frozen=True)
 class Basis:
-    """What states and operators of a system are called.
+    """Names of the states and operators of a system.
 
     Attributes
     ----------

@@ -71,6 +71,7 @@ class Molecule:
 
 def kinetic_bands(mass: float, dx: float) -> tuple[float, float, float]:
     """Return diagonal, first and second off-diagonal of the kinetic energy (Eq. Q2; Eq. 3 of the paper)."""
+    # The stencil (-1, 16, -30, 16, -1)/12 of the second derivative, times -1/2m.
     k = 1.0 / (24.0 * mass * dx * dx)
     return 30.0 * k, -16.0 * k, k
 
@@ -93,6 +94,7 @@ def molecule(system: System, states: int, mass_scale: float = 1.0, potential_sca
         If the potential or the dipole is not finite on the grid.
     """
     grid = system.grid
+    # The mass of an ensemble member scales the kinetic energy alone; formulas see that of the deck.
     x = np.linspace(grid.xmin, grid.xmax, grid.points)
     v = potential_scale * function_of_x(system.potential, x, system.mass, "system.potential")
     mu = function_of_x(system.dipole, x, system.mass, "system.dipole")
@@ -116,6 +118,7 @@ def on_grid(
     centre, o1, o2 = kinetic_bands(mass, float(x[1] - x[0]))
     diagonal = centre + v
     energies, vectors = lowest_states(diagonal, o1, o2, min(states, x.size - 1))
+    # From unit vectors to wavefunctions with integral psi^2 dx = 1.
     vectors /= np.sqrt(float(x[1] - x[0]))
     matrix = (vectors * mu) @ vectors.T * float(x[1] - x[0])
     return Molecule(
@@ -130,6 +133,7 @@ def lowest_states(
     from scipy.linalg import eig_banded
 
     size = diagonal.shape[0]
+    # Lanczos needs many vectors where a large part of the spectrum is asked for.
     if size <= DENSE_LIMIT or count > size // 8:
         bands = np.zeros((3, size))
         bands[0], bands[1, :-1], bands[2, :-2] = diagonal, o1, o2

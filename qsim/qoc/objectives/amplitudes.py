@@ -30,6 +30,7 @@ def refuse_without_amplitudes(model: QuantumModel, density: bool) -> None:
     InvalidInput
         For density matrices, observables and mixtures as goals.
     """
+    # Gauss-Newton takes 1 - P as a sum of squares, whose residuals are amplitudes of kets.
     if density:
         text = "Gauss-Newton needs amplitudes, which density matrices do not have; use lbfgs"
         raise InvalidInput("optimizer", text)
@@ -69,20 +70,25 @@ class SlotAmplitudes:
         goal = objective.model.goal
         self.wanted: ComplexArray | None = None
         if isinstance(goal, GateTarget):
+            # The columns that the gate makes of the logical basis.
             self.wanted = goal.columns @ goal.unitary
+            # |r|^2 adds up to the infidelity averaged over all states: d + 1, not d.
             self.scale = 1.0 / math.sqrt(goal.unitary.shape[0] + 1)
         elif isinstance(goal, StateTarget):
             count = objective.start.shape[1]
+            # One set of target vectors serves all columns, or each column has its own.
             given = [np.asarray(v, np.complex128) for v in goal.vectors]
             vectors = given if len(given) == count else [given[0]] * count
             if goal.coherent:
                 self.wanted = np.array([v[0] for v in vectors]).T
                 self.scale = 1.0 / math.sqrt(count)
+            # What is outside of the targets must vanish.
             self.outside = [complement(v).T for v in vectors]
 
     def trial(self, fields: NDArray[np.float64]) -> tuple[float, float, SlotTrial]:
         """Return P, J and what `jacobian` goes on from; one sweep."""
         objective = self.objective
+        # A sweep is one propagation of all columns.
         objective.sweeps += 1
         final, _ = objective.propagator.forward(fields, objective.start)
         objective.norm_error = max(objective.norm_error, objective.norm_change(final))
@@ -91,8 +97,10 @@ class SlotAmplitudes:
 
     def jacobian(self, trial: SlotTrial) -> tuple[ComplexArray, ComplexArray]:
         """Return residuals (R,) and their derivatives (R, C, N); about two sweeps for each level."""
+        # Relative phases count in a gate, and in coherent pairs.
         if self.wanted is not None:
             return self._up_to_a_phase(trial, self.wanted)
+        # The square root, since residuals are squared.
         weights = np.sqrt(self.objective.model.weights)
         parts = [
             (
@@ -108,6 +116,7 @@ class SlotAmplitudes:
         # A global phase does not count, so the distance is taken at the phase that makes it smallest.
         turned = wanted * np.exp(1j * np.angle(np.vdot(wanted, trial.final)))
         residual = self.scale * (trial.final - turned)
+        # Residuals of all levels: derivatives of every component of the columns.
         units = np.asarray(self.scale * np.eye(size), np.complex128)
         rows = np.array([self._rows(trial, s, units) for s in range(count)])
         # the phase follows the controls: what moves along it is no residual
@@ -119,6 +128,7 @@ class SlotAmplitudes:
     def _rows(self, trial: SlotTrial, column: int, basis: ComplexArray) -> ComplexArray:
         """Return ``d <b|x_s>/du`` (B, C, N) of one column for every b of a basis (D, B)."""
         objective, propagator = self.objective, self.objective.propagator
+        # The way of this column alone, which all rows of its gradient share.
         start = np.ascontiguousarray(objective.start[:, column : column + 1])
         _, trajectory = propagator.forward(trial.fields, start)
         rows = []
@@ -128,5 +138,6 @@ class SlotAmplitudes:
             real = propagator.gradient(trial.fields, trajectory, (0.5 + 0j) * bra)
             imaginary = propagator.gradient(trial.fields, trajectory, 0.5j * bra)
             rows.append(real + 1j * imaginary)
+        # Counted in sweeps of all columns: each row has gone back with one column, twice.
         objective.sweeps += math.ceil(2 * len(rows) / objective.start.shape[1])
         return np.array(rows)

@@ -1,4 +1,4 @@
-"""What no control can pass, and what lifetimes leave: known before any search (Eqs. Q21 to Q23)."""
+"""Bound the value that any control can reach, also with lifetimes: known before any search (Eqs. Q21 to Q23)."""
 
 from __future__ import annotations
 

@@ -106,6 +106,7 @@ class Mean(Cost):
 
     def values(self, stack: Columns) -> NDArray[np.float64]:
         """Return J (n,) of columns (n, D, S)."""
+        # All trials at once, column by column: one product of matrices each.
         pairs = enumerate(zip(self.operators, self.weights, strict=True))
         parts = [w * np.sum(stack[:, :, s].conj() * (stack[:, :, s] @ o.T), axis=1) for s, (o, w) in pairs]
         return np.asarray(np.sum(parts, axis=0).real)
@@ -164,6 +165,7 @@ class GateCost(Cost):
 
     def value(self, x: Columns) -> float:
         """Return F."""
+        # ||P X||^2 is d where nothing has leaked.
         kept = self._kept * np.linalg.norm(self.logical.conj().T @ x) ** 2
         return float(np.abs(np.vdot(self.wanted, x)) ** 2 + kept) * self._scale
 
@@ -175,7 +177,9 @@ class GateCost(Cost):
     def values(self, stack: Columns) -> NDArray[np.float64]:
         """Return F (n,) of columns (n, D, d), the parts of one channel."""
         count = stack.shape[0]
+        # t = Tr(U+ V+ X) of each part as one product of a matrix and a vector.
         overlaps = stack.reshape(count, -1) @ self.wanted.conj().ravel()
+        # The part that stays in the logical space counts with the average fidelity.
         kept = self._kept * np.sum(np.abs(self.logical.conj().T @ stack) ** 2, axis=(1, 2))
         return np.asarray((np.abs(overlaps) ** 2 + kept) * self._scale)
 

@@ -41,7 +41,7 @@ PERFECT = 1e-14
 
 
 class Measure(ABC):
-    """What the values of the members (M,) count as together.
+    """Combination of the values of the members (M,).
 
     Attributes
     ----------

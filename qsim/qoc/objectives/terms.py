@@ -38,7 +38,7 @@ class Mean:
 
 @dataclass(frozen=True)
 class Terms:
-    """What is subtracted from the value: ``leakage_weight leak + (weight/T) int <O> dt``, in the mean state.
+    """Terms that are subtracted from the value: ``leakage_weight leak + (weight/T) int <O> dt``, in the mean state.
 
     Attributes
     ----------

@@ -27,7 +27,7 @@ ROUNDING = 1e-13
 
 
 class Aim(Protocol):
-    """What a search maximises: of one field (N,), or of the controls (C, N) of a quantum system."""
+    """Function that a search maximises: of one field (N,), or of the controls (C, N) of a quantum system."""
 
     sweeps: int
     norm_error: float

@@ -21,7 +21,7 @@ __all__ = ["SlotSteps"]
 
 @dataclass(frozen=True)
 class SlotRun:
-    """What a forward sweep leaves: the columns (D, S) at T, and how far a norm is off."""
+    """Result of a forward sweep: the columns (D, S) at T, and how far a norm is off."""
 
     final: ComplexArray
     norm_error: float

@@ -28,7 +28,7 @@ DEVICE_BYTES = 4e9
 
 @dataclass(frozen=True)
 class BatchRun:
-    """What a propagation leaves for its gradient.
+    """Quantities of a propagation that its gradient needs.
 
     Attributes
     ----------
@@ -67,6 +67,7 @@ class SlotMembers:
         first = systems[0]
         self.device, self.system = device, system
         self.slots, self.tau, self.powers = first.slots, first.tau, first.powers
+        # Members share one pattern, so that a launch has one set of indices.
         self.pattern, values = _united(systems)
         # (s u)^p = s^p u^p
         factors = np.concatenate([np.ones((system.size, 1)), scale**self.powers], axis=1)
@@ -147,6 +148,7 @@ class SlotMembers:
 
     def _batch(self, factors: NDArray[np.float64], members: slice) -> SlotBatch:
         """Return the arguments of the kernels, with a series that is long enough for all members."""
+        # Norms of the parts add up; slot by slot, since the controls are seldom all large at once.
         largest = float(np.max(self._norms[0] + self._norms[1:] @ np.abs(factors), initial=0.0))
         terms, parts, rest = series_of(largest * self.tau, self.slots)
         self.remainder = max(self.remainder, rest)

@@ -27,7 +27,7 @@ ZERO = 4e-16
 
 
 class Layout(ABC):
-    """What the real numbers of the kernels mean; all axes before the last two are a batch.
+    """Meaning of the real numbers of the kernels; all axes before the last two are a batch.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""How the columns of a quantum system move: for how long, in how many slots, as kets or as density matrices."""
+"""Describe the motion of the columns of a quantum system: duration, number of slots, as kets or as density matrices."""
 
 from __future__ import annotations
 

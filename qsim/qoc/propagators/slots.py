@@ -228,6 +228,7 @@ def series_of(
     # Unless parts are given, the norm of each is at most `longest`, so that rounding of the alternating terms stays small.
     parts = parts or max(1, math.ceil(norm / longest))
     theta = norm / parts
+    # The first term that is left out is theta^(m + 1)/(m + 1)!.
     terms, term = 1, theta**2 / 2.0
     while term > REMAINDER:
         terms += 1
@@ -283,6 +284,7 @@ def row_and_column_norm(a: csr_array) -> float:
 
 def _on_one_pattern(parts: list[csr_array]) -> tuple[Pattern, ComplexArray]:
     """Return the union of the entries of matrices, and their values (C + 1, E) on it."""
+    # Sizes cannot cancel, so that the union holds every entry.
     pattern = csr_array(sum(abs(a) for a in parts))
     pattern.sum_duplicates()
     pattern.eliminate_zeros()

@@ -1,4 +1,4 @@
-"""What the final controls do: the value, the state at T, and how much of it had jumps."""
+"""Evaluate the final controls: the value, the state at T, and how much of it had jumps."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["Budget", "Outcome", "expansion_of", "outcome_of"]
 
 @dataclass(frozen=True)
 class Budget:
-    """Where a value below 1 comes from.
+    """Contributions to a value below 1.
 
     Attributes
     ----------

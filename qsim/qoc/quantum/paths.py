@@ -1,4 +1,4 @@
-"""What the columns of a run show on their way: the value of the goal, Bloch vectors of parts, and free motion after T."""
+"""Record the columns of a run on their way: the value of the goal, Bloch vectors of parts, and free motion after T."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ class QuantumProblem:
 
     @property
     def searched(self) -> SlotObjective | EnsembleObjective:
-        """What the search maximises: the value of the ensemble if there is one."""
+        """Return the function that the search maximises: the value of the ensemble if there is one."""
         return self.objective if self.ensemble is None else self.ensemble.objective
 
     @property

@@ -393,7 +393,7 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
         "",
         "value of each goal, in the order of system.pairs",
         lambda r: r.outcome.goals,
-        ("goal",),
+        ("pair",),
         when=lambda r: r.outcome.goals is not None,
         note="of an ensemble, of the nominal system",
     ),

@@ -52,7 +52,7 @@ class QuantumSearch(Search):
         """Enter one set of controls into the history and report it; Finished at the threshold or the limit."""
         certain = probability
         # The no-jump value can be below the threshold while that with one jump is above.
-        # The expansion is dear, so it is asked for only where it can decide.
+        # The expansion is expensive: it is computed only where it can decide.
         if self.expands and probability < self.threshold < np.inf:
             # Probability that something jumps, under the controls of the last evaluation.
             lost = 1.0 - self.problem.objective.jump_free

@@ -41,7 +41,7 @@ ROUNDING = 1e-16
 
 @dataclass(frozen=True)
 class Check:
-    """What the independent propagation found.
+    """Result of the independent propagation.
 
     Attributes
     ----------

@@ -196,8 +196,9 @@ def _sectors(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
             yield Finding(
                 key, f"the pair (0, {sector.L}) of the incident electron is missing for L = {sector.L}"
             )
-        # Dipole selection rule: L changes by one, as natural parity excludes L to L.
-        if task.process == "photo" and abs(sector.L - initial.L) != 1:
+        # Dipole selection rule: L changes by one, or not at all into unnatural parity, which photon energies know.
+        kept = task.photon is not None and sector.L == initial.L > 0
+        if task.process == "photo" and abs(sector.L - initial.L) != 1 and not kept:
             text = f"a photon does not lead from L = {initial.L} to L = {sector.L} with natural parity"
             yield Finding("channels.L", f"{text}; give {initial.L + 1}")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from qsim.sturmian.deck import symmetry
 from qsim.sturmian.deck.blocks import Gsf, as_list
 from qsim.sturmian.deck.collision import Initial, Scatter
-from qsim.sturmian.deck.photon import photons_of
+from qsim.sturmian.deck.photon import PhotonRange, photons_of
 
 if TYPE_CHECKING:
     from qsim.sturmian.deck.blocks import Channels, Grid, System
@@ -19,8 +19,9 @@ __all__ = ["Sector", "Settings", "energies_of", "initial_of", "pairs_of", "secto
 
 # Relative residual of a driven equation.
 TOLERANCE = 1e-8
-# The same where one space serves all photon energies: totals are off by its square, amplitudes by itself.
-NODES = 1e-3
+# The same where one space serves a list of photon energies, and where it serves a range: totals are off by its square,
+# amplitudes by itself, and a narrow resonance between two energies of a list is met by accident alone.
+NODES, RANGE = 1e-5, 1e-3
 
 
 class Sector(NamedTuple):
@@ -104,8 +105,10 @@ def solver_of(deck: SturmianDeck) -> Solver:
     """Return the solver with the tolerance of a collision where the deck gives none."""
     if "tolerance" in deck.solver.model_fields_set:
         return deck.solver
-    photons = getattr(deck.task, "photon", None) is not None
-    return deck.solver.model_copy(update={"tolerance": NODES if photons else TOLERANCE})
+    photon, tolerance = getattr(deck.task, "photon", None), TOLERANCE
+    if photon is not None:
+        tolerance = RANGE if isinstance(photon, PhotonRange) else NODES
+    return deck.solver.model_copy(update={"tolerance": tolerance})
 
 
 def energies_of(deck: SturmianDeck) -> list[float]:
@@ -135,9 +138,24 @@ def sectors_of(deck: SturmianDeck) -> list[Sector]:
         default = [0, 1] if process == "e_h" else [0]
         Ss = default if channels.S is None else as_list(channels.S)
         return [Sector(L, S, channels.parity) for S in Ss for L in Ls]
+    if getattr(deck.task, "photon", None) is not None:
+        return _reached(channels, initial)
     reached = [1] if process == "photo" else [0, 1, 2]
     Ls = reached if channels.L is None else as_list(channels.L)
     return [Sector(L, initial.S) for L in Ls]
+
+
+def _reached(channels: Channels, initial: Initial) -> list[Sector]:
+    """Return the symmetries that a dipole reaches: L - 1, L, L + 1, all of the parity opposite to that of the initial state.
+
+    L itself then is of unnatural parity.  Those without any pair are left out, unless the deck asks for them.
+    """
+    parity = "even" if initial.L % 2 else "odd"
+    Ls = range(abs(initial.L - 1), initial.L + 2) if channels.L is None else as_list(channels.L)
+    sectors = [Sector(L, initial.S, parity) for L in Ls]
+    if channels.L is not None:
+        return sectors
+    return [sector for sector in sectors if pairs_of(channels, sector)] or sectors[-1:]
 
 
 def pairs_of(channels: Channels, sector: Sector) -> list[tuple[int, int]]:

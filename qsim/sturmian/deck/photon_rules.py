@@ -34,9 +34,6 @@ def rules(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
     if wanted and "observables" in task.model_fields_set:
         text = f"{wanted[0]} is that of two free electrons; ask for it with excess instead of photon"
         yield Finding("task.observables", text)
-    if deck.initial.L != 0:
-        text = f"photon energies are for initial states of L = 0, found L = {deck.initial.L}"
-        yield Finding("initial.L", f"{text}; excess is possible for others")
     if "basis" in deck.model_fields_set and deck.basis.type != "fedvr":
         yield Finding("basis.type", "many photon energies share the whole grid; give basis: fedvr")
     if deck.solver.type == "dense":

@@ -23,7 +23,7 @@ Observable = Literal["oscillator_strengths", "lifetimes", "polarisability", "c6"
 
 
 class Response(Block):
-    """How bound states answer to light: transitions between them, polarisabilities, forces between two atoms, sum rules."""
+    """Response of bound states to light: transitions between them, polarisabilities, forces between two atoms, sum rules."""
 
     type: Literal["response"]
     observables: Annotated[list[Observable], Field(min_length=1, max_length=5)] = Field(

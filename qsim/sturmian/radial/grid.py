@@ -280,7 +280,7 @@ class RadialGrid:
 
     @property
     def is_real(self) -> NDArray[np.bool_]:
-        """Which nodes lie on the real axis, R0 included, (n,)."""
+        """Return which nodes lie on the real axis, R0 included, (n,)."""
         return self.r.real <= self.R0 * (1.0 + 1e-14)
 
     def kinetic(self, l: int) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-r"""What a response gives, as arrays of one l_max: transitions, polarisabilities, dispersion coefficients, sums.
+r"""Compute a response as arrays of one l_max: transitions, polarisabilities, dispersion coefficients, sums.
 
 With reduced elements of Edmonds' convention and dE the energies of the final levels above the level:
 
@@ -38,7 +38,7 @@ ATOMIC_TIME = 2.4188843265864e-17
 POWERS = (-2, -1, 0, 1, 2)
 # Gauss-Legendre points of the integral over imaginary frequencies: the two that are compared differ by 1e-12 for helium.
 CASIMIR_POINTS = 64
-# Imaginary frequencies at which polarisabilities are stored, nodes of a rule of so many points.
+# Imaginary frequencies at which polarisabilities are stored, nodes of a rule with this number of points.
 STORED = 16
 
 

@@ -48,7 +48,7 @@ class ResponseResult:
     limits : dict of Limit
         The same arrays for l_max to infinity, with errors.
     curves : list of Curve
-        Polarisability against frequency, of each state; empty if it was not asked for.
+        Polarisability against frequency, of each state; empty unless requested.
     """
 
     task: ClassVar[str] = "response"
@@ -83,12 +83,12 @@ class ResponseResult:
 
     @property
     def shows_transitions(self) -> bool:
-        """True if oscillator strengths were asked for."""
+        """True if oscillator strengths were requested."""
         return "oscillator_strengths" in self.options.observables
 
     @property
     def shows_lifetimes(self) -> bool:
-        """True if lifetimes were asked for."""
+        """True if lifetimes were requested."""
         return "lifetimes" in self.options.observables
 
     def lifetimes(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -66,7 +66,7 @@ class Reached:
     ----------
     L : int
     lengths, velocities : Response or None
-        Of the source ``r^k C^k``, and of ``(H - E)^-1 (grad_1 + grad_2)`` in its place; None if it was not asked for.
+        Of the source ``r^k C^k``, and of ``(H - E)^-1 (grad_1 + grad_2)`` in its place; None unless requested.
     moments : tuple of float
         Of the source in length: ``s^T (H - E)^power s`` for the powers 0, 1, 2 in the basis.
     closures : tuple of float
@@ -100,6 +100,7 @@ class Atom:
     ) -> None:
         self.problem, self.l_max, self.poll = problem, l_max, poll
         self.planes: dict[int, NDArray[np.float64]] = {}
+        self.made: dict[tuple[int, int, str, int], TwoElectron] = {}
         self.operators: dict[tuple[int, int, str], TwoElectron] = {}
         self.found: dict[tuple[int, int, str], davidson.Eigenpairs] = {}
         self.components: dict[Level, dict[tuple[int, int], NDArray[np.float64]]] = {}
@@ -116,10 +117,13 @@ class Atom:
             self._require_bound(level)
 
     def operator(self, L: int, S: int, parity: str, l_max: int) -> TwoElectron:
-        """Return the Hamiltonian of a sector with pairs up to ``l_max + L``."""
-        problem, pairs = self.problem, sector_pairs(L, parity, l_max)
-        orbitals = {l: problem.orbitals(l) for l in sorted({l for pair in pairs for l in pair})}
-        return TwoElectron(problem.device, problem.grid, orbitals, L, S, pairs, self.planes)
+        """Return the Hamiltonian of a sector with pairs up to ``l_max + L``, made once."""
+        key = (L, S, parity, l_max)
+        if key not in self.made:
+            problem, pairs = self.problem, sector_pairs(L, parity, l_max)
+            orbitals = {l: problem.orbitals(l) for l in sorted({l for pair in pairs for l in pair})}
+            self.made[key] = TwoElectron(problem.device, problem.grid, orbitals, L, S, pairs, self.planes)
+        return self.made[key]
 
     def energy(self, level: Level) -> float:
         """Return the energy of a level, hartree."""

@@ -46,7 +46,7 @@ def warnings(result: ResponseResult) -> Iterator[str]:
 
 
 def without_lifetime(result: ResponseResult) -> Iterator[str]:
-    """Yield a note for each state of which a lifetime was asked for and that has none."""
+    """Yield a note for each state without a lifetime where one was requested."""
     if not result.shows_lifetimes:
         return
     values, _ = result.lifetimes()

@@ -63,7 +63,7 @@ class Elastic:
 
 
 class _Box(NamedTuple):
-    """Where a set of solutions ends: R in bohr, and the polarisability that its pairs give each L, bohr^3."""
+    """End of a set of solutions: R in bohr, and the polarisability that its pairs give each L, bohr^3."""
 
     R: float
     alpha: float

@@ -447,7 +447,7 @@ class Panel:
 
     @property
     def hamiltonian(self) -> Any:
-        """That of the strongest pilot."""
+        """Return the Hamiltonian of the strongest pilot."""
         return max(self.pilots, key=lambda pilot: pilot.strength).hamiltonian
 
     @property

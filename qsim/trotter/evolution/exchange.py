@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Exchange"]
 
-# Bytes of a buffer: links between GPUs reach their full rate with so many (two H200); on a CPU tables are made for each piece.
+# Bytes of a buffer: links between GPUs reach their full rate with this size (two H200); on a CPU tables are made for each piece.
 BUFFER = {"cpu": 1 << 24, "cuda": 1 << 28}
 
 

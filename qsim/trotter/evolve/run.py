@@ -261,7 +261,7 @@ def _large(error: float, dt: float) -> str:
 def _vectors(problem: Problem) -> int:
     """Return the number of state vectors that the evolution itself may take, without the vectors of echoes and the like.
 
-    Of a state that ranks share, expansions cost several exchanges per product: they are made where they are asked for.
+    Of a state that ranks share, expansions cost several exchanges per product: they are made only on request.
     """
     if problem.ranks > 1:
         return 1

@@ -62,6 +62,7 @@ class InitialState(Block):
     def down(self, spins: int) -> int | None:
         """Return the number of spins down, None for a superposition of several."""
         string = self.string(spins)
+        # Bit 1 is down.
         return None if string is None else string.bit_count()
 
     def vector(
@@ -90,6 +91,7 @@ class InitialState(Block):
         if string is None:
             raise NotImplementedError(f"{type(self).__name__} defines neither a string nor a vector")
         with device.use():
+            # One amplitude of 2^N is 1.
             psi = device.xp.zeros(1 << spins, dtype=dtype)
             psi[string] = 1.0
         return psi
@@ -109,6 +111,7 @@ class InitialState(Block):
             raise ValueError(f"{self.word} is made whole")
         with device.use():
             psi = device.xp.zeros(part.stop - part.start, dtype=dtype)
+            # Of all processes one has the string in its part.
             if part.start <= string < part.stop:
                 psi[string - part.start] = 1.0
         return psi

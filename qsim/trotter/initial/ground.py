@@ -35,12 +35,14 @@ class GroundState(InitialState):
 
     def check(self, spins: int, key: str) -> Iterator[Finding]:
         """Yield more spins up than there are."""
+        # The other bound, 0, is the type of the key.
         if self.up is not None and self.up > spins:
             yield Finding(f"{key}.up", f"{self.up} spins up, but system.spins = {spins}")
 
     def check_evolution(self, deck: Any) -> Iterator[Finding]:
         """Yield mistakes of the terms."""
         yield from check_terms(self.terms, deck.system, "initial.terms")
+        # A Hamiltonian that depends on time has no ground state.
         if are_driven(self.terms):
             yield Finding(
                 "initial.terms", "a ground state belongs to a constant H, but a term has a time profile"
@@ -48,6 +50,7 @@ class GroundState(InitialState):
 
     def down(self, spins: int) -> int:
         """Return the number of spins down."""
+        # Half of an odd number is rounded down, as the key says.
         return spins - (spins // 2 if self.up is None else self.up)
 
     def vector(

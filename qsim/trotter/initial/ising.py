@@ -14,6 +14,7 @@ __all__ = ["BasisState", "DomainWallState", "NeelState"]
 
 
 def _bits(text: str) -> str:
+    # An unquoted 0101 is a number in YAML, whose leading zero is lost.
     if not text or set(text) - {"0", "1"}:
         raise ValueError(f'expected a quoted text of 0 (up) and 1 (down), site 0 first, found "{text}"')
     return text
@@ -43,6 +44,7 @@ class BasisState(InitialState):
 
     def check(self, spins: int, key: str) -> Iterator[Finding]:
         """Yield keys that are missing, duplicate or of another length."""
+        # Three ways to give one state; the names are those of the deck.
         values = {"bits": self.bits, "up": self.up, "down": self.down_sites}
         given = [name for name, value in values.items() if value is not None]
         if len(given) != 1:
@@ -83,6 +85,7 @@ class NeelState(InitialState):
 
     def check_evolution(self, deck: Any) -> Iterator[Finding]:
         """Yield a ring of an odd number of sites."""
+        # Only rings close: the last site and the first are neighbours.
         spins, terms = deck.system.spins, deck.system.terms
         lattices = [term.lattice or deck.system.lattice for term in terms if isinstance(term, LatticeTerm)]
         if spins % 2 and any(isinstance(lattice, Ring) for lattice in lattices):

@@ -73,6 +73,7 @@ class ProductState(_Product):
         """Yield lists of another length."""
         for name in ("theta", "phi"):
             value = getattr(self, name)
+            # One angle serves all sites.
             if isinstance(value, list) and len(value) != spins:
                 yield Finding(f"{key}.{name}", f"{len(value)} angles, but system.spins = {spins}")
 
@@ -101,6 +102,7 @@ class PolarisedState(_Product):
 
     def string(self, spins: int) -> int | None:
         """Return the index, None for states that are not along z."""
+        # Along z the state is one Ising string: all bits 0, or all 1.
         if self.axis == "z":
             return 0
         return (1 << spins) - 1 if self.axis == "-z" else None

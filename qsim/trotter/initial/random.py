@@ -45,6 +45,7 @@ class _Random(InitialState):
         self, spins: int, device: "Device", dtype: "DTypeLike", *, seed: int, member: int = 0
     ) -> "Amplitudes":
         """Return the amplitudes (2^N,); parameters as of :meth:`InitialState.vector`."""
+        # The kernel writes every amplitude: nothing is cleared before.
         with device.use():
             psi = device.xp.empty(1 << spins, dtype=dtype)
         self.draw(psi, device, seed if self.seed is None else self.seed, member)
@@ -91,6 +92,7 @@ class A1State(_Random):
         """Draw random phases where the sites are up."""
         from qsim.trotter.kernels.states.random_states import random_phases
 
+        # Bits of the sites that are up must be 0 in an index with an amplitude.
         mask = sum(1 << site for site in set(self.up))
         random_phases(device, psi, seed, member, mask=mask, generator=self.rng, part=part)
 

@@ -11,6 +11,7 @@ __all__ = ["STATES"]
 
 def _all_states() -> tuple[type[InitialState], ...]:
     """Return the initial states, in the order of their files."""
+    # A class is known once its file is imported.
     for module in pkgutil.iter_modules(sys.modules[__package__].__path__):
         name = f"{__package__}.{module.name}"
         if name != __name__:
@@ -20,6 +21,7 @@ def _all_states() -> tuple[type[InitialState], ...]:
     while waiting:
         kind = waiting.pop(0)
         waiting = kind.__subclasses__() + waiting
+        # Base classes of several states have no type of their own.
         if "type" in kind.model_fields:
             kinds.append(kind)
     return tuple(kinds)

@@ -59,19 +59,23 @@ def correlator(r: "Results") -> "Figure | None":
 
     from qsim.trotter.drawing import CURVES, color_map, curve, panels, time_axis, times
 
+    # One panel per axis.
     names = [f"correlator_{a}{a}" for a in AXES if f"correlator_{a}{a}" in r]
     t = times(r)
     if not names or t.size < 2:
         return None
     fig, axes = panels(len(names), 1.9)
     for ax, name in zip(axes, names, strict=True):
+        # Correlators of different pairs have a list each, others share one.
         own = f"pairs_{name[-2:]}"
         pairs = r[own] if own in r else r["pairs"]
+        # Pairs of the first site: with all of them a map shows the light cone.
         first = np.flatnonzero(pairs[:, 0] == pairs[0, 0])
         label = rf"\langle S^{name[-1]}_{{{int(pairs[0, 0])}}} S^{name[-1]}_j\rangle"
         if first.size > CURVES // 2:
             values, title = _connected(r, name, pairs, first)
             limit = float(np.abs(values).max()) or 1.0
+            # The deck may list partners in any order; the map needs them ascending.
             order = np.argsort(pairs[first, 1])
             color_map(fig, ax, t, pairs[first, 1][order], values[:, order], f"${label}{title}$", limit)
             ax.set_ylabel("site j")
@@ -88,8 +92,10 @@ def _connected(
     r: "Results", name: str, pairs: "NDArray[Any]", chosen: "NDArray[Any]"
 ) -> "tuple[NDArray[Any], str]":
     """Return the correlator of the chosen pairs less the product of the means, where the means of all sites are known."""
+    # Means of all sites: the axis of sites is then the whole chain.
     s = f"s{name[-1]}"
     values = r[name][:, chosen]
+    # Without them the plain correlator is shown.
     if s not in r or f"site_{s}" in r:
         return values, ""
     means = r[s]
@@ -119,6 +125,7 @@ class Correlator(Observable):
     @cached_property
     def pairs(self) -> dict[PairAxes, list[Pair]]:
         """Pairs of each correlator, by its axes such as ``zz``."""
+        # Several entries of a deck may name different axes, each once.
         by_axes: dict[PairAxes, list[Pair]] = {}
         for item in self.items:
             pairs = item.value("pairs")
@@ -130,7 +137,9 @@ class Correlator(Observable):
     def needs(self) -> Needs:
         """The pairs, and the moments along their axes."""
         pairs = {
-            axis: frozenset(self.pairs.get(axes, ())) for axis, axes in zip(AXES, PAIR_AXES, strict=True)
+            # The mixed axes have no correlator: zz is the key of z.
+            axis: frozenset(self.pairs.get(axes, ()))
+            for axis, axes in zip(AXES, PAIR_AXES, strict=True)
         }
         return Needs(axes=frozenset(axis for axis, some in pairs.items() if some), pairs=pairs)
 
@@ -140,6 +149,7 @@ class Correlator(Observable):
 
     def shares(self, task: Task) -> bool:
         """Return True if all correlators of an evolution have the same pairs, and one axis."""
+        # Equal lists share one array of sites in the results file.
         lists = list(self.pairs.values())
         return task == "evolve" and all(pairs == lists[0] for pairs in lists)
 
@@ -158,6 +168,7 @@ class Correlator(Observable):
         spins = deck.system.spins
         if spins < 2:
             yield Finding(f"{key}.correlator", "a single spin makes no pair")
+        # [a, b] and [b, a] are the same pair.
         seen: dict[Pair, int] = {}
         pairs = item.value("pairs")
         for k, (a, b) in enumerate(pairs if isinstance(pairs, list) else ()):

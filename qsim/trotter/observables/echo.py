@@ -65,16 +65,19 @@ def draw(r: "Results") -> "Figure | None":
 
     if "echo" not in r:
         return None
+    # Echoes at fewer times than the output have an axis of their own.
     t = r["echo_time"] if "echo_time" in r else times(r)
     if t.size < 2:
         return None
     fig = figure("single", 2.6)
     ax = fig.subplots()
+    # An echo within a percent of one looks constant on a linear axis.
     lost = np.abs(1.0 - r["echo"])
     if float(lost.max()) < NEAR_ONE:
         _draw_loss(ax, r, t, lost)
     else:
         curve(ax, r, "echo", t, color=COLORS["blue"], label="echo M")
+        # Both curves need the same times.
         if "return_probability" in r and "echo_time" not in r:
             ax.plot(t, r["return_probability"], color="0.6", linewidth=0.8, label="return probability")
         if "echo_local" in r:
@@ -93,9 +96,11 @@ def _draw_loss(ax: "Axes", r: "Results", t: "NDArray[Any]", lost: "NDArray[Any]"
     from qsim.core.results.plotting import COLORS
     from qsim.trotter.drawing import FEW
 
+    # A logarithmic axis has no zero: neither t = 0 nor an exact return.
     moved = (t > 0) & (lost > 0)
     marks: dict[str, Any] = {"marker": "o", "markersize": 2.5} if t.size <= FEW else {}
     ax.semilogy(t[moved], lost[moved], color=COLORS["blue"], label="|1 - M|", **marks)
+    # Divided by the norm, rounding of the norm drops out of the loss.
     if "echo_normalised" in r:
         normalised = abs(1.0 - r["echo_normalised"])
         seen = (t > 0) & (normalised > 0)
@@ -163,12 +168,13 @@ class Echo(Observable):
 
     @property
     def needs(self) -> Needs:
-        """Where the state goes back, the one at t = 0."""
+        """Return the need of the state at t = 0, where the state goes back."""
         return Needs(start=not self.overlap)
 
     @classmethod
     def check(cls, item: Item, key: str, deck: Any) -> Iterator[Finding]:
         """Yield mistakes of the perturbation and of the local sites."""
+        # Local values exist only where the state itself comes back.
         block, place = item.value(cls.key), f"{key}.{cls.key}"
         if block.local is not None:
             yield from check_sites(block.local, deck.system.spins, f"{place}.local")

@@ -25,6 +25,7 @@ NEGLIGIBLE = 1e-300
 
 def imbalance(spins: "NDArray[Any]", pattern: "NDArray[Any]") -> float:
     """Return ``sum_j Sz_j(0) Sz_j(t) / sum_j Sz_j(0)^2`` with the pattern ``Sz_j(0)``; 0 without a pattern."""
+    # A pattern of zeros divides nothing: `_pattern` refuses it before an evolution.
     square = float(pattern @ pattern)
     return float(pattern @ spins) / square if square > NEGLIGIBLE else 0.0
 
@@ -58,6 +59,7 @@ class Imbalance(Observable):
         NumericsError
             If there is no pattern at t = 0.
         """
+        # The first view is at t = 0: its polarisation is the pattern of all later ones.
         spins = view.spins("z")
         pattern = view.first("pattern", lambda: self._pattern(spins, view.single))
         return {"imbalance": imbalance(spins, pattern)}
@@ -65,6 +67,7 @@ class Imbalance(Observable):
     @staticmethod
     def _pattern(spins: "NDArray[Any]", single: bool) -> "NDArray[Any]":
         """Return the pattern at t = 0, unless it is rounding."""
+        # The bound depends on the precision in which the spins were computed.
         least, largest = PATTERN_SINGLE if single else PATTERN, float(abs(spins).max())
         if largest < least:
             raise NumericsError(
@@ -77,6 +80,7 @@ class Imbalance(Observable):
     @classmethod
     def physics(cls, item: Item, key: str, setting: Setting) -> Iterator[Finding]:
         """Yield that the initial state has no pattern."""
+        # States whose <Sz> vanishes by symmetry are known before the run.
         initial = setting.initial
         if isinstance(initial, PolarisedState) and initial.axis[-1] != "z":
             yield Finding(
@@ -138,6 +142,7 @@ class Autocorrelation(Observable):
 
     def values(self, view: View) -> dict[str, Any]:
         """Return the polarisation of all sites, and of the site which was up at t = 0."""
+        # 4 Tr[Sz_k(t) Sz_j] / 2^N is 2 <Sz_k> of the state with site j up.
         twice_sz = 2.0 * view.spins("z")
         return {"polarisation": twice_sz, "autocorrelation": float(twice_sz[self.given])}
 

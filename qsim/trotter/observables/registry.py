@@ -18,11 +18,13 @@ K = TypeVar("K", bound=Observable)
 
 def _all_observables() -> dict[str, type[Observable]]:
     """Return the observables by their keys, in the order of their files."""
+    # A class is known once its file is imported.
     for module in pkgutil.iter_modules(sys.modules[__package__].__path__):
         name = f"{__package__}.{module.name}"
         if name != __name__:
             importlib.import_module(name)
     kinds: dict[str, type[Observable]] = {}
+    # Depth first, so that the order of files and of classes within them is kept.
     waiting = list(Observable.__subclasses__())
     while waiting:
         kind = waiting.pop(0)
@@ -67,6 +69,7 @@ class Observables:
     def __init__(self, spins: int, items: Sequence[Item], lattice: Any = None) -> None:
         self.spins, self.items, self.lattice = spins, items, lattice
         by_key: dict[str, list[Item]] = {}
+        # An observable may stand in several entries; its object sees all of them.
         for item in items:
             for key in item.named():
                 by_key.setdefault(key, []).append(item)
@@ -105,6 +108,7 @@ class Observables:
     @cached_property
     def needs(self) -> Needs:
         """Needs of all of them."""
+        # The union of all needs: what one observable measures serves the others.
         together = Needs()
         for observable in self:
             together |= observable.needs

@@ -263,6 +263,7 @@ class StructureFactor(Observable):
     @property
     def needs(self) -> Needs:
         """All pairs along the axes."""
+        # S(q) sums over all pairs, so that a sector has to measure all of them.
         pairs = frozenset(all_pairs(self.spins))
         return Needs(pairs={"x" if axes == "xx" else "z": pairs for axes in self.factors})
 

@@ -362,3 +362,18 @@ def test_weights_of_pairs_of_states_count():
         with qsim.run(alone, figures="none") as results:
             values.append(results.scalars["probability"].value)
     assert weighted == pytest.approx((3.0 * values[0] + values[1]) / 4.0, abs=1e-13)
+
+
+def test_states_and_an_observable_at_once_have_a_value_on_the_way():
+    pairs = [
+        {"initial": "00", "target": "11", "weight": 2},
+        {"initial": "10", "target": {"observable": "a.sz + b.sz"}},
+    ]
+    deck = several_deck(pairs=pairs)
+    deck["optimizer"] = {"type": "lbfgs", "max_sweeps": 20}
+    with qsim.run(deck, figures="none") as results:
+        value, parts, path = results.scalars["goals"].value, results["goal_values"], results["goal"]
+    assert value == pytest.approx(parts @ [2.0 / 3.0, 1.0 / 3.0], abs=1e-13)
+    # the last point of the curve over time is the value at T
+    assert path[-1] == pytest.approx(value, abs=1e-12)
+    assert parts[1] <= 2.0 + 1e-12

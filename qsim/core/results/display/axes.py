@@ -21,7 +21,7 @@ _FIELDS = dict.fromkeys(("E", "$E$", r"$\epsilon$", "$E_x$", "$E_y$"), "field")
 
 
 class Converted(Protocol):
-    """What an axis is multiplied by, its unit afterwards, and the wanted units that took part."""
+    """Factor of an axis, its unit afterwards, and the wanted units that took part."""
 
     @property
     def factor(self) -> float:
@@ -38,7 +38,7 @@ class Converted(Protocol):
 
 @dataclass(frozen=True)
 class AxesOptions:
-    """What is to be changed of the panels of a figure.
+    """Changes to the panels of a figure.
 
     Attributes
     ----------

@@ -55,6 +55,7 @@ def overlay(
         If the figure is nothing but maps, or has other axes for one file than for another.
     """
     with plotting.style():
+        # Files without the quantity draw nothing and are left out.
         drawn = [
             (figure, label)
             for results, label in zip(files, labels, strict=True)
@@ -94,6 +95,7 @@ def _overlaid(targets: list[Axes], sources: list[Axes], number: int, alone: bool
     """Draw the panels of a run into those of the first; return the line that stands for the run in the legend."""
     from matplotlib.lines import Line2D
 
+    # Dashes always tell runs apart, so that prints in grey can be read.
     colors = list(plotting.COLORS.values())
     look: dict[str, Any] = {"linestyle": DASHES[number % len(DASHES)]}
     if alone:
@@ -127,6 +129,7 @@ def _remove_insets(ax: Axes) -> None:
     """Remove the insets of an axes, and the room that was left for them above its curves."""
     from matplotlib.axes import Axes
 
+    # An inset shows a part of one run; with several it would hide curves.
     if insets := [inner for inner in ax.child_axes if isinstance(inner, Axes)]:
         for inner in insets:
             inner.remove()
@@ -194,6 +197,7 @@ def _unjoined(line: Line2D, key: str) -> bool:
 
 def _restyle_band(band: PolyCollection, look: dict[str, Any]) -> None:
     """Give a band the outline and, if runs have colours, the colour of a run; how much it covers stays."""
+    # The outline shows the band where it is covered by others.
     red, green, blue, alpha = np.asarray(band.get_facecolor())[0].tolist()
     color = _rgb(look["color"]) if "color" in look else (red, green, blue)
     band.set(
@@ -216,6 +220,7 @@ def _take_over(target: Axes, source: Axes, look: dict[str, Any]) -> None:
     from matplotlib.collections import LineCollection, PolyCollection
 
     for line in _curves(source):
+        # A line belongs to one figure: a new one with the same look is drawn.
         style: dict[str, Any] = {"color": line.get_color()}
         style |= {"linewidth": line.get_linewidth(), "marker": line.get_marker()}
         style |= {"markersize": line.get_markersize(), "zorder": line.get_zorder()} | look
@@ -223,6 +228,7 @@ def _take_over(target: Axes, source: Axes, look: dict[str, Any]) -> None:
             style["linestyle"] = "none"
         target.plot(line.get_xdata(), line.get_ydata(), **style)
     for band in _bands(source):
+        # A band belongs to one figure, too.
         outline = [path.vertices for path in band.get_paths()]
         copy = PolyCollection(
             outline, closed=False, facecolors=band.get_facecolor(), zorder=band.get_zorder()

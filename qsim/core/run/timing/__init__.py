@@ -1,1 +1,1 @@
-"""How long a run takes: sections by their work, and the first steps by a clock."""
+"""Estimate the time of a run: sections by their work, and the first steps by a clock."""

@@ -1,4 +1,4 @@
-"""How long a run takes, from its own first steps: ``--dry-run --measure``."""
+"""Estimate the time of a run from its own first steps: ``--dry-run --measure``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Measurement:
-    """What the first steps tell.
+    """Times of the first steps.
 
     Attributes
     ----------

@@ -8,7 +8,7 @@ __all__ = ["Sections"]
 
 
 class Sections:
-    """What is done and what is left of the sections of a run.
+    """Finished and remaining sections of a run.
 
     Parameters
     ----------

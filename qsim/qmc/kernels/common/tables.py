@@ -53,7 +53,7 @@ class Tables(NamedTuple):
 
     @property
     def is_complex(self) -> bool:
-        """Whether determinants are complex."""
+        """Return whether determinants are complex."""
         return isinstance(self.orbitals, CrystalOrbitals) and bool(self.orbitals.is_complex)
 
 

@@ -164,7 +164,7 @@ class CrystalLaunch(WalkerLaunch):
 
     @property
     def has_nonlocal(self) -> bool:
-        """Whether there are T-moves to make: electrons can be near ions with nonlocal parts."""
+        """Return whether there are T-moves to make: electrons can be near ions with nonlocal parts."""
         return self.sizes["slots"] > 0
 
 

@@ -80,7 +80,7 @@ class MoleculeLaunch(WalkerLaunch):
         curves = _curve_bytes(sizes)
         super().__init__(walkers, each, lanes_of(sizes), macros, curves)
         # Moves wait for each other more often: fewer lanes for a walker, unless shared memory
-        # is too small for so many walkers.
+        # is too small for these walkers.
         lanes = lanes_of(sizes, MOVE_ITEMS)
         while lanes < WARP and WARP // lanes * _move_bytes(sizes, lanes, real.itemsize) > SHARED_BYTES // 2:
             lanes *= 2

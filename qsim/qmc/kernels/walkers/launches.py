@@ -73,7 +73,7 @@ class WalkerLaunch:
 
     @property
     def has_nonlocal(self) -> bool:
-        """Whether there are T-moves to make."""
+        """Return whether there are T-moves to make."""
         return self.sizes["pseudos"] > 0
 
     def __call__(

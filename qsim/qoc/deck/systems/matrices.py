@@ -12,7 +12,7 @@ __all__ = ["FileControl", "MatricesSystem"]
 
 
 class FileControl(Block):
-    """How one control of the file enters; H gets u^power times its operator."""
+    """One control of the file; H gets u^power times its operator."""
 
     power: Literal[1, 2] = Field(default=1, description="1, or 2 for a coupling to the square of the control")
 

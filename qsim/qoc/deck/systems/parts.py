@@ -14,7 +14,7 @@ Levels = Annotated[Count, Field(ge=2, le=400)]
 
 
 class PartBase(Block):
-    """What all parts have."""
+    """Keys that all parts have."""
 
     name: Name = Field(description="name in formulas: a in a.b", json_schema_extra={"example": "a"})
 

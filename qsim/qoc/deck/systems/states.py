@@ -1,4 +1,4 @@
-"""What a quantum system starts from and what is wanted: the values of `initial` and `target` of the types with labels."""
+"""Read initial states and targets of a quantum system: the values of `initial` and `target` of the types with labels."""
 
 import difflib
 from pathlib import Path

@@ -143,7 +143,7 @@ def plane(system: Grid2dSystem, extra: int = 0) -> Plane:
     Raises
     ------
     InvalidInput
-        If walls are exchanged, functions are not finite, or more levels are asked for than the grid can hold.
+        If walls are exchanged, functions are not finite, or the grid cannot hold the requested levels.
     """
     count = system.states + extra
     axes = (_axis(system.grid.x, "x", extra), _axis(system.grid.y, "y", extra))

@@ -42,7 +42,7 @@ EXPONENTIAL = (7e-5, 1e-8)
 
 @dataclass(frozen=True)
 class EnsembleResult:
-    """What the members come to.
+    """Values of the members and their combination.
 
     Attributes
     ----------

@@ -227,7 +227,7 @@ class Members:
 
 @dataclass
 class Ensemble:
-    """What a run with an ensemble needs.
+    """The ensemble of a run: its members, and the objectives of search and result.
 
     Attributes
     ----------
@@ -246,7 +246,7 @@ class Ensemble:
 
     @property
     def valued(self) -> EnsembleObjective:
-        """What the values of the result are of."""
+        """Return the objective that gives the values of the result."""
         return self.objective if self.finish is None else self.finish
 
 

@@ -1,4 +1,4 @@
-"""What no controls of a front can pass: the bounds that are known before the search, and that of a largest fluence."""
+"""Bound the values that controls of a front can reach: before the search, and by a largest fluence."""
 
 from __future__ import annotations
 

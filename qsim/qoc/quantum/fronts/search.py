@@ -38,7 +38,7 @@ AT_REST = "stopped at a critical point, where the gradient vanishes"
 
 @dataclass
 class Front:
-    """What the searches of a front have found; arrays are ordered as the values of the deck.
+    """Results of the searches of a front; arrays are ordered as the values of the deck.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""How the jumps of a system enter: left out, by their number, or by the Lindbladian."""
+"""Choose the treatment of the jumps of a system: left out, by their number, or by the Lindbladian."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MOST_ENTRIES = 2e7
 
 @dataclass(frozen=True)
 class Dissipation:
-    """What is propagated.
+    """The equation that is propagated.
 
     Attributes
     ----------

@@ -148,7 +148,7 @@ def in_boxes(
 ) -> NDArray[np.complex128]:
     """Return ``int_0^R int_0^R x(r1) M(r1, r2) y(r2) dr1 dr2`` of each x and its y for some R, (R, k).
 
-    Functions of all channels of a pair are best asked for in one call, since M is read once for all of them.
+    Take functions of all channels of a pair in one call: M is read once for all of them.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def in_boxes(
     weights = xp.asarray(solution.boxes(radii))
     x, y = xp.asarray(left), xp.asarray(right)
     # All boxes in one product, real times complex: more work than box by box, and less than
-    # the time of so many launches.
+    # the time of these launches.
     boxed = (weights[:, None, :] * x).reshape(-1, x.shape[1])
     half = (boxed @ M.view(np.float64)).view(np.complex128).reshape(len(weights), *x.shape)
     return np.asarray(xp.einsum("rkn,rkn->rk", half, weights[:, None, :] * y).get())

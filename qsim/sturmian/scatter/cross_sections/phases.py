@@ -122,7 +122,7 @@ def scattering_length(k: NDArray[np.float64], delta: NDArray[np.float64], alpha:
 
 
 def _fitted(k: NDArray[np.float64], delta: NDArray[np.float64], alpha: float, count: int) -> float:
-    """Return the scattering length of one fit with so many coefficients from k^2 on."""
+    """Return the scattering length of one fit with a number of coefficients from k^2 on."""
     from scipy.optimize import least_squares
 
     # The expansion of a short-range potential is one in k^2.

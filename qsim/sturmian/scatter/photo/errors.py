@@ -52,6 +52,8 @@ class Judge:
         Error of that energy, hartree.
     setup : Setup
         Grid of the deck.
+    L : int
+        Of the initial state.
     lost : bool
         Whether the other spectra could not be found, so that no error is known.
     """
@@ -62,6 +64,7 @@ class Judge:
     beyond: float
     shift: float
     setup: Setup
+    L: int = 0
     lost: bool = False
 
     def error(self, value: Callable[[Spectrum], NDArray[np.float64]]) -> NDArray[np.float64]:
@@ -92,7 +95,7 @@ class Judge:
     def levels_of(self, of: Spectrum) -> Levels:
         """Return the cross section (g, e) of every level, Mb, all momenta of the electron outside together."""
         out: Levels = {}
-        for (n, l, _), values in zip(of.channels.tolist(), of.partial(), strict=True):
+        for (n, l, *_), values in zip(of.channels.tolist(), of.partial(), strict=True):
             out[n, l] = out.get((n, l), 0.0) + values
         return out
 
@@ -102,7 +105,7 @@ class Judge:
             Channel(*channel): Wave(k, A, spread)
             for channel, k, A, spread in zip(of.channels.tolist(), of.k, of.amplitude, of.spread, strict=True)
         }
-        return asymmetries(waves, self.setup.potential.charge - 1.0)
+        return asymmetries(waves, self.setup.potential.charge - 1.0, self.L)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +151,7 @@ def judged(judge: Judge) -> Judgement:
     )
     level = np.array([levels[name] for name in names]).reshape(len(names), *own.total.shape)
     level_error = np.zeros_like(level)
-    for (n, l, _), error in zip(own.channels.tolist(), channel_error, strict=True):
+    for (n, l, *_), error in zip(own.channels.tolist(), channel_error, strict=True):
         level_error[names.index((n, l))] += error
     # The total is stationary: two spectra may agree in it by more than they deserve.
     known = np.nan_to_num(level_error, nan=0.0)
@@ -162,9 +165,9 @@ def judged(judge: Judge) -> Judgement:
     betas = judge.betas_of(own)
     beta = np.array([betas[name] for name in names]).reshape(level.shape)
     beta_error = np.array([_beta_error(judge, name) for name in names]).reshape(level.shape)
-    # An s level leaves no choice: beta is 2.
+    # An s level leaves no choice where the initial state is isotropic: beta is 2.
     for k, (_, l) in enumerate(names):
-        if l == 0:
+        if l == 0 and judge.L == 0:
             beta_error[k] = np.where(np.isfinite(beta[k]), 0.0, np.nan)
     missing = own.total - level.sum(axis=0)
     scale = np.maximum(np.abs(own.total), 1e-300)
@@ -205,7 +208,7 @@ def _beta_error(judge: Judge, name: tuple[int, int]) -> NDArray[np.float64]:
     error = judge.error(values)
     # To first order beta changes by at most about twice the relative error of an amplitude, times sqrt(l(l + 1)) of the
     # mixed term.
-    members = [c for c, (n, l, _) in enumerate(own.channels.tolist()) if (n, l) == name]
+    members = [c for c, (n, l, *_) in enumerate(own.channels.tolist()) if (n, l) == name]
     size = np.sqrt((np.abs(own.amplitude[members]) ** 2).sum(axis=0))
     spread = np.sqrt((own.spread[members] ** 2).sum(axis=0))
     returned = judge.reflected()[members].max(axis=0)

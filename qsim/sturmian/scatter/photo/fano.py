@@ -36,6 +36,8 @@ SETTLED = 0.3
 ALIKE = 5.0
 # Widths on either side of a fit, and those that tell its error.
 WINDOW, OTHERS = 6.0, (4.0, 8.0)
+# Ratio of the widths of fit and pole from which they are not of the same resonance.
+STRAYED = 2.0
 # Energies of a fit.
 POINTS = 49
 # Most profiles that a fit computes; from the pole it takes some tens.
@@ -166,6 +168,9 @@ def fit(
     if fitted[0] is None:
         return None
     values, errors = fitted[0]
+    # A fit that leaves its pole has found something else: other resonances, or the slope of the continuum.
+    if not 1.0 / STRAYED < values[1] / pole.width < STRAYED:
+        return None
     others = [np.abs(one[0] - values) for one in fitted[1:] if one is not None]
     change = np.max(others, axis=0) if others else np.full(values.size, np.nan)
     return Fit(values, np.hypot(errors, change))
@@ -177,7 +182,7 @@ def _fit(
     start: tuple[float, float],
     window: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-    """Fit within a window of so many widths; return parameters and standard errors scaled by the residual."""
+    """Fit within a window, given in widths; return parameters and standard errors scaled by the residual."""
     from scipy.optimize import least_squares
 
     half, centre = 0.5 * pole.width, pole.energy.real

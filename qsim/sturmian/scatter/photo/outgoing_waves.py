@@ -33,11 +33,12 @@ OPEN = 1e-4
 
 
 class Channel(NamedTuple):
-    """Level (n, l) of the electron that stays, and orbital momentum of the one that leaves."""
+    """Level (n, l) of the electron that stays, orbital momentum of the one that leaves, and total one."""
 
     n: int
     l: int
     leaves: int
+    L: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +157,7 @@ class Waves:
         # Stored components with a < b hold both orders of the electrons, and the second order has the sign of exchange.
         norm = 1.0 if a == b else math.sqrt(0.5)
         sign = 1 if first else exchange_sign(a, b, operator.L, operator.S)
-        channel = Channel(number + 1 + stays, stays, leaves)
+        channel = Channel(number + 1 + stays, stays, leaves, operator.L)
         return _Projected(
             channel, float(energies[number]), usable, field.lost(functions[number]), sign * norm * inner
         )

@@ -30,7 +30,7 @@ POINTS = 3
 
 @dataclass
 class Photoionisation(Problem):
-    """Photon energies of one initial state and one symmetry of the final states.
+    """Photon energies of one initial state and the symmetries of the final states.
 
     Attributes
     ----------
@@ -78,9 +78,10 @@ class Photoionisation(Problem):
     ) -> tuple[float, float]:
         """Return the energy of the initial state in the limit of all partial waves, and its error, hartree."""
         block, top = self.settings.initial, self.initial_l_max
-        if not self.extrapolates or top < 1:
+        first = max(block.L, top - POINTS + 1)
+        if not self.extrapolates or top <= first:
             return bound.energy, 0.0
-        momenta = list(range(max(0, top - POINTS + 1), top + 1))
+        momenta = list(range(first, top + 1))
         energies = [self.initial(setup, poll, l).energy for l in momenta[:-1]] + [bound.energy]
         value, error, _ = partial_wave_limit(momenta, energies, L=block.L, S=block.S)
         return float(value), float(error)

@@ -68,7 +68,7 @@ NEIGHBOURS = 2
 
 @dataclass(frozen=True)
 class Demand:
-    """What is required of the equations of a space.
+    """Requirements on the equations of a space.
 
     Attributes
     ----------
@@ -331,14 +331,17 @@ class Reduced:
         return energies, (small.b[:, :m] @ x) / np.sqrt(norms)
 
     def changes(
-        self, now: NDArray[np.complex128], before: NDArray[np.complex128], E: NDArray[np.float64]
+        self,
+        now: NDArray[np.complex128] | NDArray[np.float64],
+        before: NDArray[np.complex128] | NDArray[np.float64],
+        E: NDArray[np.float64],
     ) -> NDArray[np.float64]:
         """Return how far values (..., k, e) still are from what they tend to, from those of the earlier model.
 
         An error is proportional to a power of the residual, of which the change tells the factor; the change at the energies
         around counts, too, as it may vanish at one of them by accident.
         """
-        change = np.abs(now - before)
+        change = np.abs(np.asarray(now) - np.asarray(before))
         for _ in range(NEIGHBOURS):
             padded = np.pad(change, [(0, 0)] * (change.ndim - 1) + [(1, 1)], mode="edge")
             change = np.maximum(change, np.maximum(padded[..., :-2], padded[..., 2:]))

@@ -143,8 +143,10 @@ def _channels(
 def _names(result: PhotoResult) -> NDArray[np.object_]:
     made = []
     for c in result.channels:
-        n, l, leaves = result.own.channels[c].tolist()
-        made.append(f"{level_name(n, l)} e{LETTERS[leaves]}")
+        n, l, leaves, L = result.own.channels[c].tolist()
+        name = f"{level_name(n, l)} e{LETTERS[leaves]}"
+        # From L = 0 there is one total momentum.
+        made.append(name if result.problem.settings.initial.L == 0 else f"{name} {LETTERS[L].upper()}")
     return np.array(made, dtype=object)
 
 
@@ -152,7 +154,7 @@ def _phases(result: PhotoResult) -> NDArray[np.float64]:
     """Return the phase of ``(-i)^l exp(i sigma_l) A`` of all channels, (c, g, e), radian; NaN where they are closed."""
     own, charge = result.own, result.setup.potential.charge - 1.0
     out = np.full(own.amplitude.shape, np.nan)
-    for c, (_, _, leaves) in enumerate(own.channels.tolist()):
+    for c, (_, _, leaves, _) in enumerate(own.channels.tolist()):
         a = phased(own.k[c], own.amplitude[c], leaves, charge)
         out[c] = np.where(own.k[c] > 0.0, np.angle(a), np.nan)
     return out

@@ -111,7 +111,7 @@ class Photons:
                 f"{first * HARTREE_EV:.6g} eV",
                 hint="a larger task.photon; bound levels have no cross section",
             )
-        case = Case(setup, bound, problem.pairs()[0], False)
+        case = Case(setup, bound, problem.pairs(), False)
         return spectrum(problem, case, problem.photons, self.threshold[0], poll, problem.refines)
 
     def _other(self, number: int, poll: Callable[[], None]) -> Spectrum:
@@ -119,12 +119,16 @@ class Photons:
         problem = self.problem
         if self._coarse is None:
             self._coarse = problem.setup(coarser=True)
-        setup, pairs, l_max = self._coarse, problem.pairs()[0], problem.initial_l_max
+        setup, pairs, l_max = self._coarse, problem.pairs(), problem.initial_l_max
         if number == 2:
             assert self.other is not None
-            pairs = self.other[0]
+            pairs = self.other
             # One partial wave less in the initial state, too; one more where the last one cannot be left out.
-            l_max = l_max - 1 if max(b for _, b in pairs) < problem.l_max else l_max + 1
+            fewer = (
+                max(b for some in pairs for _, b in some) < problem.l_max
+                and l_max > problem.settings.initial.L
+            )
+            l_max = l_max - 1 if fewer else l_max + 1
         bound = problem.initial(setup, poll, l_max, coarser=True)
         threshold = self.threshold[0] if problem.extrapolates else bound.energy
         case = Case(setup, bound, pairs, True)
@@ -142,6 +146,7 @@ class Photons:
             self.problem.beyond,
             self.threshold[1],
             self.setup,
+            self.problem.settings.initial.L,
             self.lost,
         )
         # A pole that another contour does not have belongs to the continuum, or to states that the box cuts off.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qsim.sturmian.deck.collision_symmetry import Sector
     from qsim.sturmian.driven.setup import Bound, Setup
     from qsim.sturmian.scatter.photo.problem import Photoionisation
 
@@ -30,25 +31,32 @@ __all__ = ["Case", "Spectrum", "spectrum"]
 # Most directions of a model, and how many are made together.
 MOST, TOGETHER = 400, 8
 # Residual of the model of the coarser grid over that of the deck's.
-ROUGH = 2.0
+ROUGH = 3.0
 # Level of the ion from which the residual may be larger.
 CROWDED = 3
 # Largest principal quantum number of the channels.
 HIGHEST = 6
-# Energies across a resonance, within so many half widths on either side.
+# Energies across a resonance, within this number of half widths on either side.
 ACROSS, HALF_WIDTHS = 33, 14.0
 # Most resonances that are refined, the strongest ones.
 REFINED = 10
 # Hartree: imaginary part of a bound level.
 REAL = 1e-7
 
+# How the numbers of several symmetries make one spectrum.
+LISTED_BY_CHANNEL = ("channels", "k", "amplitude", "spread", "levels")
+LISTED_BY_POLE = ("poles", "strengths", "changes", "fits", "fit_errors")
+LISTED_BY_LEVEL = ("bound_levels", "bound_strengths")
+ADDED = ("total", "left", "closures", "nodes", "directions", "steps")
+LARGEST = ("residual", "unknowns", "flops")
+
 
 class Case(NamedTuple):
-    """A grid and its pairs: of the deck, the coarser one, or that with other partial waves."""
+    """A grid and its pairs of every symmetry: of the deck, the coarser one, or that with other partial waves."""
 
     setup: Setup
     bound: Bound
-    pairs: list[tuple[int, int]]
+    pairs: list[list[tuple[int, int]]]
     coarser: bool
 
 
@@ -62,8 +70,8 @@ class Spectrum:
         Photon energy, and energy of both electrons, hartree.
     total, left : (g, e) float64
         Photoabsorption by the optical theorem, Mb, and how far the residual of the model puts it off.
-    channels : (c, 3) int64
-        n and l of the ion, and the momentum of the electron outside.
+    channels : (c, 4) int64
+        n and l of the ion, the momentum of the electron outside, and the total one.
     k : (c, e) float64
         Wave numbers, 1/bohr, 0 where a channel is closed.
     amplitude : (c, g, e) complex128
@@ -157,32 +165,75 @@ def spectrum(
     refine : bool
         Add energies across every resonance.
     """
-    model = _model(problem, case)
-    demand = _demand(problem, case, model, poll)
     E = threshold + photons
     began = time.perf_counter()
-    model.grow(E, demand)
     angle = case.setup.numbers.angle
-    waves = Waves(model, case.setup, HIGHEST)
+    models = [
+        _model(problem, case, sector, pairs)
+        for sector, pairs in zip(problem.sectors, case.pairs, strict=True)
+    ]
+    waves = [Waves(model, case.setup, HIGHEST) for model in models]
+    for model in models:
+        model.grow(E, _demand(problem, case, model, poll))
     if refine:
-        E = _refined(E, _resonances(model, waves, (E[0], E[-1]), angle))
-        model.grow(E, demand)
+        span = (E[0], E[-1])
+        found = [_resonances(*both, span, angle) for both in zip(models, waves, strict=True)]
+        E = _refined(E, [pole for some in found for pole in some])
+        for model in models:
+            model.grow(E, _demand(problem, case, model, poll))
+    made = [
+        _of_symmetry(problem, case, model, own, E, threshold)
+        for model, own in zip(models, waves, strict=True)
+    ]
+    whole = made[0] if len(made) == 1 else _joined(made)
+    whole.seconds = time.perf_counter() - began
+    return whole
+
+
+def _of_symmetry(
+    problem: Photoionisation,
+    case: Case,
+    model: Reduced,
+    waves: Waves,
+    E: NDArray[np.float64],
+    threshold: float,
+) -> Spectrum:
+    """Return the spectrum of one symmetry of the final states at some energies, hartree."""
+    # Projected channels belong to the directions of a model that no longer grows.
     made = _taken(problem, case, model, waves, E, E - threshold)
-    found = _resonances(model, waves, (E[0], E[-1]), angle)
+    found = _resonances(model, waves, (E[0], E[-1]), case.setup.numbers.angle)
     _add_resonances(made, model, found, threshold, problem, case)
-    _add_sums(made, problem, model, waves, case.bound)
-    _add_numbers(made, model, case, time.perf_counter() - began)
+    if not case.coarser:
+        _add_sums(made, problem, model, waves, case.bound)
+    _add_numbers(made, model, case)
     return made
 
 
-def _model(problem: Photoionisation, case: Case) -> Reduced:
-    """Return the model of a grid with the sources of all gauges."""
-    (sector,) = problem.sectors
+def _joined(parts: list[Spectrum]) -> Spectrum:
+    """Return the spectrum of several symmetries, whose cross sections add up."""
+    by_pole = np.argsort(np.concatenate([part.poles for part in parts]).real, kind="stable")
+    by_level = np.argsort(np.concatenate([part.bound_levels for part in parts]), kind="stable")
+
+    changes: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in (*LISTED_BY_CHANNEL, *LISTED_BY_POLE, *LISTED_BY_LEVEL, "node_energies")
+    }
+    changes |= {name: changes[name][by_pole] for name in LISTED_BY_POLE}
+    changes |= {name: changes[name][by_level] for name in LISTED_BY_LEVEL}
+    changes |= {name: sum(getattr(part, name) for part in parts) for name in ADDED}
+    changes |= {name: max(getattr(part, name) for part in parts) for name in LARGEST}
+    return replace(parts[0], **changes)
+
+
+def _model(problem: Photoionisation, case: Case, sector: Sector, pairs: list[tuple[int, int]]) -> Reduced:
+    """Return the model of one symmetry with the sources of all gauges, averaged over M of the initial state."""
     setup, bound = case.setup, case.bound
     # In the whole grid no function depends on the energy, here 1 hartree.
-    operator = setup.operator(sector.L, sector.S, case.pairs, 1.0)
+    operator = setup.operator(sector.L, sector.S, pairs, 1.0)
+    # |<L||D||L_i>|^2 / (3 (2 L_i + 1)) is the mean of all M for light along z; from L_i = 0 it is the element of M = 0.
+    mean = 1.0 / math.sqrt(3.0 * (2 * bound.L + 1))
     made = [
-        sources.dipole(setup.grid, case.pairs, sector.L, bound.components, bound.L, gauge, 1.0, setup.Z)
+        mean * sources.multipole(setup.grid, pairs, sector.L, bound.components, bound.L, 1, gauge, setup.Z)
         for gauge in problem.gauges
     ]
     order = [sources.GAUGES.index(gauge) for gauge in problem.gauges]
@@ -248,7 +299,7 @@ def _taken(
         E=E,
         total=total,
         left=left,
-        channels=np.array(channels, np.int64).reshape(-1, 3),
+        channels=np.array(channels, np.int64).reshape(-1, 4),
         k=np.array([now[channel].k for channel in channels]).reshape(-1, E.size),
         amplitude=amplitude,
         spread=spread,
@@ -299,6 +350,9 @@ def _add_resonances(
     made.strengths = np.array([pole.d for pole in found])
     shape = (len(found), model.count, 6)
     made.fits, made.fit_errors = np.full(shape, np.nan), np.full(shape, np.nan)
+    # A grid that judges another one does so by its poles.
+    if case.coarser:
+        return
     # The narrow ones among the strongest: a wide one has no profile of its own.
     strongest = set(np.argsort([-abs(pole.d[0]) for pole in found])[:REFINED].tolist())
     for p, pole in enumerate(found):
@@ -324,7 +378,7 @@ def _add_sums(made: Spectrum, problem: Photoionisation, model: Reduced, waves: W
     """Add bound levels with their oscillator strengths, and the sums that the initial state alone gives."""
     energies, d = model.poles()
     lowest = min(waves.thresholds.values(), default=0.0)
-    real = (np.abs(energies.imag) < REAL) & (energies.real < lowest) & (energies.real > bound.energy)
+    real = (np.abs(energies.imag) < REAL) & (energies.real < lowest)
     order = np.argsort(energies.real[real])
     made.bound_levels = energies.real[real][order]
     gap = made.bound_levels - bound.energy
@@ -358,13 +412,12 @@ def _polarisability(problem: Photoionisation, model: Reduced, bound: Bound) -> f
     return -2.0 * float(complex((solved.u.ravel() @ s.ravel()).item()).real)
 
 
-def _add_numbers(made: Spectrum, model: Reduced, case: Case, seconds: float) -> None:
+def _add_numbers(made: Spectrum, model: Reduced, case: Case) -> None:
     """Add the numbers of the solver."""
     made.initial = case.bound.energy
     made.residual = float(model.residuals(made.E).max())
     made.directions = made.steps = model.size
     made.nodes = len(set(model.energies))
-    made.seconds = seconds
     made.flops = model.operator.flops
     made.unknowns = model.operator.unknowns
     made.condition = case.setup.condition

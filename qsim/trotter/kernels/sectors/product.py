@@ -76,7 +76,7 @@ FLIP_BLOCKS = 512
 
 
 class FlipTables(NamedTuple):
-    """Where the strings of a sector are, for :func:`sector_flips`; names as in `ProductTables`."""
+    """Places of the strings of a sector, for :func:`sector_flips`; names as in `ProductTables`."""
 
     down: int
     low_offset: IndexArray
