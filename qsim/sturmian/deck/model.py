@@ -185,6 +185,9 @@ class SturmianDeck(Deck):
 
     meant: ClassVar[Mapping[str, str]] = {
         "system.Z=*": "Z is the charge of the nucleus, 2 for helium",
+        "task.type=photo*": "photoionisation is {type: scatter, process: photo}",
+        "channels.S=singlet": "a singlet is S: 0",
+        "channels.S=triplet": "a triplet is S: 1",
         "task=photo*": "photoionisation is {type: scatter, process: photo}",
         "task=dpi": "double photoionisation is {type: scatter, process: photo}",
         "task=e2e": "(e,2e) is {type: scatter, process: born}, or e_h on hydrogen",
