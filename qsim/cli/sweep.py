@@ -122,6 +122,9 @@ def _sweep(arguments: _Arguments) -> None:
     if not arguments.slurm:
         _run_sweep(prepared, jobs=arguments.jobs or 1, device=device, figures=arguments.figures)
     elif prepared.missing:
+        # how many, so that a step is not taken for a number
+        ends = "; ".join(f"{axis.key} from {axis.values[0]} to {axis.values[-1]}" for axis in axes)
+        click.echo(f"{len(prepared.points)} decks, {len(prepared.missing)} to run: {ends}", err=True)
         print_path(write_array(prepared, at_once=arguments.jobs, device=device))
     else:
         click.echo(f"all {len(prepared.points)} decks are complete; nothing to submit", err=True)

@@ -21,6 +21,7 @@ __all__ = [
     "has_controls",
     "json_text",
     "long_time",
+    "multiple_of_pi",
     "printable",
     "reason",
     "rough_time",
@@ -34,6 +35,8 @@ LONGEST_VALUE = 80
 LONGEST_REASON = 240
 
 _OS_MESSAGE = re.compile(r"error message = '([^']*)'")
+# a product and a quotient around the name of pi, or its letter
+_PI = re.compile(r"([-+]?)\s*(\d+(?:\.\d*)?|\.\d+)?\s*\*?\s*(?:pi|\u03c0)\s*(?:/\s*([1-9]\d*))?")
 _ADDRESS = re.compile(r",? ?(?:buf|buffer|addr) ?= ?0x[0-9a-fA-F]+")
 
 
@@ -184,3 +187,13 @@ def grouped(files: Iterable[str]) -> list[str]:
         f"{stem}.{{{','.join(found)}}}" if len(found) > 1 else f"{stem}.{found[0]}"
         for stem, found in endings.items()
     ]
+
+
+def multiple_of_pi(text: str) -> float | None:
+    """Return the number of times pi that a text such as ``pi``, ``-pi/2`` or ``3*pi/4`` stands for; None for other texts."""
+    match = _PI.fullmatch(text.strip())
+    if match is None:
+        return None
+    sign, times, over = match.groups()
+    value = float(times or 1.0) / float(over or 1.0)
+    return -value if sign == "-" else value

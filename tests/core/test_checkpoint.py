@@ -7,6 +7,7 @@ import sys
 import threading
 import weakref
 from types import SimpleNamespace
+from typing import ClassVar
 
 import h5py
 import numpy as np
@@ -15,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from qsim.core.deck.blocks import Block
 from qsim.core.errors import DeckError, FileError, Interrupted
 from qsim.core.run.checkpoint import compatible, load, load_meta, save
 from qsim.core.run.progress import Monitor
@@ -220,6 +222,24 @@ class Loaded:
 
 
 META = {"method": "qoc", "physics": Loaded().physics(), "device": "cpu", "precision": "double"}
+
+
+def test_a_deck_of_an_older_version_is_compatible():
+    """Names of keys that have changed since, and keys that there were not, are the same deck; another value is not."""
+
+    class Grid(Block):
+        OLD_NAMES: ClassVar[dict[str, str]] = {"lmax": "l_max"}
+        l_max: int = 4
+        more: float | None = None
+
+    deck = SimpleNamespace(method="counter", grid=Grid(l_max=8), items=[Grid(l_max=2)])
+    physics = {"grid": deck.grid.model_dump(), "items": [item.model_dump() for item in deck.items]}
+    loaded = SimpleNamespace(deck=deck, physics=lambda: physics)
+    before = {"method": "counter", "physics": {"grid": {"lmax": 8}, "items": [{"lmax": 2}]}}
+    assert compatible(before, loaded, "cpu") == []
+    before["physics"]["items"][0]["lmax"] = 3
+    with pytest.raises(DeckError, match=r"has changed since the checkpoint was written: items\.0\.l_max$"):
+        compatible(before, loaded, "cpu")
 
 
 def test_same_deck_is_compatible():

@@ -114,6 +114,17 @@ def test_complex_arrays_coordinates_and_scalars(photo, tmp_path):
     assert table(photo, "energy", "-o", tmp_path / "s.csv")[0] == 6
 
 
+def test_an_array_with_fewer_axes_is_repeated(photo):
+    """Energies of an axis beside what has more axes, as shares of an energy need it."""
+    _, rows, _ = table(photo, "psi", "sigma", "--at", "gauge=velocity")
+    assert rows[0] == ["energy (hartree)", "gauge", "Re psi", "Im psi", "sigma (kb)", "sigma_error (kb)"]
+    assert [row[1] for row in rows[1:]] == ["velocity", "velocity"]
+    assert [float(row[4]) for row in rows[1:]] == [2.0, 4.0]
+    # the same numbers as alone
+    _, alone, _ = table(photo, "psi")
+    assert [row[2:4] for row in rows[1:]] == [row[1:3] for row in alone[1:]]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -122,7 +133,7 @@ def test_complex_arrays_coordinates_and_scalars(photo, tmp_path):
             "nothing here can be given in fs: energy (hartree), gauge (a pure number), sigma (kb)",
         ),
         (["sigmas"], "has no array 'sigmas'; did you mean 'sigma'?; it has"),
-        (["sigma", "psi"], "psi has the axes energy, sigma has energy, gauge; print them one by one"),
+        (["gauge", "psi"], "psi has the axes energy, gauge has gauge; print them one by one"),
         (["sigma", "--at", "gauge=none"], "gauge has no value 'none'; it has length, velocity"),
         (["sigma", "--at", "spin=1"], "sigma has no axis 'spin'; it has energy, gauge"),
         (["sigma", "--at", "spin"], "--at spin: expected AXIS=VALUE"),

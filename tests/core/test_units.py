@@ -225,3 +225,14 @@ def test_there_are_units_with_prefixes():
 def test_prefixes_are_powers_of_ten(kind, prefix, unit):
     names = UNITS[kind]
     assert names[prefix + unit] / names[unit] == pytest.approx(10.0 ** PREFIXES[prefix], rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("text", "angle"),
+    [("pi", 1.0), ("-pi/2", -0.5), ("0.5 pi", 0.5), ("3*pi/4", 0.75), ("2\u03c0/3", 2 / 3), ("1.5pi", 1.5)],
+)
+def test_angles_are_multiples_of_pi(text, angle):
+    assert parse_quantity(text, "angle") == pytest.approx(angle * math.pi, rel=1e-15)
+    # of other kinds there are none
+    with pytest.raises(UnitError):
+        parse_quantity(text, "time")

@@ -5,6 +5,7 @@ Each message must name the file, the line and the key, what was found, and what 
 
 import re
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,9 +14,11 @@ from hypothesis import strategies as st
 from qsim.core.device import device as core_device
 from qsim.core.device.device import cuda_status
 from qsim.core.errors import DeckError, MemoryLimitError, NumericsError, QsimError
+from qsim.core.run.examine import examine
 from qsim.core.run.stages import stage
 from tests.changes import PLANS, REMOVE, change, some
 
+INPUTS = Path(__file__).resolve().parents[2] / "inputs/qmc"
 BASE = {
     "system": {"atoms": [["He", 0, 0, 0]]},
     "wavefunction": {
@@ -483,3 +486,20 @@ def test_any_trap_gives_a_plan_or_an_error(qmc, changes, source):
     with suppress(DeckError):
         loaded = qmc.load(**changed(base, **changes))
         assert stage("qmc", "build").plan(loaded).memory.device > 0
+
+
+@pytest.mark.parametrize(
+    ("orbitals", "told"),
+    [
+        # the ions are known, and that they have a core
+        (f"{{source: chkfile, file: {INPUTS / 'oh_radical.chk'}}}", "were made with a pseudopotential of O"),
+        ("{source: sto, shells: [{atom: He, n: 1, l: 0, zeta: 1.7}]}", "sto orbitals need atoms"),
+    ],
+)
+def test_a_file_of_orbitals_is_a_system(tmp_path, orbitals, told):
+    """A deck needs no block `system` where the file brings the ions; of other orbitals the atoms are asked for."""
+    deck = tmp_path / "deck.yaml"
+    deck.write_text(f"method: qmc\ntitle: t\nwavefunction:\n  orbitals: {orbitals}\n", encoding="utf-8")
+    with pytest.raises(DeckError, match=told) as caught:
+        examine("qmc", deck)
+    assert "system: required" not in str(caught.value)

@@ -65,6 +65,7 @@ __all__ = [
     "RunBlock",
     "changed_keys",
     "deck_reference",
+    "in_new_names",
     "load_deck",
     "peek_method",
     "schema",
@@ -311,6 +312,30 @@ def changed_keys(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
     changed: list[str] = []
     _compare(a, b, "", changed)
     return changed
+
+
+def in_new_names(block: object, stored: object) -> object:
+    """Return what an older version stored of a block with the present names of its keys, and without keys that are null.
+
+    Parameters
+    ----------
+    block
+        The block of the present deck, or a list of blocks.
+    stored
+        The same as it was written then.
+    """
+    if isinstance(block, (list, tuple)) and isinstance(stored, (list, tuple)) and len(block) == len(stored):
+        return [in_new_names(one, other) for one, other in zip(block, stored, strict=True)]
+    if not isinstance(stored, Mapping):
+        return stored
+    old = block.OLD_NAMES if isinstance(block, Block) else {}
+    named = {old.get(key, key): value for key, value in stored.items()}
+    # a key that there was not is as good as one that is not given
+    return {
+        key: in_new_names(getattr(block, key, None), value)
+        for key, value in named.items()
+        if value is not None
+    }
 
 
 def _compare(a: object, b: object, key: str, changed: list[str]) -> None:

@@ -23,6 +23,8 @@ __all__ = ["deck_reference", "flow", "schema", "template"]
 Model = type[BaseModel]
 
 _LAST = ("run", "output")  # keys that all decks share, written below the method's own
+# in the place of a value: no such key
+_WITHOUT: Any = object()
 # Rounds in which keys of other tasks are found.
 MOST_ROUNDS = 12
 _COLUMN = 32  # where the comments of a template start
@@ -106,13 +108,20 @@ def _foreign(model: Model, text: str) -> list[str]:
     ]
 
 
+def _marked(value: Any) -> Any:
+    """Return a block of a first deck with a mark at the keys (None) that it is better without."""
+    if not isinstance(value, Mapping):
+        return value
+    return {key: _WITHOUT if one is None else one for key, one in value.items()}
+
+
 def _of_task(model: Model, task: str) -> tuple[dict[str, Any], Collection[str]]:
     """Return the key ``task`` of a deck, and the blocks that this task does not read."""
     if not task:
         return {}, ()
     kind = Annotation.of_field(fields_of(model)["task"])
     first = model.FIRST_DECKS.get(task, {}) if issubclass(model, Deck) else {}
-    suited = {key: value for key, value in first.items() if value is not None}
+    suited = {key: _marked(value) for key, value in first.items() if value is not None}
     better_without = [key for key, value in first.items() if value is None]
     if task in tags(kind):
         return {"task": {"type": task}, **suited}, better_without
@@ -187,6 +196,8 @@ def _block(
         info = fields[key]
         annotation = Annotation.of_field(info)
         example = example_of(info)
+        if key in given and given[key] is _WITHOUT:
+            continue
         if key in given:
             lines += _entry(key, given[key], annotation, info, style)
         elif info.is_required():

@@ -39,7 +39,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from qsim.core.text import shorten
+from qsim.core.text import multiple_of_pi, shorten
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -376,16 +376,16 @@ def parse_quantity(value: object, kind: str) -> float:
     # A truth value is a number in Python, and a mistake here.
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         number, unit = _to_float(value), None
+    elif kind == "angle" and isinstance(value, str) and (half_turns := multiple_of_pi(value)) is not None:
+        number, unit = half_turns, "pi"
     elif isinstance(value, str) and (match := _QUANTITY.fullmatch(value)):
         number, unit = float(match[1]), _spelling(match[2])
     else:
         raise UnitError(f"expected {expected}", expected, specific=False)
     # Text without a unit is no number: quotes show that a unit was meant.
     if unit == "":
-        units = ", ".join(_units(kind))
-        advice = f"write {value} without quotes for {BARE[kind]}, or add one of {units}"
-        message = f"the number has no unit; {advice}"
-        raise UnitError(message, expected, specific=True)
+        advice = f"write {value} without quotes for {BARE[kind]}, or add one of {', '.join(_units(kind))}"
+        raise UnitError(f"the number has no unit; {advice}", expected, specific=True)
     result = number if unit is None else _convert(number, unit, kind)
     if not math.isfinite(result):
         raise UnitError("the number is not finite", expected, specific=True)

@@ -51,13 +51,27 @@ class Results(ResultsFile):
 
         return to_xarray(self, group)
 
-    def to_dataframe(self) -> pd.DataFrame:
-        """Return the scalars as a table of pandas: value, error, unit and meaning of each name.
+    def to_dataframe(self, *names: str) -> pd.DataFrame:
+        """Return scalars or arrays as a table of pandas.
 
-        Arrays are tables by ``qsim.table(results, "name")``.
+        Parameters
+        ----------
+        *names
+            Arrays, whose axes are the index, each with its error beside it where there is one; without names the scalars: value,
+            error, unit and meaning of each.
+
+        Raises
+        ------
+        KeyError
+            If there is no such array.
         """
         import pandas as pd
 
+        if names:
+            # a name that is not there is answered by the mapping
+            wanted = [name for name in names if self[name] is not None]
+            wanted += [error for name in wanted if (error := f"{name}_error") in self and error not in wanted]
+            return pd.DataFrame(self.to_xarray()[wanted].to_dataframe())
         rows = [(s.value, s.error, s.unit, s.description) for s in self.scalars.values()]
         return pd.DataFrame(rows, index=list(self.scalars), columns=["value", "error", "unit", "meaning"])
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import h5py
 import numpy as np
@@ -357,14 +357,15 @@ def compatible(
     DeckError
         With the keys that differ.
     """
-    from qsim.core.deck.load import changed_keys
+    from qsim.core.deck.load import changed_keys, in_new_names
 
     method = str(loaded.deck.method)
     if meta.get("method") != method:
         raise DeckError(f"the checkpoint belongs to method '{meta.get('method')}', not '{method}'")
     # through JSON, as the stored one went: tuples become lists
     physics = json.loads(json.dumps(loaded.physics()))
-    changed = changed_keys(dict(meta.get("physics", {})), physics)
+    before, now = (in_new_names(loaded.deck, one) for one in (meta.get("physics", {}), physics))
+    changed = changed_keys(cast("Mapping[str, Any]", before), cast("Mapping[str, Any]", now))
     # Keys that the method declares extendable may differ, with all that lies below them.
     changed = [
         key
@@ -379,9 +380,9 @@ def compatible(
         )
     if changed:
         notices.append(f"continuing with changed keys: {', '.join(changed)}")
-    for name, now in (("device", device), ("precision", precision), ("qsim_version", version)):
-        if now and (before := meta.get(name)) and before != now:
+    for name, value in (("device", device), ("precision", precision), ("qsim_version", version)):
+        if value and (earlier := meta.get(name)) and earlier != value:
             notices.append(
-                f"{name.replace('_', ' ')} was {before} when the checkpoint was written, now it is {now}"
+                f"{name.replace('_', ' ')} was {earlier} when the checkpoint was written, now it is {value}"
             )
     return notices

@@ -57,7 +57,7 @@ def _text(value: Any) -> str:
 def columns_of(
     results: ResultsFile, names: Sequence[str], units: Sequence[str] = (), at: Mapping[str, str] | None = None
 ) -> Columns:
-    """Return arrays that share their axes, a row per element.
+    """Return arrays that share their axes, a row per element of that with the most axes; others repeat along those they lack.
 
     Parameters
     ----------
@@ -75,23 +75,39 @@ def columns_of(
     ValueError
         If the arrays have different axes, a wanted unit fits none of them, or an axis has no such value.
     """
-    # An array and its errors, each once; all share the axes of the first, so that a row is one element of each.
+    # An array and its errors, each once; a row is one element of each.
     names = list(dict.fromkeys(known for name in names for known in _with_error(results, name, names)))
-    shape, dims = results.shape(names[0]), results.dims(names[0])
-    for name in names[1:]:
-        if (results.shape(name), results.dims(name)) != (shape, dims):
-            raise ValueError(
-                f"{name} has the axes {', '.join(results.dims(name))}, {names[0]} has {', '.join(dims)}; print them one by one"
-            )
-    chosen = _chosen(results, names[0], at or {})
-    columns = _coordinates(results, names[0], chosen)
+    lead = max(names, key=lambda name: len(results.shape(name)))
+    whole = {name: _along(results, name, lead) for name in names}
+    chosen = _chosen(results, lead, at or {})
+    columns = _coordinates(results, lead, chosen)
     for name in names:
-        unit, values = results.unit(name), results[name][chosen].ravel()
+        unit, values = results.unit(name), whole[name][chosen].ravel()
         if np.iscomplexobj(values):
             columns += [(f"Re {name}", unit, values.real), (f"Im {name}", unit, values.imag)]
         else:
             columns.append((name, unit, values))
     return _in_units(columns, units)
+
+
+def _along(results: ResultsFile, name: str, lead: str) -> NDArray[Any]:
+    """Return an array with the axes of another one, repeated along those that it lacks.
+
+    Raises
+    ------
+    ValueError
+        If it has an axis that the other one has not.
+    """
+    dims, own = results.dims(lead), results.dims(name)
+    sizes = dict(zip(dims, results.shape(lead), strict=True))
+    # in the same order, so that no axis needs to be moved
+    fits = own == tuple(dim for dim in dims if dim in own)
+    if not fits or any(sizes[dim] != size for dim, size in zip(own, results.shape(name), strict=True)):
+        raise ValueError(
+            f"{name} has the axes {', '.join(own)}, {lead} has {', '.join(dims)}; print them one by one"
+        )
+    values = results[name].reshape([sizes[dim] if dim in own else 1 for dim in dims])
+    return np.broadcast_to(values, results.shape(lead))
 
 
 def _coordinates(

@@ -50,12 +50,16 @@ class QmcDeck(Deck):
 
     meant: ClassVar[Mapping[str, str]] = {
         "*.dmc.population=[0-9]*": "the number of walkers is 'walkers'; population says how they are kept",
+        "*.orbitals.chkfile": "a checkpoint of PySCF is {source: chkfile, file: NAME.chk}",
+        "*.orbitals.molden": "a molden file is {source: molden, file: NAME.molden}",
         "*jastrow.J3": "there are J1 and J2 alone",
     }
 
     method: Literal["qmc"]
     system: System = Field(
-        description="ions and electrons", json_schema_extra={"example": {"atoms": [["He", 0, 0, 0]]}}
+        default_factory=System,
+        description="ions and electrons; may be left out where a file of orbitals brings them",
+        json_schema_extra={"example": {"atoms": [["He", 0, 0, 0]]}},
     )
     wavefunction: Wavefunction = Field(
         description="trial function",

@@ -185,6 +185,9 @@ class SturmianDeck(Deck):
 
     meant: ClassVar[Mapping[str, str]] = {
         "system.Z=*": "Z is the charge of the nucleus, 2 for helium",
+        "task.type=photo*": "photoionisation is {type: scatter, process: photo}",
+        "channels.S=singlet": "a singlet is S: 0",
+        "channels.S=triplet": "a triplet is S: 1",
         "task=photo*": "photoionisation is {type: scatter, process: photo}",
         "task=dpi": "double photoionisation is {type: scatter, process: photo}",
         "task=e2e": "(e,2e) is {type: scatter, process: born}, or e_h on hydrogen",
@@ -203,7 +206,7 @@ class SturmianDeck(Deck):
             "system": {"Z": 1},
             "grid": {"R": 60, "order": 12},
             "basis": {"type": "fedvr"},
-            "channels": {"L": 0, "S": [0, 1], "l_max": 0},
+            "channels": {"L": 0, "S": [0, 1], "l_max": None, "pairs": [[0, 0]]},
             "scan": None,
         },
     }

@@ -163,8 +163,9 @@ def _step(name: str, text: str, *, headline: bool = False) -> Q:
 def _ip_error(r: Propagated) -> float | None:
     """Return the error of Ip, which is that of the energy at t = 0 where the run begins in the ground state."""
     start = r.frames["energy"][0] if "energy" in r.frames else None
-    same = start is not None and abs(float(start) + r.problem.ip) < SAME_LEVEL
-    return _errors(r).get("energy_initial") if same else None
+    if start is None or r.problem.ip is None or abs(float(start) + r.problem.ip) > SAME_LEVEL:
+        return None
+    return _errors(r).get("energy_initial")
 
 
 QUANTITIES: tuple[Q, ...] = (

@@ -225,6 +225,11 @@ class TrotterDeck(Deck):
     meant: ClassVar[Mapping[str, str]] = {
         "system.spin": "all spins are 1/2, and 'spins' is their number",
         "system.bc": "boundaries belong to the lattice of a term: ring is a periodic chain",
+        "*lattice.pbc": "periodic directions are periodic: true, or [x, y]",
+        "*lattice.L": "the cells are Lx and Ly (Lz)",
+        "observe*momenta": "momenta of a structure factor are q",
+        "observe*.sq": "S(q) is {structure_factor: zz, q: all}",
+        "observe*total_spin": "levels have their total spin by themselves, with task: spectrum; see also levels.statistics",
         "system.boundary": "boundaries belong to the lattice of a term: ring is a periodic chain",
         **{f"*lattice={name}": BONDS for name in ("diamond", "hyperkagome", "lieb", "shastry*", "checkerboard", "graph")},
         "initial=[01ud]*": "up and down spins are {type: basis, bits: \"0101\"}, or up: [sites]",

@@ -21,15 +21,16 @@ __all__ = ["all_momenta", "points", "wave_vector"]
 # rounding of a length in the zone
 SAME = 1e-9
 HALF, THIRD = 0.5, 1.0 / 3.0
-_HEXAGONAL = {"M": (HALF, HALF), "K": (2.0 * THIRD, THIRD)}
-_FCC = {
+Points = dict[str, tuple[float, ...]]
+_HEXAGONAL: Points = {"M": (HALF, HALF), "K": (2.0 * THIRD, THIRD)}
+_FCC: Points = {
     "X": (HALF, HALF, 0.0),
     "L": (HALF, HALF, HALF),
     "W": (HALF, 0.25, 0.75),
     "K": (0.375, 0.375, 0.75),
 }
 #: Parts of the reciprocal vectors that lead to each point (Setyawan and Curtarolo, Comput. Mater. Sci. 49, 299 (2010)).
-POINTS: dict[type, dict[str, tuple[float, ...]]] = {
+POINTS: dict[type, Points] = {
     blocks.Square: {"X": (HALF, 0.0), "Y": (0.0, HALF), "M": (HALF, HALF)},
     blocks.Ladder: {"X": (HALF, 0.0), "Y": (0.0, HALF), "M": (HALF, HALF)},
     blocks.Triangular: _HEXAGONAL,

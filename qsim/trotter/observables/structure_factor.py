@@ -115,8 +115,9 @@ def _list(ax: "Axes", r: "Results", names: list[str]) -> None:
     written = [rf"${label.replace('pi', chr(92) + 'pi')}$" if "(" in label else label for label in labels]
     written = [r"$\Gamma$" if label == "Gamma" else label for label in written]
     wide = sum(map(len, labels)) > WIDE
-    turned = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if wide else {}
-    ax.set_xticks(range(len(labels)), labels=written, **turned)
+    ax.set_xticks(range(len(labels)), labels=written)
+    if wide:
+        ax.tick_params(axis="x", rotation=40)
     ax.set_xlabel(r"$\mathbf{q}$")
 
 

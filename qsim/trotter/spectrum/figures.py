@@ -41,13 +41,15 @@ def levels(r: Results) -> Figure | None:
     ax = fig.subplots()
     end = r.scalars["energy_0"].value
     spins = r["total_spin"] if "total_spin" in r else np.full(values.shape, np.nan)
-    for spin in sorted({float(s) for s in spins[np.isfinite(values)]}, key=lambda s: (np.isnan(s), s)):
-        same = np.isnan(spins) if np.isnan(spin) else spins == spin
-        rows, _ = np.nonzero(same & np.isfinite(values))
-        energies = values[same & np.isfinite(values)] - end
-        named = {} if np.isnan(spin) else {"label": f"$S = {Fraction(spin)}$"}
-        color = UNKNOWN if named == {} and "total_spin" in r else _color(spin)
-        ax.hlines(energies, sz[rows] - 0.3, sz[rows] + 0.3, color=color, linewidth=1.2, **named)
+    known = np.isfinite(values)
+    # a spin that is not known comes last
+    for spin in np.unique(spins[known]):
+        here = known & (np.isnan(spins) if np.isnan(spin) else spins == spin)
+        rows, _ = np.nonzero(here)
+        label = "_nolegend_" if np.isnan(spin) else f"$S = {Fraction(float(spin))}$"
+        color = UNKNOWN if np.isnan(spin) and "total_spin" in r else _color(float(spin))
+        ends = sz[rows] - 0.3, sz[rows] + 0.3
+        ax.hlines(values[here] - end, *ends, color=color, linewidth=1.2, label=label)
     if np.isfinite(spins).any():
         ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     ax.set_xticks(sz)

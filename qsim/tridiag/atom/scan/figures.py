@@ -162,9 +162,15 @@ def scan(r: Results) -> Figure | None:
     if not is_scan(r):
         return None
     name, x = _scanned(r)
+    names = _varied(r)
+    if len(names) == 2 and not {"scan_pes", "scan_hhg"} & set(r):
+        # the norm against the number of a run tells nothing
+        fig = figure("single", 2.9)
+        _draw_grid(fig, fig.subplots(), r, names)
+        return fig
     fig = figure("double", 2.9)
     a, b = fig.subplots(1, 2)
-    if len(names := _varied(r)) == 2:
+    if len(names) == 2:
         _draw_grid(fig, a, r, names)
     else:
         _draw_yields(a, r, name, x)
