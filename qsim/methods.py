@@ -73,7 +73,7 @@ LIMITS: dict[str, str] = {
     "tridiag": "one electron; potentials that do not depend on l; hard walls behind absorbers; "
     "a cyclic system is not read block by block.",
     "sturmian": "two electrons and one fixed nucleus; collisions with electrons begin in 1s; "
-    "photoionisation is that above double break-up (excess > 0); angles (fdcs) need pure Coulomb fields.",
+    "angles between two free electrons (fdcs) need pure Coulomb fields; polarisabilities are those below ionisation.",
     "qmc": "one determinant for each spin, nodes as they are given; no three-body terms, no backflow, no forces; "
     "orbitals up to g; densities are mixed estimates.",
 }

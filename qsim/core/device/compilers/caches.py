@@ -166,10 +166,11 @@ def _load_quickly(caching: ModuleType, folder: Path) -> None:
 
         # Memory of arrays that kernels make; all else that machine code calls is there with the target.
         rtsys.initialize(target)
-        with self._guard_against_spurious_io_errors():
-            return self._load_overload(signature, target)
         # The guard ends the block at errors of the file system: then it is compiled.
-        return None
+        found: object = None
+        with self._guard_against_spurious_io_errors():
+            found = self._load_overload(signature, target)
+        return found
 
     cache.load_overload = load_overload
 
