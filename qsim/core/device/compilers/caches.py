@@ -166,11 +166,9 @@ def _load_quickly(caching: ModuleType, folder: Path) -> None:
 
         # Memory of arrays that kernels make; all else that machine code calls is there with the target.
         rtsys.initialize(target)
-        # The guard ends the block at errors of the file system: then it is compiled.
-        found: object = None
+        # The guard ends the block at errors of the file system: None comes back, and the kernel is compiled.
         with self._guard_against_spurious_io_errors():
-            found = self._load_overload(signature, target)
-        return found
+            return self._load_overload(signature, target)
 
     cache.load_overload = load_overload
 
