@@ -120,10 +120,12 @@ def test_full_template_has_every_key_at_its_default(load):
         assert re.search(rf"^[# -]*{key}: ", text, flags=re.MULTILINE), key
 
 
-@pytest.mark.parametrize(
-    ("method", "task"),
-    [(name, task) for name in methods.available() for task in tasks_of(stage(name, "deck").DECK.variants())],
-)
+TASKS = [
+    (name, task) for name in methods.available() for task in tasks_of(stage(name, "deck").DECK.variants())
+]
+
+
+@pytest.mark.parametrize(("method", "task"), TASKS)
 def test_a_template_of_a_task_has_its_keys_alone(method, task):
     model = stage(method, "deck").DECK.model_for({"task": task})
     whole = template(model, full=True)
@@ -141,16 +143,8 @@ def test_a_template_of_a_task_has_its_keys_alone(method, task):
             assert not any("task:" in item and "belongs to" in item for item in told), told
 
 
-@pytest.mark.parametrize(
-    ("method", "task", "full"),
-    [
-        ("sturmian", "scatter", False),
-        ("tridiag", "solve", False),
-        ("trotter", "floquet", False),
-        ("tridiag", "solve", True),
-        ("trotter", "floquet", True),
-    ],
-)
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize(("method", "task"), TASKS)
 def test_the_first_deck_of_a_task_needs_no_change(method, task, full, tmp_path):
     """Their keys alone did not make a deck: functions of a collision, a system, the steps of a cycle."""
     model = stage(method, "deck").DECK.model_for({"task": task})

@@ -85,6 +85,9 @@ def _lines_of_task(model: Model, full: bool, task: str) -> list[str]:
             items = given.get(name, data.get(name))
             if rest and rest[0].isdigit() and isinstance(items, list):
                 given[name] = items[: int(rest[0])] + items[int(rest[0]) + 1 :]
+            elif rest and isinstance(data.get(name), dict):
+                # a key of a block, such as one of another kind of the same task
+                given[name] = {**_mapping(given.get(name, data[name])), rest[0]: _WITHOUT}
             if not rest or not given.get(name, True):
                 left_out = {*left_out, name}
         lines = _block(model, given, _Style(full), left_out)
@@ -94,6 +97,10 @@ def _lines_of_task(model: Model, full: bool, task: str) -> list[str]:
 def _data(lines: Iterable[str]) -> dict[str, Any]:
     root, _ = parse_yaml("\n".join(lines), "template")
     return dict(root.plain()) if root is not None else {}
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return dict(value) if isinstance(value, Mapping) else {}
 
 
 def _foreign(model: Model, text: str) -> list[str]:
@@ -129,7 +136,7 @@ def _of_task(model: Model, task: str) -> tuple[dict[str, Any], Collection[str]]:
     given: dict[str, Any] = {"task": task}
     # the block of a task has its name
     if task in fields_of(model):
-        given[task] = {}
+        given[task] = _mapping(example_of(fields_of(model)[task]))
     unread = made.unread() if isinstance(made, Deck) else ()
     return {**given, **suited}, [*unread, *better_without]
 

@@ -209,6 +209,22 @@ class SturmianDeck(Deck):
             "channels": {"L": 0, "S": [0, 1], "l_max": None, "pairs": [[0, 0]]},
             "scan": None,
         },
+        # Two states, which have an oscillator strength.
+        "response": {
+            "task": {"type": "response", "n_roots": None},
+            "grid": {"R": 40, "order": 12},
+            "basis": {
+                "type": "gsf",
+                "generating": {"type": "yukawa", "alpha": "auto"},
+                "energy": "auto",
+                "N": 40,
+            },
+            "channels": {"L": None, "S": None, "l_max": 4},
+            "states": [{"L": 0, "S": 0}, {"L": 1, "S": 0}],
+            "initial": None,
+            "extrapolate": {"l_max": [3, 4, 5, 6]},
+            "scan": None,
+        },
     }
     method: Literal["sturmian"]
     system: System = Field(
