@@ -249,6 +249,17 @@ def test_a_process_that_dies_costs_its_own_task_only():
     assert dict(Crew(_square, _lost, 2).work(range(6))) == {0: 0, 1: 1, 2: 4, 3: -1, 4: 16, 5: 25}
 
 
+def _own_number(task):
+    return os.getpid()
+
+
+def test_a_process_does_many_tasks():
+    """Decks of a sweep pay for the interpreter and its imports once per process."""
+    numbers = {number for _, number in Crew(_own_number, _lost, 1).work(range(30))}
+    assert len(numbers) == 1
+    assert os.getpid() not in numbers
+
+
 def test_processes_share_the_cores(monkeypatch):
     """Every process would otherwise start as many threads as there are cores; what the user has set stays."""
     for name in workers.THREADS:
