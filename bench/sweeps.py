@@ -1,7 +1,7 @@
 """Many small decks by one sweep, beside as many commands: ``python bench/sweeps.py [OUT.json] [--decks 100]``.
 
-A command pays for the interpreter, its imports and the kernels from the cache; a sweep pays once for each of its processes.  Times are
-processor time (of all child processes, user and system) and wall time; of the commands some are run, and counted for all.
+A command pays for the interpreter, its imports and the kernels from the cache; a sweep pays once for each of its processes.
+Times are processor time (of all child processes, user and system) and wall time; some of the commands are run and stand for all.
 """
 
 from __future__ import annotations
