@@ -53,7 +53,7 @@ ERRORS = {
     # keys
     "unknown block": ({"sytem": {}}, r"sytem: unknown key; did you mean 'system'\?"),
     "unknown key": ({"system__spins": 0}, r"system.spins: unknown key; did you mean 'spin'\?"),
-    "no system": ({"system": REMOVE}, "system: required key is missing"),
+    "no system": ({"system": REMOVE}, "system.atoms: sto orbitals need atoms, such as atoms:"),
     "no wavefunction": ({"wavefunction": REMOVE}, "wavefunction: required key is missing"),
     "precision": ({"run": {"precision": "single"}}, "run.precision: qmc runs in double or in mixed precision"),
     "unknown figure": ({"output": {"figures": ["traces"]}}, None),

@@ -23,7 +23,7 @@ from qsim_checks.qmc.oracles import (
     pseudo_atom,
 )
 
-DECKS = 18
+DECKS = 30
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def covered():
     """Decks without cells, whose kernels other tests need as well; `test_periodic_cells_too` draws all."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(coverage, "MAKERS", coverage.OPEN)
-        return cover("qmc", DECKS, 1)
+        return cover("qmc", DECKS, 11)
 
 
 @pytest.mark.exhaustive

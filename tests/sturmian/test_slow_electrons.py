@@ -86,7 +86,7 @@ def test_phases_are_continued_from_the_smallest_wave_number():
     assert list(small) == [-1, 0, 0]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_scattering_lengths_of_hydrogen_within_their_errors(sturmian):
     """C. Schwartz, Phys. Rev. 124, 1468 (1961): 5.965, 1.7686; at k = 0.2 the phases 2.0673 and 2.7171."""
     result = sturmian.run(**DECK)

@@ -344,7 +344,8 @@ class Deck(Block):
         """
         return cls
 
-    #: Values of a first deck of a task, where those of the keys do not suit it; None for a block that it is better without.
+    #: Values of a first deck of a task ("": of any), where those of the keys do not suit it; None for a block that it is better
+    #: without.
     FIRST_DECKS: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
 
     def unread(self) -> Collection[str]:

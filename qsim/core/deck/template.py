@@ -62,10 +62,13 @@ def template(model: Model, full: bool = False, task: str = "") -> str:
         A task of the method, to leave out the blocks that it does not read.
     """
     title = (model.__doc__ or "A deck.").strip().split("\n")[0]
+    first = model.FIRST_DECKS.get("", {}) if issubclass(model, Deck) else {}
     units = '# A bare number is in the unit that the comment names; text carries its own: "20 fs".'
     lines = [f"# {title}", units, ""]
     return (
-        "\n".join([*lines, *(_lines_of_task(model, full, task) if task else _block(model, {}, _Style(full)))])
+        "\n".join(
+            [*lines, *(_lines_of_task(model, full, task) if task else _block(model, first, _Style(full)))]
+        )
         + "\n"
     )
 

@@ -48,6 +48,7 @@ def _is_crystal(data: dict[str, Any]) -> bool:
 class QmcDeck(Deck):
     """Variational and diffusion quantum Monte Carlo of atoms, molecules and crystals."""
 
+    FIRST_DECKS: ClassVar[Mapping[str, Mapping[str, Any]]] = {"": {"system": {"atoms": [["He", 0, 0, 0]]}}}
     meant: ClassVar[Mapping[str, str]] = {
         "*.dmc.population=[0-9]*": "the number of walkers is 'walkers'; population says how they are kept",
         "*.orbitals.chkfile": "a checkpoint of PySCF is {source: chkfile, file: NAME.chk}",

@@ -50,6 +50,7 @@ MEMORY = 200  # generations whose mean energy steers the trial energy at first
 LASTING = 1e9  # the same in blocks
 LOW_ACCEPTANCE = 0.98
 LONGEST = 10  # generations by one trial energy, so that the population is held however seldom walkers branch
+FEW = 128  # walkers up to which every generation has its own: the sum of so few weights soon leaves its limits
 
 
 class Force(NamedTuple):
@@ -183,7 +184,8 @@ class DmcSampling:
         self.tmoves = block.nonlocal_ == "tmove"
         self.branch_every = block.branch_every
         # As many generations by one trial energy as fit between two branchings.
-        self.interval = max(n for n in range(1, LONGEST + 1) if self.branch_every % n == 0)
+        longest = LONGEST if target > FEW else 1
+        self.interval = max(n for n in range(1, longest + 1) if self.branch_every % n == 0)
         # Local energies are cut off at E +- 0.2 sqrt(N / tau) in weights (Zen and others,
         # Phys. Rev. B 93, 241118 (2016)): a size-consistent bound that opens as tau goes to
         # zero.
