@@ -50,7 +50,7 @@ MEMORY = 200  # generations whose mean energy steers the trial energy at first
 LASTING = 1e9  # the same in blocks
 LOW_ACCEPTANCE = 0.98
 LONGEST = 10  # generations by one trial energy, so that the population is held however seldom walkers branch
-FEW = 128  # walkers up to which every generation has its own: the sum of so few weights soon leaves its limits
+FEW = 128  # walkers up to which every generation has its own: their sum soon leaves its limits
 
 
 class Force(NamedTuple):
