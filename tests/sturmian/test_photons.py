@@ -24,7 +24,7 @@ from qsim.sturmian.scatter.photo import fano
 from qsim.sturmian.scatter.photo.asymmetry import asymmetry, averaged
 from qsim.sturmian.scatter.photo.outgoing_waves import Channel, Waves
 from qsim.sturmian.scatter.photo.reduced import Demand, Reduced
-from qsim.sturmian.scatter.photo.result import PhotoResult
+from qsim.sturmian.scatter.photo.result import QUANTITIES, PhotoResult
 from qsim.sturmian.scatter.photo.run import Photons
 from qsim.sturmian.scatter.photo.weights import weight_of
 from qsim.sturmian.two_electron.angular import clebsch_gordan, wigner_3j
@@ -421,3 +421,19 @@ def test_strengths_of_hydrogen_add_up(power, exact):
     assert weight_of(omega[:1])[0] == pytest.approx(
         4 * np.pi * constants.alpha * omega[0] / megabarn, rel=1e-8
     )
+
+
+@pytest.mark.parametrize(
+    ("observables", "shown", "left_out"),
+    [
+        (None, {"sigma_total", "sigma_level", "beta", "phase", "fano_q", "sum_*"}, set()),
+        (["sigma", "beta"], {"sigma_total", "beta", "beta_n"}, {"sigma_level", "phase", "fano_q", "sum_*"}),
+        (["partial", "sum_rules"], {"sigma_level", "sigma_channel", "sum_*"}, {"beta_error", "amplitude"}),
+    ],
+)
+def test_results_hold_the_observables_of_the_deck(sturmian, observables, shown, left_out):
+    named = {} if observables is None else {"task__observables": observables}
+    result = SimpleNamespace(problem=sturmian.build(**change(SMALL, named)))
+    stored = {one.name for one in QUANTITIES if one.when is None or one.when(result)}
+    assert {name for name in shown if any(one.startswith(name) for one in stored)} == shown
+    assert not left_out & stored

@@ -99,6 +99,14 @@ ERRORS = {
         change(BASE, {"task__excess": "20 eV"}),
         "task.excess: excess belongs to process: photo, but",
     ),
+    "beta of electrons": (
+        change(BASE, {"task__observables": ["sigma", "beta"]}),
+        "task.observables: beta belongs to photon energies; give process: photo and photon",
+    ),
+    "partial cross sections by excess": (
+        photo(task__observables=["partial"]),
+        "task.observables: partial belongs to photon energies",
+    ),
     "impact energy of photons": (
         photo(task__energy="20 eV"),
         "task.energy: energy belongs to process: e_h, but",

@@ -39,11 +39,34 @@ def _observable(value: object) -> object:
 
 
 Observable = Annotated[
-    Literal["sigma", "excitation", "unitarity", "sdcs", "fdcs", "scattering_length"],
+    Literal[
+        "sigma",
+        "excitation",
+        "unitarity",
+        "sdcs",
+        "fdcs",
+        "scattering_length",
+        "partial",
+        "beta",
+        "phases",
+        "fano",
+        "sum_rules",
+    ],
     BeforeValidator(
         _observable,
         json_schema_input_type=Literal[
-            "sigma", "excitation", "unitarity", "sdcs", "fdcs", "tdcs", "scattering_length"
+            "sigma",
+            "excitation",
+            "unitarity",
+            "sdcs",
+            "fdcs",
+            "tdcs",
+            "scattering_length",
+            "partial",
+            "beta",
+            "phases",
+            "fano",
+            "sum_rules",
         ],
     ),
 ]
@@ -92,10 +115,11 @@ class Scatter(Block):
         default=None,
         description="energies of the two electrons: required for born; elsewhere those of fdcs, equal by default",
     )
-    observables: Annotated[list[Observable], Field(min_length=1, max_length=6)] = Field(
+    observables: Annotated[list[Observable], Field(min_length=1, max_length=8)] = Field(
         default=["sigma", "excitation", "unitarity", "sdcs"],
         description="sigma: totals; excitation: levels of the target or ion; sdcs: energy sharing; fdcs (or tdcs): angles, "
-        "coplanar; scattering_length: from four energies or more up to 0.85 eV, of a neutral target (e_h)",
+        "coplanar; scattering_length: from four energies or more up to 0.85 eV, of a neutral target (e_h); photon: "
+        "all of partial (levels and channels), beta, phases, fano and sum_rules, unless some are named",
     )
     levels: Annotated[PositiveCount, Field(le=10)] = Field(
         default=4, description="largest principal quantum number of excitation"

@@ -9,6 +9,7 @@ from qsim.sturmian.deck import photon_rules
 from qsim.sturmian.deck.blocks import Gsf, SquareWell, as_list
 from qsim.sturmian.deck.collision import EnergyRange, Scatter
 from qsim.sturmian.deck.collision_symmetry import Sector, energies_of, initial_of, pairs_of, sectors_of
+from qsim.sturmian.deck.photon import DETAILS
 from qsim.sturmian.deck.shared_rules import numbers_and_grid, scanned, symmetries
 from qsim.sturmian.deck.symmetry import allowed, parity_of
 
@@ -82,7 +83,10 @@ def _keys(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
         yield Finding(f"task.{key}", f"required for process: {task.process}")
     if task.photon is not None:
         yield from photon_rules.rules(deck, task)
-    elif task.process == "photo":
+    elif foreign := [name for name in task.observables if name in DETAILS]:
+        text = f"{foreign[0]} belongs to photon energies; give process: photo and photon, such as {{from: 25 eV, to: 60 eV}}"
+        yield Finding("task.observables", text)
+    if task.process == "photo" and task.photon is None:
         for key in ("threshold", "compare"):
             if key in task.model_fields_set:
                 yield Finding(

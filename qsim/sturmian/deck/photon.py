@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from qsim.core.deck.blocks import Block, PositiveCount
 from qsim.core.deck.units import Energy
 
-__all__ = ["MOST_PHOTONS", "Photon", "PhotonRange", "photons_of"]
+__all__ = ["DETAILS", "MOST_PHOTONS", "Photon", "PhotonRange", "photons_of"]
 
 # Photon energies of one run, those near resonances apart.
 MOST_PHOTONS = 2000
+# What photon energies have beside total cross sections, and collisions do not.
+DETAILS = ("partial", "beta", "phases", "fano", "sum_rules")
 # Energies of a range that names neither count nor step.
 COUNT = 100
 
@@ -26,7 +28,9 @@ class PhotonRange(Block):
     first: Photon = Field(alias="from", description="first")
     to: Photon = Field(description="last")
     count: Annotated[PositiveCount, Field(ge=2, le=MOST_PHOTONS)] | None = Field(
-        default=None, description=f"how many; {COUNT} unless a step is given"
+        default=None,
+        description=f"how many; {COUNT} unless a step is given",
+        validation_alias=AliasChoices("count", "points"),
     )
     step: Photon | None = Field(default=None, description="distance of two energies, instead of count")
     refine: Literal["resonances", "none"] = Field(

@@ -45,6 +45,10 @@ class Photoionisation(Problem):
         """Gauges of the deck in the order in which they follow from each other."""
         return [gauge for gauge in GAUGES if gauge in self.task.gauges]
 
+    def shows(self, observable: str) -> bool:
+        """Tell whether the results hold an observable: one that the deck names, or any if it names none."""
+        return "observables" not in self.task.model_fields_set or observable in self.task.observables
+
     @property
     def photons(self) -> NDArray[np.float64]:
         """Photon energies of the deck, hartree, ascending."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -300,7 +300,7 @@ def _speed(result: PhotoResult) -> float:
 
 
 POINT, GAUGE = ("photon",), ("photon", "gauge")
-QUANTITIES: tuple[Quantity[PhotoResult], ...] = (
+_ALL: tuple[Quantity[PhotoResult], ...] = (
     Quantity("sigma_photo_*", "Mb", "photoabsorption, in a gauge, at the energies of a short list", _totals,
              headline=("sigma_photo_length_0",)),
     _resonances("resonance_energy", "hartree", "position of the resonance, total energy, from its pole",
@@ -379,3 +379,23 @@ QUANTITIES: tuple[Quantity[PhotoResult], ...] = (
              when=lambda r: r.problem.measured is not None and r.problem.measured.shape[1] > 2),
     Quantity("r", "bohr", "radial nodes", lambda r: r.setup.grid.r, ("r",), note="complex on the contour beyond R0"),
 )  # fmt: skip
+
+# Quantities of each observable that a deck may name, by the beginnings of their names.
+_OBSERVABLES = {
+    "partial": ("sigma_level", "sigma_channel"),
+    "beta": ("beta",),
+    "phases": ("amplitude", "phase"),
+    "fano": ("fano_", "resonance/fit"),
+    "sum_rules": ("sum_",),
+}
+
+
+def _where_shown(quantity: Quantity[PhotoResult]) -> Quantity[PhotoResult]:
+    """Return a quantity that is left out where the deck names observables without its own."""
+    owner = next((name for name, begins in _OBSERVABLES.items() if quantity.name.startswith(begins)), None)
+    if owner is None:
+        return quantity
+    return replace(quantity, when=lambda result: result.problem.shows(owner))
+
+
+QUANTITIES = tuple(map(_where_shown, _ALL))
