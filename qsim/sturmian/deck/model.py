@@ -195,7 +195,7 @@ class SturmianDeck(Deck):
         "task=lifetime*": "lifetimes are {type: response, observables: [lifetimes]}",
         "task=oscillator*": "oscillator strengths are task: response",
         "task.process=*tdcs*": "triply differential cross sections are process: photo or e_h with observables: [tdcs]",
-        "task.excess=-*": "photoionisation is computed above the threshold of double break-up alone, from which excess counts",
+        "task.excess=-*": "excess counts from double break-up; below it give the energy of the photon: photon: 40 eV",
         "channels.term": "the term 1S is L: 0, S: 0",
         "states=[0-9]*": "a number of states is task: {type: bound, n_roots: ...}",
     }
