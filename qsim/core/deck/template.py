@@ -102,7 +102,7 @@ def _data(lines: Iterable[str]) -> dict[str, Any]:
     return dict(root.plain()) if root is not None else {}
 
 
-def _mapping(value: Any) -> dict[str, Any]:
+def _mapping(value: object) -> dict[str, Any]:
     return dict(value) if isinstance(value, Mapping) else {}
 
 
