@@ -8,33 +8,18 @@ code within each kernel that is called from Python, and nowhere else.
 
 from __future__ import annotations
 
-import contextlib
-import copy
 import ctypes
 from functools import wraps
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from numba import _dynfunc, njit, types
-from numba.core import (
-    cgutils,
-    compiler,
-    event,
-    imputils,
-    inline_closurecall,
-    ir,
-    ssa,
-    targetconfig,
-    typed_passes,
-    typing,
-)
+from numba.core import cgutils, compiler, imputils, ir, targetconfig, typed_passes, typing
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler_machinery import register_pass
 from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, models, register_model
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable
 
     from llvmlite.ir import IRBuilder, Value
     from numba.core.base import BaseContext
@@ -255,42 +240,3 @@ def _variables(self: ir.Inst, value: Any) -> list[Any]:
 
 _plain_variables = ir.Inst._rec_list_vars
 ir.Inst._rec_list_vars = _variables
-
-
-class _Copies:
-    """Copies of the blocks of one function, which have one scope between them.
-
-    Numba copies a function block by block where it inlines it, and with each block all of its variables.
-    """
-
-    def __init__(self) -> None:
-        self.scope: object = None
-        self.memo: dict[int, Any] = {}
-
-    def deepcopy(self, block: ir.Block) -> ir.Block:
-        """Return a copy of a block; a block that has been copied begins another copy of its function."""
-        scope = getattr(block, "scope", None)
-        if scope is None:
-            return copy.deepcopy(block)
-        if scope is not self.scope or id(block) in self.memo:
-            self.scope, self.memo = scope, {}
-        return copy.deepcopy(block, self.memo)
-
-
-def _ssa_pass(states: dict[str, Any], block: ir.Block, handler: ssa._BaseHandler) -> Iterator[Any]:
-    """Yield the statements of a block as a handler rewrites them, as ``ssa._run_ssa_block_pass`` without its log."""
-    for statement in block.body:
-        handle = handler.on_assign if isinstance(statement, ir.Assign) else handler.on_other
-        yield handle(states, statement)
-
-
-def _timer(kind: str, callback: Callable[[float], None]) -> AbstractContextManager[Any]:
-    """Return a timer of numba, but none for its locks, which LLVM takes ten thousand times."""
-    return contextlib.nullcontext() if kind in LOCKS else _plain_timer(kind, callback)
-
-
-LOCKS = ("numba:compiler_lock", "numba:llvm_lock")
-_plain_timer = event.install_timer
-event.install_timer = _timer
-inline_closurecall.copy = SimpleNamespace(copy=copy.copy, deepcopy=_Copies().deepcopy)
-ssa._run_ssa_block_pass = _ssa_pass

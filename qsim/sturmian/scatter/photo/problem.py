@@ -47,7 +47,11 @@ class Photoionisation(Problem):
 
     def shows(self, observable: str) -> bool:
         """Tell whether the results hold an observable: one that the deck names, or any if it names none."""
-        return "observables" not in self.task.model_fields_set or observable in self.task.observables
+        if "observables" not in self.task.model_fields_set:
+            return True
+        # cross sections of levels are called excitation in collisions
+        named = {"partial" if name == "excitation" else name for name in self.task.observables}
+        return observable in named
 
     @property
     def photons(self) -> NDArray[np.float64]:
