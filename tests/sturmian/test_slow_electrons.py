@@ -75,6 +75,10 @@ def test_a_scattering_length_is_that_of_the_wave_at_zero_energy():
     found = phases.scattering_length(k[::-1], np.array([phase(x, 0, 400.0) for x in k[::-1]]), ALPHA)
     assert abs(found.value - exact) < found.spread + 1e-3 * abs(exact)
     assert found.spread < 0.05 * abs(exact)
+    # so slow that a wrong coefficient of the known terms shows: 3.5 in place of either 3 misses by 0.004
+    slower = np.linspace(0.01, 0.08, 6)
+    found = phases.scattering_length(slower, np.array([phase(x, 0, 400.0) for x in slower]), ALPHA)
+    assert abs(found.value - exact) < 0.002
 
 
 def test_phases_are_continued_from_the_smallest_wave_number():
