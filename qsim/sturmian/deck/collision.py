@@ -6,10 +6,12 @@ from pydantic import AliasChoices, BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, Count, DeckPath, PositiveCount
 from qsim.core.deck.units import Energy, InverseLength
-from qsim.sturmian.deck.photon import MOST_PHOTONS, Photon, PhotonRange
+from qsim.sturmian.deck.photon import MOST_PHOTONS, Excess, ExcessRange, Photon, PhotonRange, values_of
 
 # Energies of one run.
 MOST = 2000
+# Largest principal quantum number of the ion that photon energies show by default.
+PHOTON_LEVELS = 3
 
 Positive = Annotated[Energy, Field(gt=0.0, lt=1e5)]
 Energies = Positive | Annotated[list[Positive], Field(min_length=1, max_length=MOST)]
@@ -86,9 +88,13 @@ class Scatter(Block):
         description="impact energy, a list or a range (e_h)",
         json_schema_extra={"example": ["27.2 eV", "54.4 eV"]},
     )
-    excess: Energies | None = Field(
-        default=None,
-        description="energy of the two electrons far away, or a list (photo): photon energy minus double ionisation energy",
+    excess: Excess | Annotated[list[Excess], Field(min_length=1, max_length=MOST)] | ExcessRange | None = (
+        Field(
+            default=None,
+            description="energy of the two electrons far away, a list or a range (photo): photon energy minus double ionisation "
+            "energy; where one is negative, all are treated as photon energies",
+            json_schema_extra={"example": "20 eV"},
+        )
     )
     photon: (
         Photon | Annotated[list[Photon], Field(min_length=1, max_length=MOST_PHOTONS)] | PhotonRange | None
@@ -122,7 +128,8 @@ class Scatter(Block):
         "all of partial (levels and channels), beta, phases, fano and sum_rules, unless some are named",
     )
     levels: Annotated[PositiveCount, Field(le=10)] = Field(
-        default=4, description="largest principal quantum number of excitation"
+        default=4,
+        description="largest principal quantum number of excitation; of photon energies 3 by default",
     )
     angles: Annotated[Count, Field(ge=9, le=361)] = Field(
         default=73, description="angles of each electron from -180 to 180 degrees (fdcs)"
@@ -136,6 +143,20 @@ class Scatter(Block):
         default=True,
         description="repeat the run on a coarser grid with a smaller box and angle, and with fewer partial waves, for the errors",
     )
+
+    @property
+    def by_photons(self) -> bool:
+        """True if photon energies share one space: the deck gives them, or an excess below double ionisation."""
+        if self.process != "photo":
+            return False
+        return self.photon is not None or any(value < 0.0 for value in values_of(self.excess))
+
+    @property
+    def highest(self) -> int:
+        """Largest principal quantum number of the levels that are shown."""
+        if self.by_photons and "levels" not in self.model_fields_set:
+            return PHOTON_LEVELS
+        return self.levels
 
 
 class Initial(Block):

@@ -18,22 +18,18 @@ __all__ = ["rules"]
 
 def rules(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
     """Yield contradictions of a deck with photon energies."""
-    given = task.photon
-    if task.excess is not None:
+    if task.photon is not None and task.excess is not None:
         yield Finding("task.excess", "photon and excess say the same thing; give one of them")
+    key = "excess" if task.photon is None else "photon"
+    given = getattr(task, key)
     if isinstance(given, PhotonRange):
-        yield from _range(given)
-    elif isinstance(given, list) and len(set(given)) < len(given):
+        yield from _range(given, key)
+    elif key == "photon" and isinstance(given, list) and len(set(given)) < len(given):
         yield Finding("task.photon", "a photon energy is a duplicate")
-    for key in ("ejected", "angles"):
-        if key in task.model_fields_set:
-            yield Finding(
-                f"task.{key}", f"{key} belongs to double photoionisation, which excess asks for; leave it out"
-            )
-    wanted = [name for name in ("sdcs", "fdcs") if name in task.observables]
-    if wanted and "observables" in task.model_fields_set:
-        text = f"{wanted[0]} is that of two free electrons; ask for it with excess instead of photon"
-        yield Finding("task.observables", text)
+    for name in ("ejected", "angles"):
+        if name in task.model_fields_set:
+            text = f"{name} belongs to double photoionisation, which a positive excess asks for; leave it out"
+            yield Finding(f"task.{name}", text)
     if "basis" in deck.model_fields_set and deck.basis.type != "fedvr":
         yield Finding("basis.type", "many photon energies share the whole grid; give basis: fedvr")
     if deck.solver.type == "dense":
@@ -44,17 +40,16 @@ def rules(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
         )
 
 
-def _range(given: PhotonRange) -> Iterator[Finding]:
+def _range(given: PhotonRange, key: str) -> Iterator[Finding]:
     """Yield mistakes in a range of photon energies."""
     if given.to <= given.first:
-        yield Finding(
-            "task.photon.to", f"the range ends at {given.to:g} hartree, which is not above its beginning"
-        )
+        text = f"the range ends at {given.to:g} hartree, which is not above its beginning"
+        yield Finding(f"task.{key}.to", text)
         return
     if given.step is None:
         return
     if given.count is not None:
-        yield Finding("task.photon.step", "count and step say the same thing; give one of them")
+        yield Finding(f"task.{key}.step", "count and step say the same thing; give one of them")
     elif (given.to - given.first) / given.step > MOST_PHOTONS:
         text = f"the step makes more than {MOST_PHOTONS} energies"
-        yield Finding("task.photon.step", f"{text}; resonances are refined without a small step")
+        yield Finding(f"task.{key}.step", f"{text}; resonances are refined without a small step")

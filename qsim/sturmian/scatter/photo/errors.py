@@ -56,6 +56,8 @@ class Judge:
         Of the initial state.
     lost : bool
         Whether the other spectra could not be found, so that no error is known.
+    by_excess : bool
+        Whether the deck gives the energy of both electrons instead of that of the photon.
     """
 
     own: Spectrum
@@ -66,6 +68,7 @@ class Judge:
     setup: Setup
     L: int = 0
     lost: bool = False
+    by_excess: bool = False
 
     def error(self, value: Callable[[Spectrum], NDArray[np.float64]]) -> NDArray[np.float64]:
         """Return the error of a quantity by grid and partial waves."""
@@ -88,6 +91,9 @@ class Judge:
 
     def shifted(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return what the error of the threshold changes (..., e)."""
+        if self.by_excess:
+            # The photon alone is off, and a cross section is proportional to its energy.
+            return np.asarray(self.shift * np.abs(values) / self.own.omega)
         if self.own.E.size < 2:
             return np.zeros_like(values)
         return np.asarray(self.shift * np.abs(np.gradient(values, self.own.E, axis=-1)))
