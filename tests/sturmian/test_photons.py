@@ -266,6 +266,7 @@ MISTAKES = {
     "unnatural parity of D": (
         {"initial": {"L": 1}, "channels": {"L": 2, "l_max": 3, "parity": "unnatural"}}, "leads from 1P to even parity only, L = 2"
     ),
+    "momenta without pairs": ({"initial": {"L": 2}, "channels": {"l_max": 1}}, "from D states to L = 2, 3 as well, of which"),
     "refine of one energy": ({"task__refine": "resonances"}, "refine belongs to a range of photon energies"),
     "a mass": ({"system__mass": 7294.3}, "the nucleus has infinite mass"),
     "levels beyond the box": ({"task__levels": 7}, "n = 7 needs R >= 53 bohr"),
@@ -457,6 +458,11 @@ def test_a_negative_excess_is_a_photon_energy(sturmian):
     spread = {"from": E[0], "to": E[1], "count": 2, "refine": "none"}
     loose = sturmian.run(**change(deck, {"task__excess": spread, "task__errors": False}))
     assert loose.own.total == pytest.approx(first.own.total, rel=1e-3)
+
+
+def test_momenta_that_a_deck_leaves_out_are_told(sturmian):
+    message = r"channels.L: the dipole leads from P states to L = 1, 2 as well"
+    sturmian.warns(message, **{**P_STATE, "channels": {"L": 0, "l_max": 2}})
 
 
 def test_parity_chooses_among_the_momenta_of_a_p_state(sturmian):

@@ -396,7 +396,7 @@ def test_mistakes(sturmian, name):
             {"task__omega": [0.0, 1.2]},
             r"task.omega.1: 1.2 hartree ionises 1\^1S, whose ionisation energy is 0.87",
         ),
-        ({"states": EXCITED, "task__omega": 0.0421}, r"task.omega: 0.0421 hartree is on a level of L = 1"),
+        ({"states": EXCITED, "task__omega": 0.0421}, r"task.omega: omega is on the level 2\^3P \(\+0.0420"),
     ],
 )
 def test_frequencies_without_a_polarisability(sturmian, changes, message):

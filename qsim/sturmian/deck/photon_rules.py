@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qsim.core.deck.blocks import Finding
+from qsim.sturmian.deck.collision_symmetry import initial_of, sectors_of
 from qsim.sturmian.deck.photon import MOST_PHOTONS, PhotonRange
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def rules(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
         if name in task.model_fields_set:
             text = f"{name} belongs to double photoionisation, which a positive excess asks for; leave it out"
             yield Finding(f"task.{name}", text)
+    yield from _left_out(deck)
     if "basis" in deck.model_fields_set and deck.basis.type != "fedvr":
         yield Finding("basis.type", "many photon energies share the whole grid; give basis: fedvr")
     if deck.solver.type == "dense":
@@ -38,6 +40,23 @@ def rules(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
         yield Finding(
             "scan", "photon energies are given in task.photon, and their errors need no scan; leave it out"
         )
+
+
+def _left_out(deck: SturmianDeck) -> Iterator[Finding]:
+    """Yield total momenta that the dipole reaches and the deck leaves out."""
+    channels, initial = deck.channels, initial_of(deck)
+    if initial.L == 0 or channels.pairs is not None or "parity" in channels.model_fields_set:
+        return
+    have = {sector.L for sector in sectors_of(deck)}
+    missing = [L for L in range(initial.L - 1, initial.L + 2) if L not in have]
+    # from P states L = 0 and 2 alone have an electron in 1s, and L = 1 is another parity
+    if not missing or not have <= set(range(initial.L - 1, initial.L + 2)):
+        return
+    text = f"the dipole leads from {'SPDFG'[initial.L]} states to L = {', '.join(map(str, missing))} as well"
+    if channels.L is not None:
+        yield Finding("channels.L", f"{text}, which the cross sections lack", "warning")
+    else:
+        yield Finding("channels.l_max", f"{text}, of which there are no pairs up to l_max; give a larger one")
 
 
 def _range(given: PhotonRange, key: str) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ import numpy as np
 from qsim.core.deck.blocks import Finding
 from qsim.core.run.loop import Progress, drive
 from qsim.sturmian.deck.response import Response
+from qsim.sturmian.radial import automatic
 from qsim.sturmian.response import numbers
 from qsim.sturmian.response.curves import Curve, curve, curve_nodes
 from qsim.sturmian.response.limits import limits_of
@@ -40,6 +41,8 @@ IMAGINARY = np.geomspace(0.05, 100.0, 9)
 ON_A_LEVEL = 1e-4
 # Share of a source along a level from which the level counts.
 SEEN = 1e-10
+# Roots among which a level is named.
+HIGHEST = 12
 
 
 @dataclass(frozen=True)
@@ -178,7 +181,7 @@ class Responses:
                     spectra.append(spectral)
                 if not self.alpha or order not in self.task.multipoles:
                     continue
-                self._require_off_levels(state, responses)
+                self._require_off_levels(atom, state, order, responses)
                 place = self.task.multipoles.index(order)
                 for g, gauge in enumerate(gauges):
                     if order > 1 and gauge != "length":
@@ -239,6 +242,12 @@ class Responses:
 
     # ------------------------------------------------------------------------------ refusals
 
+    def _nearest(self, ionisation: float, L: int, S: int) -> str:
+        """Return the name of the level of natural parity whose ionisation energy is nearest to one, hartree."""
+        estimates = [automatic.ionisation(self.problem.Z, L, S, root) for root in range(HIGHEST)]
+        root = int(np.argmin(np.abs(np.array(estimates) - ionisation)))
+        return Level(L, S, "odd" if L % 2 else "even", root).name
+
     def _key(self, number: int) -> str:
         return f"task.omega.{number}" if isinstance(self.task.omega, list) else "task.omega"
 
@@ -257,7 +266,7 @@ class Responses:
                     ]
                 )
 
-    def _require_off_levels(self, state: Level, responses: Sequence[Reached]) -> None:
+    def _require_off_levels(self, atom: Atom, state: Level, order: int, responses: Sequence[Reached]) -> None:
         """Refuse frequencies on a level that the multipole reaches."""
         for number, omega in enumerate(self.task.frequencies):
             for one in responses:
@@ -265,8 +274,9 @@ class Responses:
                 near = (np.abs(np.abs(dE) - omega) < ON_A_LEVEL) & (b**2 > SEEN * np.sum(b**2))
                 if near.any():
                     at = float(dE[near][0])
-                    text = (
-                        f"{omega:g} hartree is on a level of L = {one.L}, {at:+.6g} hartree from {state.name}"
-                    )
-                    text = f"{text}, within {ON_A_LEVEL:g} of which the width decides; give another frequency"
+                    name = f"of L = {one.L}"
+                    if self.problem.is_bare and state.is_natural and (one.L - state.L - order) % 2 == 0:
+                        name = self._nearest(self._ionisation(atom, state) - at, one.L, state.S)
+                    text = f"omega is on the level {name} ({at:+.6g} hartree from {state.name}), within {ON_A_LEVEL:g} of which"
+                    text = f"{text} the width decides; give another frequency"
                     self.problem.refuse([Finding(self._key(number), text)])
