@@ -26,6 +26,8 @@ __all__ = ["Judge", "Judgement", "judged", "resonance_errors", "told"]
 
 # Least change of half a width over that of the position, with other partial waves.
 BY_CHANCE = 1e-3
+# Of the modulus of a change with the grid, that either part may be off.
+SHARE = 0.2
 # Hartree: as far as one partial wave less moves a resonance.
 MOVED = 0.05
 # Largest slope of beta over the relative change of an amplitude.
@@ -247,9 +249,13 @@ def resonance_errors(judge: Judge) -> NDArray[np.float64]:
         there = fano.matched(pole, coarse)
         if there is None:
             continue
-        moved = SAFETY * abs(there.energy - pole.energy) + pole.change
+        moved = there.energy - pole.energy
+        # Waves from the end of the contour move both parts: neither is off by much less than the other.
+        position, half = (
+            SAFETY * max(abs(part), SHARE * abs(moved)) + pole.change for part in (moved.real, moved.imag)
+        )
         changes = SAFETY * _apart(pole, there) + 2.0 * pole.change / pole.width
-        out[p] = (moved, 2.0 * moved, *changes)
+        out[p] = (position, 2.0 * half, *changes)
         if judge.fewer is None:
             continue
         other = fano.matched(there, fewer, MOVED)
