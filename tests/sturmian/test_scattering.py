@@ -402,6 +402,25 @@ def test_a_width_is_better_known_than_a_position_that_partial_waves_move(sturmia
     assert abs(resonance.width - 1.3734e-3) < resonance.width_error < width
 
 
+def test_all_resonances_of_a_range(sturmian):
+    """S waves: two states below n = 2, found once each, by energy; one from two energies."""
+    deck = {
+        **PHOTO,
+        "grid": {"R": 14, "order": 7, "ecs": {"angle": 0.3, "length": 16}},
+        "channels": {"L": 0, "S": 0, "pairs": [[0, 0]]},
+        "task": {"type": "scatter", "process": "resonances", "near": {"from": -0.73, "to": -0.57, "points": 2}, "errors": False},
+    }  # fmt: skip
+    del deck["initial"]
+    found = sturmian.run(**deck).resonances
+    assert [round(one.energy.real, 3) for one in found] == [-0.723, -0.572]
+    (single,) = sturmian.run(
+        **change(deck, {"task__near": {"from": -0.58, "to": -0.57, "points": 2}})
+    ).resonances
+    assert single.energy == pytest.approx(found[1].energy, abs=1e-8)
+    with pytest.raises(NumericsError, match="no resonance was found between -0.74 and -0.73 hartree"):
+        sturmian.run(**change(deck, {"task__near": {"from": -0.74, "to": -0.73, "count": 2}}))
+
+
 def test_s_waves_of_double_ionisation_by_fast_electrons(sturmian):
     deck = {
         **PHOTO,

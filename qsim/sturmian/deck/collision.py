@@ -6,6 +6,7 @@ from pydantic import AliasChoices, BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, Count, DeckPath, PositiveCount
 from qsim.core.deck.units import Energy, InverseLength
+from qsim.sturmian.deck.blocks import as_list
 from qsim.sturmian.deck.photon import MOST_PHOTONS, Excess, ExcessRange, Photon, PhotonRange, values_of
 
 # Energies of one run.
@@ -24,6 +25,24 @@ class EnergyRange(Block):
     to: Positive = Field(description="last")
     count: Annotated[PositiveCount, Field(ge=2, le=MOST)] = Field(
         default=100, description="how many", validation_alias=AliasChoices("count", "points")
+    )
+
+    def values(self) -> list[float]:
+        """Return the energies, hartree, ascending."""
+        step = (self.to - self.first) / (self.count - 1)
+        return [self.first + k * step for k in range(self.count - 1)] + [self.to]
+
+
+Total = Annotated[Energy, Field(gt=-1e6, lt=1e5)]
+
+
+class NearRange(Block):
+    """An even grid of total energies, from each of which the nearest resonance is sought."""
+
+    first: Total = Field(alias="from", description="first")
+    to: Total = Field(description="last; resonances beyond the range are not shown")
+    count: Annotated[PositiveCount, Field(ge=2, le=MOST)] = Field(
+        default=10, description="how many", validation_alias=AliasChoices("count", "points")
     )
 
     def values(self) -> list[float]:
@@ -134,15 +153,23 @@ class Scatter(Block):
     angles: Annotated[Count, Field(ge=9, le=361)] = Field(
         default=73, description="angles of each electron from -180 to 180 degrees (fdcs)"
     )
-    near: (
-        Annotated[list[Annotated[Energy, Field(gt=-1e6, lt=1e5)]], Field(min_length=1, max_length=20)] | None
-    ) = Field(
-        default=None, description="energies near which resonances are sought; total energies (resonances)"
+    near: Total | Annotated[list[Total], Field(min_length=1, max_length=20)] | NearRange | None = Field(
+        default=None,
+        description="total energies near which resonances are sought, one of each; of a range all that are found in it "
+        "(resonances)",
+        json_schema_extra={"example": -0.778},
     )
     errors: bool = Field(
         default=True,
         description="repeat the run on a coarser grid with a smaller box and angle, and with fewer partial waves, for the errors",
     )
+
+    @property
+    def sought(self) -> list[float]:
+        """Total energies near which resonances are sought, hartree."""
+        if isinstance(self.near, NearRange):
+            return self.near.values()
+        return [] if self.near is None else as_list(self.near)
 
     @property
     def by_photons(self) -> bool:

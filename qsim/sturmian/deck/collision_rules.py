@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from qsim.core.deck.blocks import Finding
 from qsim.sturmian.deck import photon_rules
 from qsim.sturmian.deck.blocks import Gsf, SquareWell, as_list
-from qsim.sturmian.deck.collision import EnergyRange, Scatter
+from qsim.sturmian.deck.collision import EnergyRange, NearRange, Scatter
 from qsim.sturmian.deck.collision_symmetry import Sector, energies_of, initial_of, pairs_of, sectors_of
 from qsim.sturmian.deck.photon import DETAILS, ExcessRange, values_of
 from qsim.sturmian.deck.shared_rules import numbers_and_grid, scanned, symmetries
@@ -114,6 +114,9 @@ def _energies(deck: SturmianDeck, task: Scatter, key: str) -> Iterator[Finding]:
         text = f"the range ends at {given.to:g} hartree, which is not above its beginning"
         yield Finding("task.energy.to", text)
         return
+    if isinstance(task.near, NearRange) and task.near.to <= task.near.first:
+        text = f"the range ends at {task.near.to:g} hartree, which is not above its beginning"
+        yield Finding("task.near.to", text)
     seen: set[float] = set()
     for k, value in enumerate(energies):
         if value in seen:

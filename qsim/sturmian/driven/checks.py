@@ -63,7 +63,7 @@ def ionisation_of(settings: Settings) -> float:
 def totals(settings: Settings) -> list[float]:
     """Return the energies of both electrons together, hartree."""
     if settings.task.process == "resonances":
-        return list(settings.task.near or [])
+        return settings.task.sought
     if settings.photons:
         lost = ionisation_of(settings) + depth_of(settings.system)
         return [value - lost for value in settings.photons]

@@ -18,6 +18,7 @@ import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.core.run.loop import Progress, drive
+from qsim.sturmian.deck.collision import NearRange
 from qsim.sturmian.deck.symmetry import exchange_sign
 from qsim.sturmian.driven import operator as driven
 from qsim.sturmian.judging import Judged, unguarded
@@ -46,6 +47,10 @@ SOLVE = 1e-6
 MOVED = 0.2
 # Hartree: change with the grid below which an energy belongs to a state for sure.
 STILL = 1e-5
+# Hartree: the same of a range, in which what is nearly bound is shown with a warning.
+DRIFT = 1e-3
+# Share of the slope of the rotated continuum above which an energy belongs to it.
+ROTATED = 0.35
 # Relative error of a width that is worth a warning.
 POOR = 0.2
 # Of the change of the position with the partial waves, that half the width may be off where it does not change.
@@ -54,6 +59,8 @@ BY_CHANCE = 1e-3
 SAFETY = 1.5
 # Of the modulus of a change with the grid, that either part may be off: waves from the end of the contour move both.
 SHARE = 0.2
+# Hartree: distance of two energies that are the same state, and imaginary part of a level of the ion.
+APART, LEVEL = 1e-7, 1e-6
 # Overlap of a state with itself in other partial waves.
 SAME = 0.4
 
@@ -85,18 +92,22 @@ class Resonances:
         self.judged = judged
         self.setup = problem.setup()
         self.coarse: Setup | None = None
-        near = list(problem.task.near or [])
+        near = problem.task.sought
         self.sought = [(number, energy) for number in range(len(problem.sectors)) for energy in near]
+        # Of a range, what is found twice, beyond it or in the continuum is no answer.
+        self.span = (near[0], near[-1]) if isinstance(problem.task.near, NearRange) else None
         self.resonances: list[Resonance] = []
-        self.unknowns, self.condition = 0, 1.0
+        self.done, self.unknowns, self.condition = 0, 0, 1.0
         if restored:
             self.resonances = [Resonance(**resonance) for resonance in restored["found"]]
+            self.done = int(restored["done"])
             self.unknowns, self.condition = int(restored["unknowns"]), float(restored["condition"])
 
     def state(self) -> State:
         """Return the resonances so far."""
         return {
             "found": [vars(resonance) for resonance in self.resonances],
+            "done": self.done,
             "unknowns": self.unknowns,
             "condition": self.condition,
         }
@@ -107,23 +118,47 @@ class Resonances:
         def poll() -> None:
             report(Progress())
 
-        for number, energy in self.sought[len(self.resonances) :]:
+        for number, energy in self.sought[self.done :]:
             sector, pairs = self.problem.sectors[number], self.problem.pairs()[number]
             # The energy 1.0 is a placeholder: in the whole grid no function depends on it.
             operator = self.setup.operator(sector.L, sector.S, pairs, 1.0)
             with self.stage("solve"):
-                resonance = _search(operator, sector, energy, self.problem, poll)
-            if self.problem.errors:
+                resonance = self._next(operator, sector, energy, poll)
+            if resonance is not None and self.problem.errors:
                 with self.stage("errors"):
                     resonance.moved, resonance.error, resonance.width_error = self.judged(
                         "the error of a resonance",
                         partial(self._errors, number, resonance, poll),
                         (math.nan, math.nan, math.nan),
                     )
+            if resonance is not None and (self.span is None or not _drifts(resonance)):
+                self.resonances.append(resonance)
             self.unknowns = max(self.unknowns, operator.unknowns)
             self.condition = max(self.condition, self.setup.condition)
-            self.resonances.append(resonance)
-            report(Progress(len(self.resonances)))
+            self.done += 1
+            report(Progress(self.done))
+        if not self.resonances:
+            first, last = self.span or (self.sought[0][1], self.sought[-1][1])
+            raise NumericsError(f"no resonance was found between {first:g} and {last:g} hartree")
+
+    def _next(
+        self, operator: driven.Driven, sector: Sector, energy: float, poll: Callable[[], None]
+    ) -> Resonance | None:
+        """Return the state nearest to an energy; None where a range of energies has it already, or it is none of the range."""
+        if self.span is None:
+            return _search(operator, sector, energy, self.problem, poll)
+        try:
+            found = _search(operator, sector, energy, self.problem, poll)
+        except NumericsError:
+            # between two states the iteration may not settle for either
+            return None
+        known = any(
+            one.name == found.name and abs(one.energy - found.energy) < APART for one in self.resonances
+        )
+        inside = self.span[0] <= found.energy.real <= self.span[1]
+        if known or not inside or _rotated(operator, found, self.setup.numbers.angle):
+            return None
+        return found
 
     def _errors(
         self, number: int, resonance: Resonance, poll: Callable[[], None]
@@ -153,8 +188,12 @@ class Resonances:
         return float(moved), float(error), float(width_error)
 
     def result(self) -> ResonanceResult:
-        """Return the resonances; complete after `advance`."""
-        return ResonanceResult(self.problem, self.setup, self.resonances, self.unknowns, self.condition)
+        """Return the resonances, those of a range by their energy; complete after `advance`."""
+        found = self.resonances
+        if self.span is not None:
+            number = {sector.name: k for k, sector in enumerate(self.problem.sectors)}
+            found = sorted(found, key=lambda one: (number[one.name], one.energy.real))
+        return ResonanceResult(self.problem, self.setup, found, self.unknowns, self.condition)
 
 
 def run(problem: Problem, monitor: Monitor) -> ResonanceResult:
@@ -174,6 +213,20 @@ def run(problem: Problem, monitor: Monitor) -> ResonanceResult:
                 f"{resonance.name}: {resonance.energy.real:.6f} hartree, width {resonance.width:.2e}, {text}"
             )
     return search.result()
+
+
+def _drifts(resonance: Resonance) -> bool:
+    """Tell whether an energy goes with the contour, and belongs to the continuum that turns with it."""
+    return not resonance.bound and resonance.moved > max(DRIFT, MOVED * resonance.width)
+
+
+def _rotated(operator: driven.Driven, found: Resonance, angle: float) -> bool:
+    """Tell whether a complex energy lies near a continuum that the contour turns by twice its angle from a level of the ion."""
+    levels = np.concatenate([orbital.e for orbital in operator.orbitals.values()])
+    below = levels.real[(np.abs(levels.imag) < LEVEL) & (levels.real < found.energy.real)]
+    if not below.size:
+        return False
+    return bool(0.5 * found.width > ROTATED * math.tan(2.0 * angle) * (found.energy.real - below.max()))
 
 
 def _warnings(resonance: Resonance) -> list[str]:
@@ -278,7 +331,9 @@ def _followed(
     v = v[None] / xp.linalg.norm(v.ravel())
     made = _found(other, sector, _quotient(other, v)[0], problem, poll, v)
     if float(abs(xp.sum(v[0] * made.vector))) < SAME * float(abs(xp.sum(made.vector**2))):
-        raise NumericsError(f"{sector.name}: with other partial waves no state is like that at {found.energy.real:.6f} hartree")
+        raise NumericsError(
+            f"{sector.name}: with other partial waves no state is like that at {found.energy.real:.6f} hartree"
+        )
     return made
 
 
