@@ -14,7 +14,6 @@ import pytest
 
 from qsim.core.device.device import cpu
 from qsim.core.errors import NumericsError
-from qsim.core.run.progress import Monitor
 from qsim.core.run.stages import Method
 from qsim.sturmian.driven import continuum, krylov, sources
 from qsim.sturmian.driven import operator as driven

@@ -92,7 +92,8 @@ class Problem:
     def beyond(self) -> float:
         """Error of the momenta that are left out over the change by `other_pairs`.
 
-        A decay like l^-4 leaves l_max/3 times the last step after it; the next step and what follows are l_max/3 + 1 times that step.
+        A decay like l^-4 leaves l_max/3 times the last step after it, and from the next step on l_max/3 + 1 times
+        that one.
         """
         other = self.other_pairs()
         if other is None:
