@@ -209,7 +209,7 @@ class Responses:
         nodes = [complex(x) for x in sorted(real)]
         velocity = nodes if order == 1 and self.alpha and "velocity" in self.gauges else []
         imaginary = []
-        if order == 1 and any(k in pair for pair in self.problem.partners):
+        if order == 1 and k in self.problem.attracting:
             imaginary = [1j * float(x) * ionisation for x in IMAGINARY]
         rough = curve_nodes(ionisation) if order == 1 and last and self.alpha else []
         return Frequencies(nodes + imaginary, velocity, rough)
@@ -233,12 +233,20 @@ class Responses:
             numbers.dispersion(dipoles[a], dipoles[b], float(np.sqrt(scales[a] * scales[b])))
             for a, b in pairs
         ]
-        used = sorted({number for pair in pairs for number in pair})
+        used, others = self.problem.attracting, self.problem.others
         omega = numbers.casimir_nodes(1.0, numbers.STORED)[0]
-        return {
+        found = {
             "c6": np.array(c6),
             "alpha_imaginary": np.stack([numbers.at_imaginary(dipoles[k], omega) for k in used]),
         }
+        if others:
+            # the coefficient, and what the error of the other atom makes of it
+            for name, part in (("c6_with", "alpha"), ("c6_with_off", "error")):
+                rows = [
+                    [numbers.dispersion_with(dipoles[k], getattr(one, part)) for one in others] for k in used
+                ]
+                found[name] = np.array(rows)
+        return found
 
     # ------------------------------------------------------------------------------ refusals
 
