@@ -166,10 +166,12 @@ def judged(judge: Judge) -> Judgement:
     level_error = np.zeros_like(level)
     for (n, l, *_), error in zip(own.channels.tolist(), channel_error, strict=True):
         level_error[names.index((n, l))] += error
-    # The total is stationary: two spectra may agree in it by more than they deserve.
+    # The total is stationary: two spectra may agree in it by more than they deserve. Where a small cross section is a small
+    # part of a large response, channels that all are there tell by how much.
     known = np.nan_to_num(level_error, nan=0.0)
     total_error = (
         judge.error(lambda of: of.total)
+        + np.abs(missing) * _complete(own)
         + own.left
         + judge.shifted(own.total)
         + STATIONARY * known.sum(axis=0)
@@ -194,6 +196,13 @@ def judged(judge: Judge) -> Judgement:
         missing / scale,
         (total_error + known.sum(axis=0)) / scale,
     )
+
+
+def _complete(own: Spectrum) -> NDArray[np.bool_]:
+    """Return whether the box holds every open level at an energy (e,): its last one is closed there."""
+    if not own.levels.size:
+        return np.zeros(own.E.size, bool)
+    return np.asarray(own.E < own.levels.max())
 
 
 def _channel(channel: list[int]) -> Callable[[Spectrum], NDArray[np.float64]]:
