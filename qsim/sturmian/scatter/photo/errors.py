@@ -202,7 +202,7 @@ def _complete(own: Spectrum) -> NDArray[np.bool_]:
     """Return whether the box holds every open level at an energy (e,): its last one is closed there."""
     if not own.levels.size:
         return np.zeros(own.E.size, bool)
-    return np.asarray(own.E < own.levels.max())
+    return np.asarray(own.levels.max() > own.E)
 
 
 def _channel(channel: list[int]) -> Callable[[Spectrum], NDArray[np.float64]]:
