@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.device.arrays import ComplexArray
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
     from qsim.sturmian.deck.collision_symmetry import Sector
@@ -270,7 +269,7 @@ class Found:
     """
 
     energy: complex
-    vector: ComplexArray
+    vector: NDArray[np.complex128]
     residual: float
     iterations: int
 
@@ -337,7 +336,7 @@ def _followed(
     return made
 
 
-def _quotient(operator: driven.Driven, v: ComplexArray) -> tuple[complex, float]:
+def _quotient(operator: driven.Driven, v: NDArray[np.complex128]) -> tuple[complex, float]:
     """Return the quotient of Rayleigh of a vector (1, P, n, n) of norm one and its residual, hartree."""
     device, xp = operator.device, operator.device.xp
     Hv = operator.residual(v, xp.zeros_like(v), device.asarray(np.zeros(1, complex)))
@@ -352,7 +351,7 @@ def _found(
     near: complex,
     problem: Problem,
     poll: Callable[[], None],
-    start: ComplexArray | None = None,
+    start: NDArray[np.complex128] | None = None,
 ) -> Found:
     """Return the complex energy nearest to one, by inverse and then Rayleigh-quotient iteration from a vector (1, P, n, n).
 
