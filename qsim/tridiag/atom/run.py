@@ -26,7 +26,7 @@ from qsim.tridiag.atom.problem import enough
 from qsim.tridiag.atom.resonance import search as resonance
 from qsim.tridiag.atom.result import AtomResult, unpacked
 from qsim.tridiag.atom.states import observables
-from qsim.tridiag.atom.states.levels import Radial
+from qsim.tridiag.atom.states.levels import bound_population
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -430,24 +430,7 @@ def _ending(result: AtomResult) -> None:
         problem.state(problem.lattice, lanes), problem.lattice, lanes
     )
     result.numbers["energy_final"] = observables.energy(phi, problem.lattice, lanes)
-    result.numbers["bound_population"] = _bound(result, phi)
-
-
-def _bound(result: AtomResult, phi: NDArray[np.complex128]) -> float:
-    """Return the population of all levels of the box below 0."""
-    # sum over every level below 0 that the box holds, l by l; with no level of one l there are none of higher l
-    total = 0.0
-    for l in np.unique(result.lanes.ls):
-        here = phi[result.lanes.ls == l]
-        if float(np.sum(np.abs(here) ** 2)) < 1e-14:
-            continue
-        radial = Radial(result.problem.lattice, int(l))
-        count = radial.below(0.0)
-        if count == 0:
-            break
-        for index in range(count):
-            total += float(np.sum(np.abs(here @ radial.state(radial.energy(index))) ** 2))
-    return total
+    result.numbers["bound_population"] = bound_population(problem.lattice, lanes.ls, phi, problem.threads)
 
 
 def _rate(result: AtomResult) -> None:

@@ -278,27 +278,24 @@ def _length_phases_cpu(first, last, worker, s, pivots, field, tables, mask, samp
     r, radial, couplings = tables
     carry, partial = radial_carries(lanes).own, np.empty(2 * WIDTH)
     angles = np.zeros(4)
-    angles[2] = 0.5 * dt * fields[0]
-    angles[3] = angles[2]
-    turn_phase(flat, own, angles, r, couplings, mask[:0], samples, -1, partial)
-    meet(own)
     down = True
-    for k in range(1, steps + 1):
-        radial_phase(flat, flat_pivots.down if down else flat_pivots.up, own, down, n, radial, carry)
-        meet(own)
-        here = 0.5 * dt * fields[k - 1]
-        after = 0.0 if k == steps else 0.5 * dt * fields[k]
-        # nothing lies between the even pairs of two steps, unless the state is needed there
+    for k in range(steps + 1):
+        here = 0.5 * dt * fields[k - 1] if k > 0 else 0.0
+        after = 0.5 * dt * fields[k] if k < steps else 0.0
         place = samples.places[k]
-        whole = mask.shape[0] > 0 or place >= 0
+        if k > 0:
+            radial_phase(flat, flat_pivots.down if down else flat_pivots.up, own, down, n, radial, carry)
+            meet(own)
+            # as calls that begin and end at the samples would go
+            down = place >= 0 or not down
+        # nothing lies between the even pairs of two steps, unless the state is needed there
+        whole = k == 0 or mask.shape[0] > 0 or place >= 0
         angles[0] = here
         angles[1] = here if whole else here + after
         angles[2] = after if whole else 0.0
         angles[3] = after
-        turn_phase(flat, own, angles, r, couplings, mask, samples, place, partial)
+        turn_phase(flat, own, angles, r, couplings, mask if k > 0 else mask[:0], samples, place, partial)
         meet(own)
-        # as calls that begin and end at the samples would go
-        down = place >= 0 or not down
 
 
 def length_steps(s, tables, fields, dt, samples=None, sharing=ALONE):

@@ -128,11 +128,12 @@ def turn_phase(s, share, angles, r, couplings, mask, samples, place, partial):
     whole = Share(0, 1, 0, share.lanes // 2, share.lanes, share.done)
     for low in range(first, last, RANGE):
         rows = Rows(0, 1, low, min(low + RANGE, last))
-        turned(s, whole, True, couplings.odd, rows, angles[0], r)
-        turned(s, whole, False, couplings.even, rows, angles[1], r)
-        if mask.shape[0] > 0:
-            masked(s, whole, rows, mask)
-        if place >= 0:
-            row_sums(s, share.lanes, couplings, samples.last, rows, samples.sums[place], partial)
-        turned(s, whole, False, couplings.even, rows, angles[2], r)
-        turned(s, whole, True, couplings.odd, rows, angles[3], r)
+        # one call for all turns: each place that calls a kernel has it compiled once more
+        for turn in range(4):
+            if turn == 2:
+                if mask.shape[0] > 0:
+                    masked(s, whole, rows, mask)
+                if place >= 0:
+                    row_sums(s, share.lanes, couplings, samples.last, rows, samples.sums[place], partial)
+            odd = turn == 0 or turn == 3
+            turned(s, whole, odd, couplings.odd if odd else couplings.even, rows, angles[turn], r)

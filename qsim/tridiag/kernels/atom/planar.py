@@ -121,19 +121,20 @@ def _planar_length_cpu(first, last, worker, s, pivots, field, tables, mask, plan
             before = 0.5 * dt * fields[k - 1]
         # the turns of a row end step k - 1 and begin step k, unless the state is needed between them, in the fixed frame
         whole = k == steps or place >= 0
-        if k > 0 and (whole or mask.shape[0] > 0):
-            target = 0.0 if whole else frame
-            angles[0], angles[1], angles[2] = before, 0.0, 1.0 if target != frame else 0.0
-            _set_phase(x, planar.turns, target - frame)
-            _planar_turns(s, own, angles, r, mask, planar, samples, place, x)
-            frame, before = target, 0.0
-        if k < steps:
+        apart = k > 0 and (whole or mask.shape[0] > 0)
+        for half in range(2):
+            ends = half == 0
+            if not apart if ends else k == steps:
+                continue
+            target = (0.0 if whole else frame) if ends else directions[k]
+            angles[0] = before
+            angles[1] = 0.0 if ends else 0.5 * dt * fields[k]
             # only the difference of two directions turns the state, so a field along a line costs no phases
-            angles[0], angles[1] = before, 0.5 * dt * fields[k]
-            angles[2] = 1.0 if directions[k] != frame else 0.0
-            _set_phase(x, planar.turns, directions[k] - frame)
-            _planar_turns(s, own, angles, r, mask[:0], planar, samples, -1, x)
-            frame = directions[k]
+            angles[2] = 1.0 if target != frame else 0.0
+            _set_phase(x, planar.turns, target - frame)
+            factor, sums = (mask, place) if ends else (mask[:0], -1)
+            _planar_turns(s, own, angles, r, factor, planar, samples, sums, x)
+            frame, before = target, 0.0
         meet(own)
 
 
