@@ -177,11 +177,11 @@ def _populations_cpu(first, last, worker, slope, square, v, entries, levels, low
     n = slope.shape[0]
     x, g, work = np.empty(n), np.empty(n), np.empty((4, n))
     for task in range(first, last):
-        l, k = levels[task, 0], levels[task, 1]
-        energy = level_radial(square, v[l], entries[l], k, low[l], 0.0)
-        _state_radial(slope, v[l], entries[l], energy, x, g, work)
+        place, k = levels[task, 0], levels[task, 1]
+        energy = level_radial(square, v[place], entries[place], k, low[place], 0.0)
+        _state_radial(slope, v[place], entries[place], energy, x, g, work)
         total = 0.0
-        for c in range(channels[l], channels[l + 1]):
+        for c in range(channels[place], channels[place + 1]):
             re, im = 0.0, 0.0
             for j in range(n):
                 re += phi[c, j].real * x[j]

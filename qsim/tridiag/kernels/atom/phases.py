@@ -1,9 +1,9 @@
 """Steps in length gauge on several threads: radial steps lane by lane, turns row by row, to the bit as on one thread.
 
 The radial steps of different l are independent of each other, and the turns of different r are.  So a step has two phases: each
-thread eliminates and substitutes some tiles of lanes along all rows, then turns all pairs of some rows, and takes the sums of these
-rows where samples are due.  After each phase the threads wait for each other (`_meet`); what one has written travels to
-the caches of the others twice per step, which takes far less time than the arithmetic.
+thread eliminates and substitutes some tiles of lanes along all rows, then turns all pairs of some rows, and takes the sums of
+these rows where samples are due.  After each phase the threads wait for each other (`meet`); what one has written travels to the
+caches of the others twice per step, which takes far less time than the arithmetic.
 """
 
 from __future__ import annotations

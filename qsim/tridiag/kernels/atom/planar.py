@@ -14,10 +14,10 @@ length gauge as in `atom/phases`.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numba as nb
 import numpy as np
-
-from functools import partial
 
 from qsim.core.device.pool import Shared, each_part, each_together
 from qsim.core.device.team import ranges, share
@@ -287,7 +287,7 @@ def planar_velocity_steps(s, tables, fields, directions, dt, samples=None):
 
 @nb.njit(**PART)
 def _planar_row(row, links, last, out):
-    """Fill the sums of a row (4 K,): norm, Re and Im of conj(b) a of the pairs times their couplings, norm of the lanes `last`."""
+    """Fill the sums of a row (4 K,): norm, real and imaginary part of the pairs' conj(b) a, coupled, norm of the lanes `last`."""
     half = row.shape[0] // 2
     norm, along, across, edge = 0.0, 0.0, 0.0, 0.0
     for i in range(2 * half):

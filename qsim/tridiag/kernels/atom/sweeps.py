@@ -5,8 +5,9 @@ elimination ran the other way, couples the pairs, and eliminates the next radial
 in r; in velocity gauge each follows the one before it at the distance from which a row is no longer felt (``until``).
 
 In velocity gauge threads share a sweep by pairs (`Share`), each with lanes ``first ... last`` of the even and of the odd l.  Its
-odd pairs reach into the even lane ``last`` of the next thread.  So before odd pairs a thread waits for the next one, after them for the one
-before it, range by range; the arithmetic of a lane does not depend on the number of threads.
+odd pairs reach into the even lane ``last`` of the next thread.  So before odd pairs a thread waits for the next one, after them
+for the one before it, range by range; the arithmetic of a lane does not depend on the number of threads.  (In length gauge they
+share a step by lanes and rows in turn, :mod:`qsim.tridiag.kernels.atom.phases`.)
 """
 
 from __future__ import annotations
