@@ -10,14 +10,12 @@ the finite cell lacks (Chiesa, Ceperley, Martin and Holzmann, Phys. Rev. Lett. 9
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from pydantic import Field
 
 from qsim.core.deck.blocks import Finding
-from qsim.core.device.pool import each_part
 from qsim.core.results.tables import Table
 from qsim.qmc.estimators.histograms import (
     ERROR,
@@ -27,17 +25,15 @@ from qsim.qmc.estimators.histograms import (
     Periodic,
     Setting,
 )
+from qsim.qmc.kernels.estimators.crystal import sums_of_waves
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from qsim.core.device.arrays import FloatArray, IndexArray
 
 __all__ = ["Sofk", "StructureFactor"]
 
 MOST_WAVES = 1000  # of a structure factor, roughly: how many a crystal has is known when it is built
 CHUNK = 2**20  # phases of a part of the walkers
-CACHED = 2**14  # phases at a time on a CPU: they stay in the caches of a core
 SOFK = "(mean of |rho_k|^2 less the square of the mean of rho_k) / N; one wave of each pair of opposite ones"
 
 
@@ -104,19 +100,13 @@ class StructureFactor(Histogram):
 
     def add(self, R: FloatArray, count: IndexArray) -> None:
         """Add walkers, some at a time, so that their waves fit into `CHUNK` numbers."""
-        xp, N = self.device.xp, self.n_up + self.n_dn
-        waves = self.device.asarray(self.k).T
+        N = self.n_up + self.n_dn
+        waves = self.device.asarray(self.k)
         # The waves of a part of the walkers at a time bound the memory.
         step = max(1, CHUNK // (N * len(self.size)))
         for begin in range(0, R.shape[0], step):
-            part = R[begin : begin + step]
             # Re and Im of rho_k of each walker: (2, walkers of this part, waves).
-            rho = xp.empty((2, part.shape[0], len(self.size)))
-            work = partial(_sums_of_waves, xp, part, waves, rho)
-            if self.device.is_cuda:
-                work(0, part.shape[0])
-            else:
-                each_part(work, part.shape[0], part.shape[0] * N * len(self.size), self.device.threads)
+            rho = sums_of_waves(self.device, R[begin : begin + step], waves)
             weight = count[begin : begin + step].astype(np.float64)
             self.counts[0] += weight @ (rho[0] ** 2 + rho[1] ** 2) / N
             self.counts[1] += weight @ rho[0]
@@ -128,15 +118,3 @@ class StructureFactor(Histogram):
         # <rho_k> is that of the static density, which vanishes in a uniform system.
         lattice = (mean[1] ** 2 + mean[2] ** 2) / (self.n_up + self.n_dn) if self.ions else 0.0
         return {"sofk_k": self.size, "sofk": mean[0] - lattice, "sofk_error": error[0]}
-
-
-def _sums_of_waves(
-    xp: ModuleType, R: FloatArray, waves: FloatArray, out: FloatArray, first: int, last: int
-) -> None:
-    """Fill Re and Im of rho_k of some walkers, (2, walkers, waves); on a CPU one walker after the other, in the caches."""
-    each = last - first if xp is not np else max(1, CACHED // (R.shape[1] * waves.shape[1]))
-    for begin in range(first, last, each):
-        part = slice(begin, min(begin + each, last))
-        phase = R[part] @ waves
-        out[0, part] = xp.cos(phase).sum(1)
-        out[1, part] = xp.sin(phase).sum(1)

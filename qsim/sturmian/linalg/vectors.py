@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["Growing", "combination", "inner", "quotient", "ritz", "row_products", "subtract"]
 
 # Numbers of a vector that a thread takes at a time.
-COLUMNS = 4096
+COLUMNS = 8192
+# Threads at most: more of them wait for the interpreter, which they need between two pieces.
+MOST = 4
 # Numbers of all vectors below which starting threads costs more than it saves.
 PARALLEL_SIZE = 1 << 17
 
@@ -38,7 +40,7 @@ def _each(device: Device, size: int, rows: int, name: str, work: Callable[[int, 
             work(piece, slice(piece * COLUMNS, min((piece + 1) * COLUMNS, size)))
 
     with one_thread():
-        each_call(some, pieces, rows * size, device.threads, PARALLEL_SIZE, alike=name)
+        each_call(some, pieces, rows * size, min(device.threads, MOST), PARALLEL_SIZE, alike=name)
 
 
 def pieces_of(size: int) -> int:

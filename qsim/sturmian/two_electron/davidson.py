@@ -381,15 +381,18 @@ def orthonormal(device: Device, block: FloatArray, V: FloatArray | None) -> Any:
         if V is not None and len(V):
             subtract(device, T, inner(device, T, V), V)
         gram = inner(device, T, T)
-        # Orthonormal by the eigenvectors of the Gram matrix: two small matrices on the host, and one product on the
-        # device.
-        s, u = np.linalg.eigh(0.5 * (gram + gram.T))
         # Lengths below 1e-10 of a direction that had norm one are rounding of what the
         # subtraction removed.
+        new = np.flatnonzero(np.diag(gram) > 1e-20)
+        # Orthonormal by the eigenvectors of the Gram matrix: two small matrices on the host, and one product on the
+        # device.
+        s, u = np.linalg.eigh(0.5 * (gram + gram.T)[np.ix_(new, new)])
         keep = s > 1e-20
         if not keep.any():
             return T[:0]
-        T = combination(device, np.ascontiguousarray((u[:, keep] / np.sqrt(s[keep])).T), T)
+        weights = np.zeros((int(keep.sum()), len(gram)))
+        weights[:, new] = (u[:, keep] / np.sqrt(s[keep])).T
+        T = combination(device, weights, T)
     return T
 
 

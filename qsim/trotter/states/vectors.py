@@ -27,6 +27,8 @@ PIECE = 1 << 13
 PIECE_CUDA = 1 << 24
 # of sums of vectors on a CPU: long enough that threads seldom wait for the interpreter
 SHARED = 1 << 15
+# threads of such sums: more of them wait for the interpreter, which they need between two pieces
+MOST = 6
 
 
 def overlap(a: Amplitudes, b: Amplitudes, links: Links | None = None) -> complex:
@@ -65,7 +67,9 @@ def norm2(a: Amplitudes, links: Links | None = None) -> float:
 def axpy(c: complex, x: Amplitudes, y: Amplitudes, threads: int = 1) -> None:
     """Add ``c x`` to ``y`` in place; x and y are (n,) complex of one dtype, `threads` of the CPU share the work."""
     if namespace(y) is np and threads > 1:
-        each_part(partial(_axpy, c, x, y, SHARED), -(-y.shape[0] // PIECE), 2 * y.shape[0], threads)
+        each_part(
+            partial(_axpy, c, x, y, SHARED), -(-y.shape[0] // PIECE), 2 * y.shape[0], min(threads, MOST)
+        )
     else:
         _axpy(c, x, y, PIECE, 0, y.shape[0])
 
