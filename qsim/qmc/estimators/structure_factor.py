@@ -25,7 +25,6 @@ from qsim.qmc.estimators.histograms import (
     Periodic,
     Setting,
 )
-from qsim.qmc.kernels.estimators.crystal import sums_of_waves
 
 if TYPE_CHECKING:
     from qsim.core.device.arrays import FloatArray, IndexArray
@@ -100,6 +99,8 @@ class StructureFactor(Histogram):
 
     def add(self, R: FloatArray, count: IndexArray) -> None:
         """Add walkers, some at a time, so that their waves fit into `CHUNK` numbers."""
+        from qsim.qmc.kernels.estimators.crystal import sums_of_waves
+
         N = self.n_up + self.n_dn
         waves = self.device.asarray(self.k)
         # The waves of a part of the walkers at a time bound the memory.

@@ -173,7 +173,10 @@ def _populations_shared(ticket, *arguments):
 
 
 @nb.njit(**PART)
-def _populations_cpu(first, last, worker, slope, square, v, entries, levels, low, channels, phi, out):
+def _populations_cpu(first, last, worker, grid, momenta, levels, phi, out):
+    """Fill the populations of some levels; ``grid``: r' and r'^2; ``momenta``: of each l what `populations` takes."""
+    slope, square = grid
+    v, entries, low, channels = momenta
     n = slope.shape[0]
     x, g, work = np.empty(n), np.empty(n), np.empty((4, n))
     for task in range(first, last):
@@ -213,6 +216,6 @@ def populations(slope, v, entries, levels, low, channels, phi, threads):
         At most.
     """
     out = np.zeros(len(levels))
-    arguments = (slope, slope**2, v, entries, levels, low, channels, phi, out)
+    arguments = ((slope, slope**2), (v, entries, low, channels), levels, phi, out)
     each_part(Shared(_populations_shared, arguments), len(levels), out.size * slope.size * 64, threads)
     return out

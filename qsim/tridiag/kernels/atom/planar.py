@@ -94,15 +94,15 @@ def _planar_turns(s, own, angles, r, mask, planar, samples, place, x):
 
 
 @nb.njit(**JIT)
-def _planar_length_shared(ticket, *arguments):
-    return share(ticket, ranges(_planar_length_cpu, arguments))
+def _planar_length_steps_shared(ticket, *arguments):
+    return share(ticket, ranges(_planar_length_steps_cpu, arguments))
 
 
 @nb.njit(**PART)
-def _planar_length_cpu(first, last, worker, s, pivots, field, tables, mask, planar, samples, progress):
+def _planar_length_steps_cpu(first, last, worker, s, pivots, field, tables, planar, samples, progress):
     """Make steps in length gauge as one of as many threads as `progress` has rows; see `planar_length_steps`."""
     fields, directions, dt = field.sizes, field.directions, field.dt
-    r, radial = tables
+    r, radial, mask = tables
     steps = fields.shape[0]
     n, lanes = s.shape[0], s.shape[1] // 2
     own = share_of(first, progress.shape[0] if last == first + 1 else 1, lanes, progress)
@@ -124,9 +124,15 @@ def _planar_length_cpu(first, last, worker, s, pivots, field, tables, mask, plan
         apart = k > 0 and (whole or mask.shape[0] > 0)
         for half in range(2):
             ends = half == 0
-            if not apart if ends else k == steps:
+            if ends and not apart:
                 continue
-            target = (0.0 if whole else frame) if ends else directions[k]
+            if not ends and k == steps:
+                continue
+            target = frame
+            if not ends:
+                target = directions[k]
+            elif whole:
+                target = 0.0
             angles[0] = before
             angles[1] = 0.0 if ends else 0.5 * dt * fields[k]
             # only the difference of two directions turns the state, so a field along a line costs no phases
@@ -166,14 +172,14 @@ def planar_length_steps(s, tables, fields, directions, dt, samples=None, sharing
         taken = np.full(fields.shape[1] + 1, -1, np.int32) if samples is None else samples
         table = moves(fields, dt, taken, directions)
         return launch_length(("planar", "planar_length_steps"), s, tables, table, taken)
-    pivots, grid = Pivots(tables.down, tables.up), (tables.r, tables.radial)
+    pivots, grid = Pivots(tables.down, tables.up), (tables.r, tables.radial, tables.mask)
 
     def run(parts, s=s, count=fields.size, samples=samples):
         field = Turning(fields[:count], directions[:count], dt)
         taken = unsampled(count, np.zeros(0, np.int64)) if samples is None else samples
         lanes = _lanes_of(tables, parts)
-        arguments = (s, pivots, field, grid, tables.mask, lanes, taken, progress(parts))
-        each_together(Shared(_planar_length_shared, arguments), parts, sharing.threads)
+        arguments = (s, pivots, field, grid, lanes, taken, progress(parts))
+        each_together(Shared(_planar_length_steps_shared, arguments), parts, sharing.threads)
 
     few = min(TRIAL, fields.size)
     sharing.do(fields.size, run, lambda: partial(run, s=s.copy(), count=few, samples=None))
