@@ -125,7 +125,11 @@ def _system(deck: QmcDeck, system: System) -> Iterator[Finding]:
         yield Finding("system.charge", "there are no ions; give electrons instead")
     present = [atom[0] for atom in system.atoms]
     for symbol in system.pseudopotentials:
-        if symbol not in present and (present or source not in FILES):
+        if symbol == "all":
+            if source not in FILES:
+                text = f"{source} orbitals need the pseudopotential of each element, such as {{O: O.xml}}"
+                yield Finding("system.pseudopotentials", text)
+        elif symbol not in present and (present or source not in FILES):
             there = ", ".join(dict.fromkeys(present)) or "none"
             yield Finding(
                 f"system.pseudopotentials.{symbol}",
