@@ -10,7 +10,7 @@ import math
 from itertools import product
 from typing import TYPE_CHECKING
 
-from qsim.trotter.deck import couplings as blocks
+from qsim.trotter.deck import lattices as blocks
 from qsim.trotter.lattices.bonds import CELLS, ORIGIN, Place, shape_of
 
 if TYPE_CHECKING:
