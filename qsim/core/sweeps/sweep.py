@@ -65,6 +65,7 @@ _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _RANGE = re.compile(
     rf"({_NUMBER})\s*([^\d\s:][^:]*?)?\s*:\s*({_NUMBER})\s*([^\d\s:][^:]*?)?\s*:\s*(\d+)(:log)?"
 )
+_ENDS = re.compile(rf"{_NUMBER}\s*(?:[^\d\s:][^:]*?)?\s*(?::|\.\.)\s*{_NUMBER}\s*(?:[^\d\s:][^:]*?)?")
 _OPENING = dict(zip("([{", ")]}", strict=True))
 
 
@@ -96,6 +97,12 @@ def parse_axis(text: str) -> Axis:
     # A range has two colons and no comma outside of brackets; everything else is a list.
     if span := _RANGE.fullmatch(text_of_values):
         return Axis(key, tuple(_between(key, span)))
+    # Two ends alone are a range whose number of values was forgotten.
+    if _ENDS.fullmatch(text_of_values):
+        ends = text_of_values.replace("..", ":")
+        raise ValueError(
+            f"{key}: {text_of_values} has two ends; A:B:N says how many values, such as {ends}:5"
+        )
     values = tuple(_split(text_of_values))
     if not values or not all(values):
         raise ValueError(f"{key}: a value is missing in {shorten(repr(text_of_values))}")

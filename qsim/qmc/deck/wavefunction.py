@@ -74,6 +74,14 @@ def _potentials_form(value: object) -> object:
     return {"all": value} if isinstance(value, str) else value
 
 
+def _tile_form(value: object) -> object:
+    """Read ``[2, 2, 2]``, multiples of the three vectors."""
+    if isinstance(value, list) and len(value) == 3 and all(type(n) is int for n in value):
+        a, b, c = value
+        return [[a, 0, 0], [0, b, 0], [0, 0, c]]
+    return value
+
+
 Potentials = Annotated[
     dict[Ions, Name | DeckPath],
     BeforeValidator(_potentials_form, json_schema_input_type=dict[Ions, Name | DeckPath] | Name),
@@ -120,9 +128,13 @@ class System(Block):
         default=None,
         description="electron gas: radius of a sphere with one electron, which sets the edge of a cubic cell",
     )
-    tilematrix: Annotated[list[Three], Field(min_length=3, max_length=3)] = Field(
+    tilematrix: Annotated[
+        list[Three],
+        Field(min_length=3, max_length=3),
+        BeforeValidator(_tile_form, json_schema_input_type=list[Three] | Three),
+    ] = Field(
         default=[[1, 0, 0], [0, 1, 0], [0, 0, 1]],
-        description="supercell of a crystal: its lattice vectors in those of the primitive cell",
+        description="supercell of a crystal: its lattice vectors in those of the primitive cell; [2, 2, 2] is twice each",
     )
     twist: Vector = Field(
         default=[0.0, 0.0, 0.0], description="twist of a crystal in reciprocal vectors of the supercell"

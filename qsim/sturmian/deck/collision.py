@@ -5,13 +5,13 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, Count, DeckPath, PositiveCount
-from qsim.core.deck.units import Energy, InverseLength
+from qsim.core.deck.units import CollisionEnergy, InverseLength
 from qsim.sturmian.deck.photon import MOST_PHOTONS, Photon, PhotonRange
 
 # Energies of one run.
 MOST = 2000
 
-Positive = Annotated[Energy, Field(gt=0.0, lt=1e5)]
+Positive = Annotated[CollisionEnergy, Field(gt=0.0, lt=1e5)]
 Energies = Positive | Annotated[list[Positive], Field(min_length=1, max_length=MOST)]
 
 
@@ -128,7 +128,10 @@ class Scatter(Block):
         default=73, description="angles of each electron from -180 to 180 degrees (fdcs)"
     )
     near: (
-        Annotated[list[Annotated[Energy, Field(gt=-1e6, lt=1e5)]], Field(min_length=1, max_length=20)] | None
+        Annotated[
+            list[Annotated[CollisionEnergy, Field(gt=-1e6, lt=1e5)]], Field(min_length=1, max_length=20)
+        ]
+        | None
     ) = Field(
         default=None, description="energies near which resonances are sought; total energies (resonances)"
     )

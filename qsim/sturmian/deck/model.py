@@ -196,6 +196,7 @@ class SturmianDeck(Deck):
         "task=oscillator*": "oscillator strengths are task: response",
         "task.process=*tdcs*": "triply differential cross sections are process: photo or e_h with observables: [tdcs]",
         "task.excess=-*": "excess counts from double break-up; below it give the energy of the photon: photon: 40 eV",
+        "task.states": "the number of states is n_roots",
         "channels.term": "the term 1S is L: 0, S: 0",
         "states=[0-9]*": "a number of states is task: {type: bound, n_roots: ...}",
     }

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, Field
 
 from qsim.core.deck.blocks import Block, PositiveCount
-from qsim.core.deck.units import Energy
+from qsim.core.deck.units import CollisionEnergy
 
 __all__ = ["DETAILS", "MOST_PHOTONS", "Photon", "PhotonRange", "photons_of"]
 
@@ -19,7 +19,7 @@ DETAILS = ("partial", "beta", "phases", "fano", "sum_rules")
 # Energies of a range that names neither count nor step.
 COUNT = 100
 
-Photon = Annotated[Energy, Field(gt=0.0, lt=1e4)]
+Photon = Annotated[CollisionEnergy, Field(gt=0.0, lt=1e4)]
 
 
 class PhotonRange(Block):

@@ -143,8 +143,10 @@ def wave_vector(lattice: Cells | None, given: object) -> Place:
     """
     if isinstance(lattice, Cells):
         named = points(lattice)
-        if isinstance(given, str) and given in named:
-            return named[given]
+        # Labels are capital letters, and told apart without them.
+        by_lower = {name.lower(): point for name, point in named.items()}
+        if isinstance(given, str) and given.lower() in by_lower:
+            return by_lower[given.lower()]
         size = len(_vectors(lattice))
         if not isinstance(given, list) or len(given) != size:
             example = ", ".join(["pi"] * size)

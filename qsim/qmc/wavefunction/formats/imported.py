@@ -9,7 +9,7 @@ import numpy as np
 from qsim.core.errors import InvalidInput
 from qsim.qmc.deck.elements import atomic_number
 from qsim.qmc.system.ions import System, build_system
-from qsim.qmc.system.library import carried
+from qsim.qmc.system.library import likely
 from qsim.qmc.wavefunction.formats.chkfile import read_chkfile
 from qsim.qmc.wavefunction.formats.molden import read_molden
 from qsim.qmc.wavefunction.formats.qmcpack import read_qmcpack
@@ -114,13 +114,6 @@ def _symbols(block: blocks.System, molecule: Molecule) -> list[str]:
     return labels
 
 
-def _likely(symbol: str, charge: float | None) -> str:
-    """Return a pseudopotential that leaves the charge of a file: one that qsim carries, or the name of a table."""
-    found = carried("ccecp", "".join(c for c in symbol if c.isalpha()))
-    fits = found is not None and charge == atomic_number(symbol) - found[0]
-    return "ccecp" if fits else f"{symbol}.xml"
-
-
 def _check_ions(molecule: Molecule, symbols: list[str], potentials: Mapping[str, Pseudopotential]) -> None:
     """Refuse pseudopotentials that leave other charges than the file has, and bare nuclei where it has none."""
     for symbol, charge in dict.fromkeys(zip(symbols, molecule.charges, strict=True)):
@@ -138,5 +131,5 @@ def _check_ions(molecule: Molecule, symbols: list[str], potentials: Mapping[str,
                 "system.pseudopotentials",
                 f"the orbitals in {molecule.path} were made with a pseudopotential of {symbol} that leaves "
                 f"{charge or number:g} of {number} electrons; give one, such as pseudopotentials: "
-                f"{{{symbol}: {kept or _likely(symbol, charge)}}}",
+                f"{{{symbol}: {kept or likely(symbol, charge)}}}",
             )
