@@ -10,6 +10,7 @@ import math
 from itertools import product
 from typing import TYPE_CHECKING
 
+from qsim.core.text import multiple_of_pi
 from qsim.trotter.deck import lattices as blocks
 from qsim.trotter.lattices.bonds import CELLS, ORIGIN, Place, shape_of
 
@@ -168,6 +169,8 @@ def _component(given: object) -> float:
 
     if not isinstance(given, str):
         return float(given)  # type: ignore[arg-type]
+    if (multiple := multiple_of_pi(given)) is not None:
+        return multiple
     try:
         value = float(Expression(given, ())())
     except ExpressionError as error:
