@@ -46,7 +46,12 @@ def init(method: str, full: bool, example: str | None, task: str | None) -> None
 
     # The deck module alone is imported: a template needs no kernels.
     model = stage(method, "deck").DECK
-    if task is not None and task not in (known := tasks_of(model.variants())):
+    known = tasks_of(model.variants())
+    # Every key of one task makes a deck that runs; those of all tasks would not.
+    if full and task is None and known:
+        task, *others = known
+        say(f"every key of task: {task}; --task prints those of {', '.join(others)}")
+    if task is not None and task not in known:
         listing = f"its tasks: {', '.join(known)}" if known else "its decks have no task"
         raise click.UsageError(f"{method} has no task '{task}'; {listing}")
     click.echo(
