@@ -63,9 +63,8 @@ DIGITS = 12
 # A number, and `A unit : B unit : N`, whose units hold neither digits nor colons at their start.
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _RANGE = re.compile(
-    rf"({_NUMBER})\s*([^\d\s:][^:]*?)?\s*:\s*({_NUMBER})\s*([^\d\s:][^:]*?)?\s*:\s*(\d+)(:log)?"
+    rf"({_NUMBER})\s*([^\d\s:][^:]*?)?\s*(?::|\.\.)\s*({_NUMBER})\s*([^\d\s:][^:]*?)?\s*(?::\s*(\d+)(:log)?)?"
 )
-_ENDS = re.compile(rf"{_NUMBER}\s*(?:[^\d\s:][^:]*?)?\s*(?::|\.\.)\s*{_NUMBER}\s*(?:[^\d\s:][^:]*?)?")
 _OPENING = dict(zip("([{", ")]}", strict=True))
 
 
@@ -97,12 +96,6 @@ def parse_axis(text: str) -> Axis:
     # A range has two colons and no comma outside of brackets; everything else is a list.
     if span := _RANGE.fullmatch(text_of_values):
         return Axis(key, tuple(_between(key, span)))
-    # Two ends alone are a range whose number of values was forgotten.
-    if _ENDS.fullmatch(text_of_values):
-        ends = text_of_values.replace("..", ":")
-        raise ValueError(
-            f"{key}: {text_of_values} has two ends; A:B:N says how many values, such as {ends}:5"
-        )
     values = tuple(_split(text_of_values))
     if not values or not all(values):
         raise ValueError(f"{key}: a value is missing in {shorten(repr(text_of_values))}")
@@ -114,6 +107,9 @@ def parse_axis(text: str) -> Axis:
 def _between(key: str, span: re.Match[str]) -> Iterator[str]:
     """Yield the values of a range ``first:last:count``, with the unit that they have in common."""
     first, unit, last, unit_of_last, count, logarithmic = span.groups()
+    if count is None:
+        ends = span[0].replace("..", ":")
+        raise ValueError(f"{key}: {span[0]} has two ends; A:B:N says how many values, such as {ends}:5")
     unit = unit or unit_of_last or ""
     if unit_of_last is not None and unit != unit_of_last:
         raise ValueError(f"{key}: the ends of a range need one unit, found '{unit}' and '{unit_of_last}'")
