@@ -27,6 +27,7 @@ from qsim.core.device.pool import each_call
 from qsim.sturmian.deck.symmetry import exchange_sign
 from qsim.sturmian.driven.krylov import GMRES, Krylov, cocg, gmres, norms_of
 from qsim.sturmian.kernels.coupling import coupling, terms
+from qsim.sturmian.linalg.banded import Banded
 from qsim.sturmian.linalg.tiles import each_tile, subtracted
 from qsim.sturmian.two_electron.hamiltonian import coefficients
 
@@ -92,6 +93,8 @@ class Driven:
         self._Ct = {l: xp.ascontiguousarray(C.T) for l, C in self._C.items()}
         self._e = {l: device.asarray(orbital.e) for l, orbital in self.orbitals.items()}
         self._h: dict[int, Any] = {}
+        # C and C^T rounded to single precision, for preconditioners.
+        self._single: tuple[dict[int, Any], dict[int, Any]] | None = None
         self.multipoles, A = coefficients(L, S, pairs)
         planes = {} if planes is None else planes
         fill_planes(planes, grid, self.multipoles, device.threads)
@@ -137,9 +140,10 @@ class Driven:
         n = self.points
         return 16.0 * n * n * (2 * (len(self.pairs) + self.components) + len(self.multipoles))
 
-    def energies(self, l: int) -> Any:
-        """Return the energies (M,) of the outgoing functions of an l, hartree, on the device."""
-        return self._e[l]
+    @property
+    def condition(self) -> float:
+        """Largest condition number of the one-electron eigenvectors."""
+        return max(orbital.condition for orbital in self.orbitals.values())
 
     # ------------------------------------------------------------------------------------- products
 
@@ -165,7 +169,7 @@ class Driven:
         """
         xp, count, P = self.device.xp, x.shape[0], len(self.pairs)
         (rows, inner), columns = left[self.pairs[0][0]].shape, right[self.pairs[0][1]].shape[1]
-        made = xp.empty((count, P, rows, columns), complex) if out is None else out
+        made = xp.empty((count, P, rows, columns), x.dtype) if out is None else out
         if self.device.is_cuda:
             for p, (a, b) in enumerate(self.pairs):
                 made[:, p] = xp.matmul(xp.matmul(left[a], x[:, p]), right[b])
@@ -183,8 +187,18 @@ class Driven:
         return made
 
     def on_grid(self, x: NDArray[np.complex128]) -> Any:
-        """Return functions given by their coefficients (m, P, N, N) on the product grid, (m, P, n, n)."""
-        return self._transform(x, self._C, self._Ct)
+        """Return functions given by their coefficients (m, P, N, N) on the product grid, (m, P, n, n), in the precision of x."""
+        C, Ct = self._eigenvectors(x.dtype)
+        return self._transform(x, C, Ct)
+
+    def _eigenvectors(self, dtype: np.dtype[Any]) -> tuple[Mapping[int, Any], Mapping[int, Any]]:
+        """Return C and C^T of every l in a precision."""
+        if dtype != np.complex64:
+            return self._C, self._Ct
+        if self._single is None:
+            C, Ct = ({l: one.astype(dtype) for l, one in some.items()} for some in (self._C, self._Ct))
+            self._single = C, Ct
+        return self._single
 
     def project(self, w: NDArray[np.complex128]) -> Any:
         """Return functions on the product grid, (m, P, n, n), projected on the basis, (m, P, N, N)."""
@@ -224,30 +238,34 @@ class Driven:
             F[:, P:] = F[:, self._swapped].transpose(0, 1, 3, 2)
         return F
 
-    def _divided(self, y: NDArray[np.complex128], E: NDArray[np.complex128]) -> Any:
-        """Return y in the form of the unknowns, divided by ``E - e_a - e_b``, among the outgoing functions: (m, P, N, N)."""
+    def divided(self, y: NDArray[np.complex128], E: NDArray[np.complex128]) -> Any:
+        """Return y in the form of the unknowns, divided by ``E - e_a - e_b``, among the outgoing functions: (m, P, N, N).
+
+        In the precision of y, which may be single in the whole grid.
+        """
         # Among eigenfunctions G0 is a division. On a CPU it follows the product tile by tile,
         # which spares another pass through memory.
+        C, Ct = self._eigenvectors(y.dtype)
         if self.whole and not self.device.is_cuda:
-            x = self.device.xp.empty((y.shape[0], len(self.pairs), self.functions, self.functions), complex)
+            x = np.empty((y.shape[0], len(self.pairs), self.functions, self.functions), y.dtype)
 
             def divide(k: int, p: int, rows: slice) -> None:
                 a, b = self.pairs[p]
-                x[k, p, rows] /= E[k] - self._e[a][rows, None] - self._e[b]
+                x[k, p, rows] /= (E[k] - self._e[a][rows, None] - self._e[b]).astype(x.dtype, copy=False)
 
-            return self._transform(y, self._Ct, self._C, x, divide)
-        x = self.project(y) if self.whole else y.copy()
+            return self._transform(y, Ct, C, x, divide)
+        x = self._transform(y, Ct, C) if self.whole else y.copy()
         for p, (a, b) in enumerate(self.pairs):
             x[:, p] /= E[:, None, None] - self._e[a][None, :, None] - self._e[b][None, None, :]
         return x
 
     def green(self, y: NDArray[np.complex128], E: NDArray[np.complex128]) -> Any:
         """Return ``G0 y`` on the product grid, (m, P, n, n), for y in the form of the unknowns and energies (m,)."""
-        return self.on_grid(self._divided(y, E))
+        return self.on_grid(self.divided(y, E))
 
     def step(self, y: NDArray[np.complex128], E: NDArray[np.complex128]) -> Any:
         """Return ``(1 - V G0) y``, (m, P, M, M)."""
-        w = self._repelled(self._components(self._divided(y, E)))
+        w = self._repelled(self._components(self.divided(y, E)))
         if not self.whole:
             w = self.project(w)
         return subtracted(self.device, y, w)
@@ -257,17 +275,22 @@ class Driven:
         return s if self.whole else self.project(s)
 
     def residual(
-        self, u: NDArray[np.complex128], s: NDArray[np.complex128], E: NDArray[np.complex128]
+        self, u: NDArray[np.complex128], s: NDArray[np.complex128] | None, E: NDArray[np.complex128]
     ) -> Any:
-        """Return ``s - (E - H) u`` in the form of the unknowns, for u and s on the product grid; H itself is applied."""
+        """Return ``s - (E - H) u`` in the form of the unknowns, for u and s on the product grid; H itself is applied.
+
+        Without sources s, which are zero then.
+        """
         xp = self.device.xp
         # The one-electron Hamiltonian itself, not its eigenvectors: their rounding is among the
-        # errors that a residual must show.
+        # errors that a residual must show. Finite elements couple to their neighbours alone.
         if not self._h:
-            self._h = {l: self.device.asarray(orbital.h) for l, orbital in self.orbitals.items()}
+            as_operand = self.device.asarray if self.device.is_cuda else Banded
+            self._h = {l: as_operand(orbital.h) for l, orbital in self.orbitals.items()}
         r = self.repel(u)
         if self.device.is_cuda:
-            r += s
+            if s is not None:
+                r += s
             r -= E[:, None, None, None] * u
             for p, (a, b) in enumerate(self.pairs):
                 r[:, p] += xp.matmul(self._h[a], u[:, p])
@@ -279,12 +302,13 @@ class Driven:
         def work(k: int, p: int, rows: slice) -> None:
             a, b = self.pairs[p]
             part = r[k, p, rows]
-            part += s[k, p, rows]
+            if s is not None:
+                part += s[k, p, rows]
             part -= E[k] * u[k, p, rows]
-            part += self._h[a][rows] @ u[k, p]
-            part += u[k, p, rows] @ self._h[b]
+            self._h[a].add_rows(rows, u[k, p], part)
+            self._h[b].add_right(u[k, p, rows], part)
 
-        each_tile(self.device, work, r.shape[:3], 8.0 * r.size * self.points, work.__code__)
+        each_tile(self.device, work, r.shape[:3], 2.0 * r.size * self.grid.order, work.__code__)
         return self.source(r)
 
 

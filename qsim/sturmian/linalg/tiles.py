@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "add_combinations",
+    "combined",
     "copied",
     "each_range",
     "each_tile",
     "products",
+    "rounded",
     "scaled",
     "squares",
     "subtract_along",
@@ -155,6 +157,22 @@ def copied(device: Device, x: NDArray[np.complex128], out: NDArray[np.complex128
     each_range(device, work, (x.shape[0], x.shape[2]), 2 * x.size, copied)
 
 
+def rounded(device: Device, x: NDArray[Any], dtype: np.dtype[Any]) -> Any:
+    """Return an array in another precision, contiguous; itself where it has that precision."""
+    if x.dtype == dtype:
+        return x
+    if device.is_cuda:
+        return x.astype(dtype)
+    out = np.empty(x.shape, dtype)
+    flat, flat_out = x.reshape(1, -1), out.reshape(1, -1)
+
+    def work(k: int, part: slice) -> None:
+        flat_out[k, part] = flat[k, part]
+
+    each_range(device, work, flat.shape, 2 * x.size, work.__code__)
+    return out
+
+
 def squares(device: Device, w: NDArray[np.complex128]) -> Any:
     """Return the squared norms of the rows of w (m, size), on the device."""
     if device.is_cuda:
@@ -206,19 +224,46 @@ def subtract_along(device: Device, basis: NDArray[np.complex128], w: NDArray[np.
     return coefficients
 
 
-def products(device: Device, left: NDArray[np.complex128], right: NDArray[np.complex128]) -> Any:
-    """Return ``left @ right.T`` (a, b) of vectors (a, size) and (b, size), without conjugation, on the device."""
+def products(
+    device: Device,
+    left: NDArray[np.complex128],
+    right: NDArray[np.complex128],
+    conjugate: tuple[bool, ...] = (False,),
+) -> Any:
+    """Return ``left @ right.T`` of vectors (a, size) and (b, size), with the right ones as they are or conjugated, on the device.
+
+    Returns
+    -------
+    (a, len(conjugate) b) complex128
+        One block of columns for each element of `conjugate`.
+    """
     if device.is_cuda:
-        return left @ right.T
+        return device.xp.concatenate([left @ (right.conj() if one else right).T for one in conjugate], axis=1)
     # One product per range, added in order by one thread.
     ranges = max(1, -(-left.shape[1] // RANGE))
-    sums = np.empty((ranges, left.shape[0], right.shape[0]), complex)
+    sums = np.empty((ranges, left.shape[0], len(conjugate) * right.shape[0]), complex)
+
+    # Vectors are conjugated range by range, in the caches of the thread that multiplies them.
+    def work(_: int, part: slice) -> None:
+        there = right[:, part]
+        operand = np.concatenate([there.conj() if one else there for one in conjugate])
+        np.matmul(left[:, part], operand.T, out=sums[part.start // RANGE])
+
+    multiplications = left.size * right.shape[0] * len(conjugate)
+    each_range(device, work, (1, left.shape[1]), multiplications, work.__code__)
+    return sums.sum(axis=0)
+
+
+def combined(device: Device, c: NDArray[np.complex128], x: NDArray[np.complex128], out: NDArray[Any]) -> None:
+    """Set out (m, size) to ``c @ x``, for coefficients (m, a) and vectors (a, size)."""
+    if device.is_cuda:
+        device.xp.matmul(c, x, out=out)
+        return
 
     def work(_: int, part: slice) -> None:
-        np.matmul(left[:, part], right[:, part].T, out=sums[part.start // RANGE])
+        out[:, part] = c @ x[:, part]
 
-    each_range(device, work, (1, left.shape[1]), left.size * right.shape[0], work.__code__)
-    return sums.sum(axis=0)
+    each_range(device, work, (1, x.shape[1]), x.size * c.shape[0], work.__code__)
 
 
 def add_combinations(
