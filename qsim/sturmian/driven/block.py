@@ -10,8 +10,8 @@ electron at any distance.  On the strips the preconditioner is the inverse of ``
 
 Other factors than low ones count up to an energy, above which the repulsion is little beside the distance in energy.
 
-Strips are factorised in single precision, in half the time, and one step of refinement with H in double precision makes up for it:
-on a long contour the eigenfunctions are so nearly dependent that what single precision leaves would count.
+Strips are factorised in single precision, in half the time, and one step of refinement with H in double precision makes up for
+it: on a long contour the eigenfunctions are so nearly dependent that what single precision leaves would count.
 """
 
 from __future__ import annotations

@@ -51,8 +51,11 @@ DEPENDENT = 1e-6
 BELOW = 0.5
 # Energies at which the residual is followed while the space grows; all of them are looked at in the end.
 WATCHED = 72
-# Ratio of the largest residual of the model that tells the error to that of the last one.
+# Ratio of the residuals of the model that tells the error to those of the last one, at half of the energies; and of the largest
+# residual of the model that tells which resonances have settled.
 EARLIER = 3.0
+# Largest share of an earlier error that may be left for a change to tell it.
+UNCHANGED = 0.75
 # Hartree: distance to the first threshold up to which an even grid of energies is as good as a logarithmic one.
 SLOW = 0.02
 # Directions for which room is made at first: a system gives memory when it is written to.
@@ -172,6 +175,8 @@ class Reduced:
         self.history: list[tuple[int, float]] = []
         self.energies: list[float] = []
         self.worst = np.inf
+        # Directions of the model that tells the errors of cross sections.
+        self.earlier = 0
         self._known: dict[tuple[bytes, int, int], tuple[NDArray[np.complex128], NDArray[np.float64]]] = {}
 
     @property
@@ -185,8 +190,8 @@ class Reduced:
         return self._W[: self.size]
 
     @property
-    def earlier(self) -> int:
-        """Directions of the model that tells the error: the latest one whose residual was markedly larger."""
+    def recent(self) -> int:
+        """Directions of the latest model whose largest residual was markedly larger: resonances that it has, too, have settled."""
         sizes = [size for size, worst in self.history if worst > EARLIER * self.worst]
         return sizes[-1] if sizes else self.history[0][0]
 
@@ -353,15 +358,16 @@ class Reduced:
     ) -> NDArray[np.float64]:
         """Return how far values (..., k, e) still are from what they tend to, from those of the earlier model.
 
-        An error is proportional to a power of the residual, of which the change tells the factor; the change at the energies
-        around counts, too, as it may vanish at one of them by accident.
+        An error is proportional to a power of the residual: of an earlier error e / share the change is e (1 / share - 1). The
+        change at the energies around counts, too, as it may vanish at one of them by accident.
         """
         change = np.abs(np.asarray(now) - np.asarray(before))
         for _ in range(NEIGHBOURS):
             padded = np.pad(change, [(0, 0)] * (change.ndim - 1) + [(1, 1)], mode="edge")
             change = np.maximum(change, np.maximum(padded[..., :-2], padded[..., 2:]))
-        ratio = self.residuals(E) / np.maximum(self.residuals(E, self.earlier), 1e-300)
-        return np.asarray(change * np.minimum(ratio, 1.0))
+        share = self.residuals(E) / np.maximum(self.residuals(E, self.earlier), 1e-300)
+        share = np.minimum(share, UNCHANGED)
+        return np.asarray(change * share / (1.0 - share))
 
     # ------------------------------------------------------------------------------------ growth
 
@@ -398,7 +404,16 @@ class Reduced:
             watched = np.union1d(watched, more)
         self.worst = float(worst.max())
         self._check(E, residuals, demand)
+        self.earlier = self._earlier(E[watched])
         return residuals
+
+    def _earlier(self, E: NDArray[np.float64]) -> int:
+        """Return the directions of the latest model whose residuals were markedly larger at most of some energies."""
+        now = self.residuals(E)
+        for size, _ in reversed(self.history):
+            if size < self.size and np.median(self.residuals(E, size) / now) > EARLIER:
+                return size
+        return self.history[0][0]
 
     def _begin(self, E: NDArray[np.float64], demand: Demand) -> None:
         """Begin with the sources of gauges that others follow from, and with independent electrons at some energies."""

@@ -321,7 +321,7 @@ def _taken(
 
 def _resonances(model: Reduced, waves: Waves, span: tuple[float, float], angle: float) -> list[fano.Pole]:
     """Return the resonances of a model between two energies."""
-    before, _ = model.poles(model.earlier)
+    before, _ = model.poles(model.recent)
     return fano.resonances(model.poles(), before, span, list(waves.thresholds.values()), angle)
 
 
