@@ -191,7 +191,7 @@ class Reduced:
 
     @property
     def recent(self) -> int:
-        """Directions of the latest model whose largest residual was markedly larger: resonances that it has, too, have settled."""
+        """Directions of the latest model whose largest residual was markedly larger: resonances that it has have settled."""
         sizes = [size for size, worst in self.history if worst > EARLIER * self.worst]
         return sizes[-1] if sizes else self.history[0][0]
 
