@@ -34,6 +34,9 @@ __all__ = ["ChannelBlock"]
 
 # Hartree: highest energy of the other factor beside a level of principal quantum number 1, 2, ...
 CUTS = (2.0, 2.0, 1.0, 0.7, 0.5, 0.5)
+# Hartree: imaginary part of the energies of the strips. A resonance that is narrower would fill a direction beyond the digits of
+# single precision with a vector that the space has already.
+AWAY = 1e-4
 # Hartree: distance of an energy that may take the place of another one; factors that are kept.
 NEAR, KEPT = 5e-3, 20
 
@@ -95,7 +98,7 @@ class ChannelBlock:
         energies = operator.device.to_host(E).real
         solved = self._solved(energies, inside)
         # H is symmetric: x H is the transpose of H x.
-        left = inside - E[:, None] * solved + solved @ self._H
+        left = inside - (E[:, None] + 1j * AWAY) * solved + solved @ self._H
         flat[:, self.places] = solved + self._solved(energies, left)
         return operator.on_grid(x)
 
@@ -135,7 +138,7 @@ class ChannelBlock:
         """Return a function that applies ``(E - H)^-1`` on the strips to vectors (k, size)."""
         xp = self.operator.device.xp
         matrix = -self._H
-        matrix[xp.arange(self.size), xp.arange(self.size)] += E
+        matrix[xp.arange(self.size), xp.arange(self.size)] += complex(E, AWAY)
         matrix = matrix.astype(np.complex64)
         # A GPU multiplies faster than it substitutes. H is symmetric, and so is the inverse.
         if self.operator.device.is_cuda:

@@ -93,8 +93,6 @@ class Driven:
         self._Ct = {l: xp.ascontiguousarray(C.T) for l, C in self._C.items()}
         self._e = {l: device.asarray(orbital.e) for l, orbital in self.orbitals.items()}
         self._h: dict[int, Any] = {}
-        # C and C^T rounded to single precision, for preconditioners.
-        self._single: tuple[dict[int, Any], dict[int, Any]] | None = None
         self.multipoles, A = coefficients(L, S, pairs)
         planes = {} if planes is None else planes
         fill_planes(planes, grid, self.multipoles, device.threads)
@@ -140,11 +138,6 @@ class Driven:
         n = self.points
         return 16.0 * n * n * (2 * (len(self.pairs) + self.components) + len(self.multipoles))
 
-    @property
-    def condition(self) -> float:
-        """Largest condition number of the one-electron eigenvectors."""
-        return max(orbital.condition for orbital in self.orbitals.values())
-
     # ------------------------------------------------------------------------------------- products
 
     def _transform(
@@ -169,7 +162,7 @@ class Driven:
         """
         xp, count, P = self.device.xp, x.shape[0], len(self.pairs)
         (rows, inner), columns = left[self.pairs[0][0]].shape, right[self.pairs[0][1]].shape[1]
-        made = xp.empty((count, P, rows, columns), x.dtype) if out is None else out
+        made = xp.empty((count, P, rows, columns), complex) if out is None else out
         if self.device.is_cuda:
             for p, (a, b) in enumerate(self.pairs):
                 made[:, p] = xp.matmul(xp.matmul(left[a], x[:, p]), right[b])
@@ -187,18 +180,8 @@ class Driven:
         return made
 
     def on_grid(self, x: NDArray[np.complex128]) -> Any:
-        """Return functions given by their coefficients (m, P, N, N) on the product grid, (m, P, n, n), in the precision of x."""
-        C, Ct = self._eigenvectors(x.dtype)
-        return self._transform(x, C, Ct)
-
-    def _eigenvectors(self, dtype: np.dtype[Any]) -> tuple[Mapping[int, Any], Mapping[int, Any]]:
-        """Return C and C^T of every l in a precision."""
-        if dtype != np.complex64:
-            return self._C, self._Ct
-        if self._single is None:
-            C, Ct = ({l: one.astype(dtype) for l, one in some.items()} for some in (self._C, self._Ct))
-            self._single = C, Ct
-        return self._single
+        """Return functions given by their coefficients (m, P, N, N) on the product grid, (m, P, n, n)."""
+        return self._transform(x, self._C, self._Ct)
 
     def project(self, w: NDArray[np.complex128]) -> Any:
         """Return functions on the product grid, (m, P, n, n), projected on the basis, (m, P, N, N)."""
@@ -239,22 +222,18 @@ class Driven:
         return F
 
     def divided(self, y: NDArray[np.complex128], E: NDArray[np.complex128]) -> Any:
-        """Return y in the form of the unknowns, divided by ``E - e_a - e_b``, among the outgoing functions: (m, P, N, N).
-
-        In the precision of y, which may be single in the whole grid.
-        """
+        """Return y in the form of the unknowns, divided by ``E - e_a - e_b``, among the outgoing functions: (m, P, N, N)."""
         # Among eigenfunctions G0 is a division. On a CPU it follows the product tile by tile,
         # which spares another pass through memory.
-        C, Ct = self._eigenvectors(y.dtype)
         if self.whole and not self.device.is_cuda:
-            x = np.empty((y.shape[0], len(self.pairs), self.functions, self.functions), y.dtype)
+            x = self.device.xp.empty((y.shape[0], len(self.pairs), self.functions, self.functions), complex)
 
             def divide(k: int, p: int, rows: slice) -> None:
                 a, b = self.pairs[p]
-                x[k, p, rows] /= (E[k] - self._e[a][rows, None] - self._e[b]).astype(x.dtype, copy=False)
+                x[k, p, rows] /= E[k] - self._e[a][rows, None] - self._e[b]
 
-            return self._transform(y, Ct, C, x, divide)
-        x = self._transform(y, Ct, C) if self.whole else y.copy()
+            return self._transform(y, self._Ct, self._C, x, divide)
+        x = self.project(y) if self.whole else y.copy()
         for p, (a, b) in enumerate(self.pairs):
             x[:, p] /= E[:, None, None] - self._e[a][None, :, None] - self._e[b][None, None, :]
         return x

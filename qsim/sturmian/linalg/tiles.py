@@ -28,7 +28,6 @@ __all__ = [
     "each_range",
     "each_tile",
     "products",
-    "rounded",
     "scaled",
     "squares",
     "subtract_along",
@@ -155,22 +154,6 @@ def copied(device: Device, x: NDArray[np.complex128], out: NDArray[np.complex128
         out[k, :, part] = x[k, :, part]
 
     each_range(device, work, (x.shape[0], x.shape[2]), 2 * x.size, copied)
-
-
-def rounded(device: Device, x: NDArray[Any], dtype: np.dtype[Any]) -> Any:
-    """Return an array in another precision, contiguous; itself where it has that precision."""
-    if x.dtype == dtype:
-        return x
-    if device.is_cuda:
-        return x.astype(dtype)
-    out = np.empty(x.shape, dtype)
-    flat, flat_out = x.reshape(1, -1), out.reshape(1, -1)
-
-    def work(k: int, part: slice) -> None:
-        flat_out[k, part] = flat[k, part]
-
-    each_range(device, work, flat.shape, 2 * x.size, work.__code__)
-    return out
 
 
 def squares(device: Device, w: NDArray[np.complex128]) -> Any:

@@ -409,7 +409,7 @@ class Reduced:
 
     def _earlier(self, E: NDArray[np.float64]) -> int:
         """Return the directions of the latest model whose residuals were markedly larger at most of some energies."""
-        now = self.residuals(E)
+        now = np.maximum(self.residuals(E), 1e-300)
         for size, _ in reversed(self.history):
             if size < self.size and np.median(self.residuals(E, size) / now) > EARLIER:
                 return size
@@ -446,6 +446,9 @@ class Reduced:
             r = self._vectors(gauges, E[chosen], c[gauges, chosen])
             size = self.size
             self._add_at(r, E[chosen])
+            if self.size == size:
+                # Independent electrons have other poles than the preconditioner, where that gives nothing new.
+                self.add(self.operator.green(r, self.device.asarray(E[chosen].astype(complex))))
             demand.poll()
             if self.size == size:
                 return
