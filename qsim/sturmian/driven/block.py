@@ -62,6 +62,8 @@ class ChannelBlock:
     ----------
     places : (size,) int64
         Of the products of the strips in the flat table (P, M, M) of all products, on the device.
+    factorised : int
+        Energies at which ``E - H`` of the strips has been factorised.
     """
 
     def __init__(self, operator: Driven) -> None:
@@ -80,6 +82,7 @@ class ChannelBlock:
         # Energies of the products, and H on the strips.
         self._energies = asarray(energies[places[kept]])
         self._H = asarray(V + np.diag(energies[places[kept]]))
+        self.factorised = 0
         # Of the latest energies.
         self._solvers: dict[float, Callable[[Any], Any]] = {}
 
@@ -87,6 +90,11 @@ class ChannelBlock:
     def size(self) -> int:
         """Number of products on the strips."""
         return int(self._H.shape[0])
+
+    @property
+    def operations(self) -> float:
+        """Floating-point operations of all factorisations so far."""
+        return self.factorised * 8.0 / 3.0 * self.size**3
 
     def green(self, r: NDArray[np.complex128], E: NDArray[np.complex128]) -> Any:
         """Return ``P^-1 r`` on the product grid (m, P, n, n) for energies (m,), hartree."""
@@ -118,6 +126,7 @@ class ChannelBlock:
                 break
             del self._solvers[oldest]
         tasks = list(served.items())
+        self.factorised += len(new)
         x = right.astype(np.complex64)
 
         # A factorisation is too small for a BLAS with threads; those of several energies are made side by side.
@@ -165,11 +174,17 @@ class ChannelBlock:
         """Return the repulsion among the products of all strips."""
         edges = np.cumsum([0] + [strip.others.size for strip in strips])
         out = np.empty((edges[-1], edges[-1]), complex)
-        for i, bra in enumerate(strips):
-            for j, ket in enumerate(strips[: i + 1]):
-                part = self._between(bra, ket)
+        tasks = [(i, j) for i in range(len(strips)) for j in range(i + 1)]
+
+        def work(first: int, last: int) -> None:
+            for i, j in tasks[first:last]:
+                part = self._between(strips[i], strips[j])
                 rows, columns = slice(edges[i], edges[i + 1]), slice(edges[j], edges[j + 1])
                 out[rows, columns], out[columns, rows] = part, part.T
+
+        with one_thread():
+            size = len(tasks) * self.operator.points**2
+            each_call(work, len(tasks), size, self.operator.device.threads)
         return out
 
     def _between(self, bra: _Strip, ket: _Strip) -> NDArray[np.complex128]:

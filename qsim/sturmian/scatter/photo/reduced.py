@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qsim.sturmian.driven.block import ChannelBlock
     from qsim.sturmian.driven.operator import Driven
 
 __all__ = ["Demand", "Reduced"]
@@ -60,6 +61,8 @@ UNCHANGED = 0.75
 SLOW = 0.02
 # Directions for which room is made at first: a system gives memory when it is written to.
 ROOM = 256
+# Complex multiplications of two directions per number: orthogonalisation 3, products 6, residual 2.
+MEETINGS = 11
 # Energies whose normal equations a GPU solves together.
 BATCH = 64
 # Lists of energies whose solutions are kept.
@@ -146,8 +149,8 @@ class Reduced:
         Energy of the lowest level of the ion, hartree: the first threshold.
     lowest : float
         Energy of the lowest level of one electron, hartree: no state of two lies below twice as much.
-    precondition : callable, optional
-        Makes directions (m, P, n, n) from residuals at energies (m,); by default ``(E - h_1 - h_2)^-1``.
+    block : ChannelBlock, optional
+        Makes directions from residuals; by default ``(E - h_1 - h_2)^-1`` does.
     """
 
     def __init__(
@@ -157,13 +160,14 @@ class Reduced:
         chained: Sequence[bool],
         ion: float,
         lowest: float,
-        precondition: Callable[[Any, Any], Any] | None = None,
+        block: ChannelBlock | None = None,
     ) -> None:
         if not operator.whole:
             raise ValueError("the equation of many energies needs the whole grid as its basis")
         self.operator, self.device, self.xp, self.s = operator, operator.device, operator.device.xp, s
         self.chained, self.ion, self.E0 = list(chained), ion, 2.0 * lowest - BELOW
-        self.precondition = operator.green if precondition is None else precondition
+        self.block = block
+        self.precondition = operator.green if block is None else block.green
         self.count, self.size = int(s.shape[0]), 0
         self._s = s.reshape(self.count, -1)
         self._Q = self.xp.empty((0, self._s.shape[1]), complex)
@@ -188,6 +192,14 @@ class Reduced:
     def W(self) -> Any:
         """Their products with E0 - H, orthonormal but for rounding."""
         return self._W[: self.size]
+
+    @property
+    def operations(self) -> float:
+        """Floating-point operations of the space: bases and repulsion of each direction, their products, strips."""
+        of_directions = self.size * self.operator.flops
+        # Every direction meets those before it in an orthogonalisation, six products and a residual.
+        of_pairs = MEETINGS * 8.0 * self._s.shape[1] * self.size**2 / 2.0
+        return of_directions + of_pairs + (0.0 if self.block is None else self.block.operations)
 
     @property
     def recent(self) -> int:
@@ -433,25 +445,35 @@ class Reduced:
 
     def _grow_watched(self, E: NDArray[np.float64], demand: Demand) -> None:
         """Add directions until the residuals are small at energies that are followed."""
+        # A least residual never grows with the space: energies that are good enough are not looked at again.
+        worst, left = np.full(E.size, np.inf), np.arange(E.size)
         while True:
-            c, residuals = self._solved(E)
-            worst = demand.excess(E, residuals)
+            c, residuals = self._solved(E[left])
+            worst[left] = demand.excess(E[left], residuals)
             self.worst = float(worst.max())
             self.history.append((self.size, self.worst))
             if self.worst <= 1.0 or self.size >= demand.most:
                 return
             # Energies that are nearly good enough fill a batch.
-            chosen = _apart(worst, NEARLY, demand.together)
-            gauges = residuals[:, chosen].argmax(axis=0)
-            r = self._vectors(gauges, E[chosen], c[gauges, chosen])
+            chosen = _apart(worst[left], NEARLY, demand.together)
             size = self.size
-            self._add_at(r, E[chosen])
-            if self.size == size:
-                # Independent electrons have other poles than the preconditioner, where that gives nothing new.
-                self.add(self.operator.green(r, self.device.asarray(E[chosen].astype(complex))))
+            self._add_residuals(E[left[chosen]], residuals[:, chosen], c[:, chosen])
             demand.poll()
             if self.size == size:
                 return
+            left = left[worst[left] > NEARLY]
+
+    def _add_residuals(
+        self, E: NDArray[np.float64], residuals: NDArray[np.float64], c: NDArray[np.complex128]
+    ) -> None:
+        """Add directions from the residuals (k, m) at energies (m,), those of the gauge where each is largest."""
+        gauges, each = residuals.argmax(axis=0), np.arange(E.size)
+        r = self._vectors(gauges, E, c[gauges, each])
+        size = self.size
+        self._add_at(r, E)
+        if self.size == size:
+            # Independent electrons have other poles than the preconditioner, where that gives nothing new.
+            self.add(self.operator.green(r, self.device.asarray(E.astype(complex))))
 
     def _vectors(self, gauges: NDArray[np.int64], E: NDArray[np.float64], c: NDArray[np.complex128]) -> Any:
         """Return residuals (m, P, n, n) of some gauges and energies with coefficients (m, j)."""
