@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["ChannelBlock"]
 
 # Hartree: highest energy of the other factor beside a level of principal quantum number 1, 2, ...
-CUTS = (2.0, 2.0, 1.0, 0.7, 0.5, 0.5)
+CUTS = (2.0, 2.0, 1.0, 0.5, 0.3, 0.2, 0.2, 0.2)
 # Hartree: imaginary part of the energies of the strips. A resonance that is narrower would fill a direction beyond the digits of
 # single precision with a vector that the space has already.
 AWAY = 1e-4

@@ -320,8 +320,11 @@ class Reduced:
             c[:, first:last, :m] = x.transpose(2, 0, 1)
             taken[:, first:last] = (right.conj() * x).real.sum(axis=1).T
 
-        with one_thread():
-            each_call(work, E.size, max(1, E.size * m**3), self.device.threads)
+        if self.device.is_cuda:
+            work(0, E.size)
+        else:
+            with one_thread():
+                each_call(work, E.size, max(1, E.size * m**3), self.device.threads)
         return c, np.sqrt(np.maximum(1.0 - taken / self._norms[:, None] ** 2, 0.0))
 
     def _on_gpu(
