@@ -105,6 +105,40 @@ DECKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("qoc system", "qoc/cnot", ("time.slots=10", GUESS)),
     ("qoc grid2d", "qoc/water_stretches", ("time.slots=20", GUESS)),
 )
+# What no command can do without: libraries, and on a GPU driver and CuPy. CuPy compiles an empty program for all options that are
+# new, to know the version of the compiler, before it looks into its cache.
+LIBRARIES = (
+    ("numpy", "import numpy"),
+    ("numba", "import numba"),
+    ("scipy.linalg", "import scipy.linalg"),
+    ("h5py", "import h5py"),
+    ("pydantic", "import pydantic; pydantic.BaseModel"),
+)
+CUDA = (
+    ("numpy", "import numpy"),
+    ("cupy", "import cupy"),
+    ("driver and context of the device", "cupy.cuda.runtime.memGetInfo()"),
+    ("first allocation", "a = cupy.zeros(1000)"),
+    ("compiler library", "from cupy.cuda import nvrtc; nvrtc.getVersion()"),
+    (
+        "empty program",
+        "from cupy.cuda import compiler; compiler._preprocess('', ('-DA=1',), compiler._get_arch(), 'nvrtc')",
+    ),
+    ("another empty program", "compiler._preprocess('', ('-DA=2',), compiler._get_arch(), 'nvrtc')"),
+    ("CuPy's kernel of a sum", "b = a + a"),
+    ("CuPy's kernel of a product", "b = a * b"),
+    ("CuPy's reduction", "float(b.sum())"),
+    ("cuBLAS", "c = cupy.ones((8, 8)) @ cupy.ones((8, 8)); cupy.cuda.runtime.deviceSynchronize()"),
+    ("cuSOLVER", "cupy.linalg.eigh(c); cupy.cuda.runtime.deviceSynchronize()"),
+)
+EARLY = (
+    ("numpy", "import numpy"),
+    ("cuInit", "import ctypes; cuda = ctypes.CDLL('libcuda.so.1'); cuda.cuInit(0)"),
+    ("primary context", "x = ctypes.c_void_p(); cuda.cuDevicePrimaryCtxRetain(ctypes.byref(x), 0)"),
+    ("cupy", "import cupy"),
+    ("memory", "cupy.cuda.runtime.memGetInfo()"),
+)
+
 # tasks whose deck is validated, and whose results are shown and drawn: one of each method
 READ = ("tridiag propagate", "trotter evolve", "sturmian scatter", "qmc dmc", "qoc system")
 
@@ -239,11 +273,14 @@ def trace(start: Start, cores: Sequence[int], device: str) -> None:
         told = subprocess.run(program, env=environment(), capture_output=True, text=True, check=False).stderr
         program = [*on_cores, "-m", "cProfile", "-o", str(profile), *words]
         subprocess.run(program, env=environment(), capture_output=True, check=True)
-        with lines.open("w", encoding="utf-8") as stream:
-            pstats.Stats(str(profile), stream=stream).sort_stats("cumulative").print_stats()
-        functions = lines.read_text(encoding="utf-8").split("filename:lineno(function)\n")[-1]
-    # those that import and call others say nothing
-    shown = [line for line in functions.splitlines() if not AROUND.search(line)][:FUNCTIONS]
+        shown = []
+        for order, count in (("cumulative", FUNCTIONS), ("tottime", FUNCTIONS // 2)):
+            with lines.open("w", encoding="utf-8") as stream:
+                pstats.Stats(str(profile), stream=stream).sort_stats(order).print_stats()
+            text = lines.read_text(encoding="utf-8").split("filename:lineno(function)\n")[-1]
+            # those that import and call others say nothing
+            found = [line for line in text.splitlines() if not AROUND.search(line)]
+            shown += [f"   by {order} time", *found[:count]]
     text = f"=== {start.name}, {device}\n{imports(told)}\n" + "\n".join(shown)
     print(text.replace(f"{ROOT}/", ""), flush=True)
 
@@ -254,6 +291,36 @@ def imports(told: str) -> str:
     longest = sorted(((int(time), name) for time, name in rows), reverse=True)[:MODULES]
     lines = [f"{time / 1000:9.1f} ms {name}" for time, name in longest]
     return "\n".join([f"{len(rows)} modules", *lines])
+
+
+# ---------------------------------------------------------------------------------------------- steps
+
+
+def steps(lines: Sequence[tuple[str, str]], repeats: int) -> list[dict[str, Any]]:
+    """Return the median of the milliseconds of some lines of Python, one after the other in an interpreter of their own."""
+    program = "\n".join(
+        ["import json, sys, time", "ms = []", "last = time.perf_counter()"]
+        + [
+            f"{line}\nnow = time.perf_counter(); ms.append((now - last) * 1e3); last = now"
+            for _, line in lines
+        ]
+        + ["print(json.dumps(ms))"]
+    )
+    found = []
+    for _ in range(1 + repeats):
+        begun = time.perf_counter()
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=environment(), capture_output=True, text=True, check=False
+        )
+        whole = (time.perf_counter() - begun) * 1e3
+        if done.returncode:
+            return [{"step": "failed", "ms": done.stderr.strip().splitlines()[-1]}]
+        times = json.loads(done.stdout.splitlines()[-1])
+        # what is missing to the whole is start and end of the interpreter
+        found.append([*times, whole - sum(times)])
+    names = [*(name for name, _ in lines), "start and end of the interpreter"]
+    medians = [round(statistics.median(column), 1) for column in zip(*found[1:], strict=True)]
+    return [{"step": name, "ms": ms} for name, ms in zip(names, medians, strict=True)]
 
 
 # ------------------------------------------------------------------------------------------------ main
@@ -333,8 +400,19 @@ def main() -> None:
             found[device] = measure(chosen, device, options.repeats, options.lanes)
         rows = table(commands, found)
     print_table(rows)
+    parts = steps(LIBRARIES, options.repeats)
+    if "cuda" in devices:
+        parts += [
+            {"step": f"CUDA: {each['step']}", "ms": each["ms"]} for each in steps(CUDA, options.repeats)
+        ]
+        parts += [
+            {"step": f"early: {each['step']}", "ms": each["ms"]} for each in steps(EARLY, options.repeats)
+        ]
+    print("\n".join(f"{each['step']:45} {each['ms']:>10}" for each in parts))
     if options.out:
-        options.out.write_text(json.dumps(record(rows, options), indent=1) + "\n", encoding="utf-8")
+        options.out.write_text(
+            json.dumps(record(rows, options) | {"works": parts}, indent=1) + "\n", encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":

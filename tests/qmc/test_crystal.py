@@ -106,7 +106,9 @@ def test_distances_of_cells_are_those_of_least_squares_with_bounds(seed):
     generator = np.random.default_rng(seed)
     basis = generator.normal(size=(3, 3))
     centres = np.concatenate([generator.normal(size=(20, 3)) * 2, generator.integers(-2, 3, (20, 3)) @ basis])
-    solved = [lsq_linear(basis.T, -centre, bounds=(-0.5, 0.5), tol=1e-12, method="bvls") for centre in centres]
+    solved = [
+        lsq_linear(basis.T, -centre, bounds=(-0.5, 0.5), tol=1e-12, method="bvls") for centre in centres
+    ]
     expected = [math.sqrt(2.0 * each.cost) for each in solved]
     np.testing.assert_allclose(distances_of_cells(basis, centres), expected, atol=1e-9)
 

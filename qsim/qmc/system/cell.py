@@ -64,7 +64,7 @@ def points_within(basis: NDArray[np.float64], radius: float) -> NDArray[np.int64
 def distances_of_cells(basis: NDArray[np.float64], centres: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return how near the cells around some centres (n, 3) come to the origin, bohr.
 
-    A cell holds the centre plus ``u @ basis`` with all ``|u| <= 1/2``.  Its nearest point lies within one of its 27 parts (itself,
+    A cell holds the centre plus ``u @ basis`` with all ``|u| <= 1/2``.  Its nearest point lies in one of its 27 parts (inside,
     faces, edges, corners), where it is the foot of the perpendicular on the space of that part.
     """
     least = np.full(len(centres), np.inf)
