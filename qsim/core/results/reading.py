@@ -25,7 +25,16 @@ from qsim.core.device.hardware import free_host_memory
 from qsim.core.errors import FileError, InvalidInput, QsimError
 from qsim.core.text import reason
 
-__all__ = ["MAX_TEXT", "damage_of", "open_binary", "read_bytes", "reading", "require_file", "require_room", "unusable"]
+__all__ = [
+    "MAX_TEXT",
+    "damage_of",
+    "open_binary",
+    "read_bytes",
+    "reading",
+    "require_file",
+    "require_room",
+    "unusable",
+]
 
 # Bytes of a text file, after decompression, beyond which it is not read.
 MAX_TEXT = 4 * 2**30
