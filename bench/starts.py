@@ -53,7 +53,14 @@ WALK = "walkers: 16, blocks: 2, steps: 2"
 VMC = f"series=[{{vmc: {{{WALK}}}}}]"
 DMC = f"series=[{{vmc: {{{WALK}}}}}, {{dmc: {{{WALK}, timesteps: [0.02], warmup: 2}}}}]"
 OPTIMIZE = "series=[{optimize: {walkers: 64, iterations: 1}}]"
-COARSE = ("grid.R=20", "grid.order=6", "grid.ecs.length=10")
+COARSE = ("grid.R=18", "grid.order=12", "grid.elements=8", "grid.ecs.length=8")
+PLANE = (
+    "system.grid.x.points=20",
+    "system.grid.y.points=20",
+    "system.states=4",
+    "system.target=[1,2]",
+    "verify.tolerance=0.5",
+)
 GUESS = "optimizer={type: none}"
 ATOM = ("grid.rmax=40", "grid.l_max=4", "laser.pulses.0.cycles=1", "time.outputs=2", "time.verify=false")
 DECKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
@@ -77,8 +84,10 @@ DECKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "sturmian/he_response",
         (
             "basis.N=8",
+            "channels={l_max: 0}",
             "extrapolate=null",
             "states=[{L: 0, S: 0, root: 0}]",
+            "task.multipoles=[1]",
             "task.observables=[polarisability]",
             "task.omega=[0]",
         ),
@@ -101,9 +110,9 @@ DECKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("qmc dmc", "qmc/he_atom", (DMC,)),
     ("qmc optimize", "qmc/he_atom", (OPTIMIZE,)),
     ("qmc crystal", "qmc/electron_gas", (DMC,)),
-    ("qoc grid", "qoc/morse", ("time.steps=200", GUESS)),
+    ("qoc grid", "qoc/morse", ("time.steps=200", "verify.steps=2000", GUESS)),
     ("qoc system", "qoc/cnot", ("time.slots=10", GUESS)),
-    ("qoc grid2d", "qoc/water_stretches", ("time.slots=20", GUESS)),
+    ("qoc grid2d", "qoc/water_stretches", (*PLANE, "time.slots=20", GUESS)),
 )
 # What no command can do without: libraries, and on a GPU driver and CuPy. CuPy compiles an empty program for all options that are
 # new, to know the version of the compiler, before it looks into its cache.
