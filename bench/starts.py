@@ -53,7 +53,7 @@ WALK = "walkers: 16, blocks: 2, steps: 2"
 VMC = f"series=[{{vmc: {{{WALK}}}}}]"
 DMC = f"series=[{{vmc: {{{WALK}}}}}, {{dmc: {{{WALK}, timesteps: [0.02], warmup: 2}}}}]"
 OPTIMIZE = "series=[{optimize: {walkers: 64, iterations: 1}}]"
-COARSE = ("grid.R=18", "grid.order=12", "grid.elements=8", "grid.ecs.length=8")
+COARSE = ("grid.R=18", "grid.order=12", "grid.elements=10", "grid.ecs.length=8")
 PLANE = (
     "system.grid.x.points=20",
     "system.grid.y.points=20",
