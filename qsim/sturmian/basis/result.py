@@ -71,7 +71,9 @@ def _betas(r: BasisResult) -> dict[str, Scalar]:
 
 def _beta_errors(r: BasisResult) -> dict[str, float]:
     errors = r.beta_errors.get(_lowest(r).l, np.zeros(0))
-    return {f"beta_{n}": float(error) for n, error in enumerate(errors) if np.isfinite(error)}
+    known = [(n, float(error)) for n, error in enumerate(errors) if np.isfinite(error)]
+    # of complex ones the distance in the plane, which neither part exceeds
+    return {f"beta_{n}{part}": error for n, error in known for part in ("", "_imag")}
 
 
 QUANTITIES: tuple[Quantity[BasisResult], ...] = (

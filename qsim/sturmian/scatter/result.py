@@ -491,7 +491,7 @@ def _scalars() -> tuple[Quantity[CollisionResult], ...]:
                  lambda r: r.problem.settings.solver.tolerance, exact=True),
         Quantity("convention", "", "sdcs and fdcs: the integral over one energy from 0 to E is sigma", lambda _: "full"),
         Quantity("initial_energy", "hartree", "energy of the initial state on this grid, up to its l_max",
-                 _initial("energy"), when=bound),
+                 _initial("energy"), when=bound, error=_initial("residual")),
         Quantity("initial_energy_difference", "hartree", "energy of the initial state minus that of initial.file", _apart,
                  when=lambda r: r.initial is not None and r.problem.recorded is not None),
         Quantity("initial_residual", "hartree", "|H x - E x| of the initial state", _initial("residual"), when=bound),

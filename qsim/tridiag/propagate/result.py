@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
+from qsim.core.results.tables import NOT_VERIFIED
 from qsim.tridiag.propagate.lattice import PSI_LIMIT
 from qsim.tridiag.tdse.integrals import running_integral
 from qsim.tridiag.tdse.quantities import CUTOFF, FIELD, HARMONICS, KELDYSH, driven, spectrum, traces
@@ -65,6 +66,11 @@ class Propagated:
     def errors(self) -> Mapping[str, float]:
         """Claimed errors by the name of the scalar; empty if none are claimed."""
         return {} if self.accuracy is None or self.accuracy.why_not else self.accuracy.errors
+
+    @property
+    def why_no_errors(self) -> str:
+        """What stands beside the numbers of a run that was not repeated."""
+        return NOT_VERIFIED if self.accuracy is None else ""
 
     def traced(self, name: str) -> NDArray[np.float64]:
         """Return time, norm, dipole, velocity, acceleration or field along the fine trace, a.u."""
