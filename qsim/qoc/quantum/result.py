@@ -254,7 +254,16 @@ CHECKED: tuple[Quantity[QuantumResult], ...] = tuple(
 
 VALUES: tuple[Quantity[QuantumResult], ...] = (
     *(
-        Quantity(name, "", text, lambda r: r.value, error=lambda r: r.error, when=_kind(name), headline=True)
+        Quantity(
+            name,
+            "",
+            text,
+            lambda r: r.value,
+            error=lambda r: r.error,
+            when=_kind(name),
+            # of a front the limit is what was looked for
+            headline=("front_limit", name),
+        )
         for name, text in MEANINGS.items()
         if name not in GATES
     ),

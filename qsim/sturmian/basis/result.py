@@ -77,14 +77,6 @@ def _beta_errors(r: BasisResult) -> dict[str, float]:
 
 
 QUANTITIES: tuple[Quantity[BasisResult], ...] = (
-    *QUALITY,
-    *PARAMETERS,
-    Quantity(
-        "functions",
-        "",
-        "functions of all l",
-        lambda r: sum(functions.beta.size for functions in r.bases.values()),
-    ),
     Quantity(
         "beta_*",
         HARTREE,
@@ -92,6 +84,14 @@ QUANTITIES: tuple[Quantity[BasisResult], ...] = (
         _betas,
         error=_beta_errors,
         headline=("beta_0",),
+    ),
+    *QUALITY,
+    *PARAMETERS,
+    Quantity(
+        "functions",
+        "",
+        "functions of all l",
+        lambda r: sum(functions.beta.size for functions in r.bases.values()),
     ),
     Quantity(
         "condition",

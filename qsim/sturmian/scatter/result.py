@@ -473,7 +473,7 @@ def _scalars() -> tuple[Quantity[CollisionResult], ...]:
                  headline=("unitarity_defect_0",)),
         Quantity("photon_energy_*", "hartree", "photon energy", _photon_energies, when=photo, exact=True),
         Quantity("residual_*", "", "largest relative residual of a driven equation", _residuals,
-                 headline=("residual_0",)),
+                 headline=("unknowns", "solver_iterations", "residual_0")),
         Quantity("unknowns", "", "coefficients of the largest solution", lambda r: max(part.unknowns for part in r.solved)),
         Quantity("solver_iterations", "", "steps of the slowest driven equation",
                  lambda r: max(int(steps) for part in r.solved for steps in part.iterations)),

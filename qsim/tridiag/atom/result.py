@@ -220,7 +220,16 @@ QUANTITIES: tuple[Q, ...] = (
         "",
         "norm in the box at the end",
         lambda r: r.final("norm"),
-        headline=("continuum_population", "norm_final"),
+        headline=(
+            "resonance_rate",
+            "resonance_energy",
+            "rate",
+            "attoclock_angle",
+            "hhg_cutoff_order",
+            "continuum_population",
+            "pes_total",
+            "norm_final",
+        ),
         error=_errors,
     ),
     Q(
@@ -237,7 +246,7 @@ QUANTITIES: tuple[Q, ...] = (
         "hartree",
         "field-free energy at the end, not divided by the norm",
         _number("energy_final"),
-        headline=("energy_final", "hhg_cutoff_order", "steps"),
+        headline=("energy_final", "steps"),
         error=_errors,
     ),
     Q(
