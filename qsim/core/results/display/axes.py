@@ -82,6 +82,7 @@ def adjust(figure: Figure, options: AxesOptions) -> None:
             repr(label) for ax in panels for label in (ax.get_xlabel(), ax.get_ylabel()) if label
         )
         raise ValueError(f"no axis of this figure can be given in {unused[0]}: {labels}")
+    _drop_repeated(panels)
     if options.panel is not None:
         if not 1 <= options.panel <= len(panels):
             raise ValueError(f"the figure has no panel {options.panel}: it has {len(panels)}")
@@ -89,6 +90,24 @@ def adjust(figure: Figure, options: AxesOptions) -> None:
     for ax in panels:
         _scale(ax, options)
         _limit(ax, options)
+
+
+def _drop_repeated(panels: Sequence[Axes]) -> None:
+    """Hide axes on the other side whose unit is now that of the axis itself."""
+    for ax in panels:
+        for child in ax.child_axes:
+            if type(child).__name__ != "SecondaryAxis":
+                continue
+            for own, other in ((ax.xaxis, child.xaxis), (ax.yaxis, child.yaxis)):
+                if (unit := _unit_of(own)) and unit == _unit_of(other):
+                    child.set_visible(False)
+
+
+def _unit_of(axis: Axis) -> str:
+    """Return the unit in the label of an axis; a label without a quantity is a unit."""
+    label = axis.get_label_text()
+    match = _UNIT.search(label)
+    return (label if match is None else match[1]).replace("$", "").replace(r"\mathrm", "").strip("{} ")
 
 
 def _scale(ax: Axes, options: AxesOptions) -> None:
