@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, Count, DeckPath, PositiveCount
-from qsim.core.deck.units import Energy, InverseLength
+from qsim.core.deck.units import CollisionEnergy, InverseLength
 from qsim.sturmian.deck.blocks import as_list
 from qsim.sturmian.deck.photon import MOST_PHOTONS, Excess, ExcessRange, Photon, PhotonRange, values_of
 
@@ -14,7 +14,7 @@ MOST = 2000
 # Largest principal quantum number of the ion that photon energies show by default.
 PHOTON_LEVELS = 3
 
-Positive = Annotated[Energy, Field(gt=0.0, lt=1e5)]
+Positive = Annotated[CollisionEnergy, Field(gt=0.0, lt=1e5)]
 Energies = Positive | Annotated[list[Positive], Field(min_length=1, max_length=MOST)]
 
 
@@ -33,7 +33,7 @@ class EnergyRange(Block):
         return [self.first + k * step for k in range(self.count - 1)] + [self.to]
 
 
-Total = Annotated[Energy, Field(gt=-1e6, lt=1e5)]
+Total = Annotated[CollisionEnergy, Field(gt=-1e6, lt=1e5)]
 
 
 class NearRange(Block):

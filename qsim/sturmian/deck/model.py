@@ -195,6 +195,7 @@ class SturmianDeck(Deck):
         "task=lifetime*": "lifetimes are {type: response, observables: [lifetimes]}",
         "task=oscillator*": "oscillator strengths are task: response",
         "task.process=*tdcs*": "triply differential cross sections are process: photo or e_h with observables: [tdcs]",
+        "task.states": "the number of states is n_roots",
         "system.mass": "the nucleus has infinite mass: helium ionises at 24.5916 eV here, at 24.5874 eV in the laboratory",
         "task.refine": "refine belongs to a range of photon energies: photon: {from: 58 eV, to: 64 eV, refine: resonances}",
         "channels.term": "the term 1S is L: 0, S: 0",

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, Field
 
 from qsim.core.deck.blocks import Block, PositiveCount
-from qsim.core.deck.units import Energy
+from qsim.core.deck.units import CollisionEnergy
 
 __all__ = ["DETAILS", "MOST_PHOTONS", "Excess", "ExcessRange", "Photon", "PhotonRange", "values_of"]
 
@@ -19,9 +19,9 @@ DETAILS = ("partial", "beta", "phases", "fano", "sum_rules")
 # Energies of a range that names neither count nor step.
 COUNT = 100
 
-Photon = Annotated[Energy, Field(gt=0.0, lt=1e4)]
+Photon = Annotated[CollisionEnergy, Field(gt=0.0, lt=1e4)]
 # Photon energy minus that of double ionisation.
-Excess = Annotated[Energy, Field(gt=-1e4, lt=1e5)]
+Excess = Annotated[CollisionEnergy, Field(gt=-1e4, lt=1e5)]
 
 
 class PhotonRange(Block):
