@@ -176,8 +176,9 @@ def _add_eigenphases(
         errors[i] = 0.5 * (factor * change + own.determinant_error)
     first = (0.0, math.pi) if L == 0 and made.polarisability is not None else (-0.5 * math.pi, 0.5 * math.pi)
     branches = phases.continuous(modulo, k, first)
-    for i in np.flatnonzero(np.isfinite(modulo)):
-        made.eigenphases[int(i), label, L] = Phase(float(modulo[i]), float(errors[i]), int(branches[i]))
+    for found in np.flatnonzero(np.isfinite(modulo)):
+        phase = Phase(float(modulo[found]), float(errors[found]), int(branches[found]))
+        made.eigenphases[int(found), label, L] = phase
 
 
 def _determinant_of(L: int) -> Callable[[Sequence[Observed]], complex]:
