@@ -22,6 +22,7 @@ from qsim.tridiag.atom.states.grid import RadialGrid, first_entry
 from qsim.tridiag.atom.states.lanes import PlanarLanes
 from qsim.tridiag.kernels.atom import length as kernels
 from qsim.tridiag.kernels.atom import planar
+from qsim.tridiag.kernels.atom.phases import tiled
 from qsim.tridiag.kernels.atom.records import Couplings, Mix, Radial, Samples
 from qsim.tridiag.kernels.atom.sharing import ALONE, lined
 from qsim.tridiag.kernels.atom.velocity import velocity_steps
@@ -119,6 +120,11 @@ class Tables:
     radial: Any = field(repr=False)
     couplings: Any = field(repr=False)
     mix: Any = field(repr=False)
+
+    @cached_property
+    def tiled(self) -> tuple[Any, Any]:
+        """Pivots and radial coefficients tile by tile, as threads take them."""
+        return tiled(self.down, self.up, self.radial)
 
 
 def radial_arrays(
