@@ -83,7 +83,7 @@ def radial_phase(s, pivots, share, down, radial, carry, column):
     """Make the radial step of a thread's lanes: eliminate along all rows, `down` or up, and substitute back.
 
     Tile by tile in `column` (n 2 WIDTH,), which stays in the caches from the elimination to the substitution: rows of the state
-    lie far apart, and others have written them.  `pivots`: of that elimination, `radial`: l (l + 1) and first entries, as `tiled`.
+    lie far apart, and others have written them.  `pivots`: of that elimination; `radial`: as of `tiled`.
     """
     n = radial.a.shape[0]
     size = 2 * WIDTH * n
