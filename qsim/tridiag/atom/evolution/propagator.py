@@ -364,7 +364,7 @@ class Propagator:
         summed = planar.planar_summed if flat else kernels.summed
         return np.asarray(summed(samples.sums, self.tables[0], *self._weights))
 
-    def _length(self, stage: int, middle: NDArray[np.float64], dt: float, samples: Samples | None) -> None:
+    def _length(self, stage: int, middle: NDArray[Any], dt: float, samples: Samples | None) -> None:
         """Make steps in length gauge, with the field at their midpoints."""
         how = {"samples": samples, "sharing": self.sharing}
         if isinstance(self.lanes, PlanarLanes):
