@@ -25,6 +25,7 @@ from qsim.sturmian.radial import sturmians as gsf
 from qsim.sturmian.radial.grid import RadialGrid
 from qsim.sturmian.two_electron import davidson
 from qsim.sturmian.two_electron.hamiltonian import TwoElectron
+from qsim.sturmian.two_electron.sizes import STEP_WORK, WORK, finer_order, finer_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,11 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Reference", "dense_potential", "finer", "interpolation", "relax"]
 
-# Points that an element has more on the finer grid.
-MORE = 3
-# The same for an element that has MANY already.
-MORE_OF_MANY = 2
-MANY = 10
 # Least number of panels of an element, for the quadrature of the potential.
 PANELS = 24
 # Largest width of a panel, bohr, as long as MOST_PANELS suffice for it.
@@ -51,10 +47,6 @@ MOST_PANELS = 400
 GAUSS = 8
 # Share of an estimated error by which it may itself be wrong.
 SETTLED = 0.1
-# Operations of the products from which the states are not relaxed.
-WORK = 6e10
-# Operations of the first products from which there is no estimate.
-STEP_WORK = 2e11
 MAX_STEPS = 40
 # Of the larger part of a difference: what it may be off by where its parts cancel.
 CANCELLED = 0.2
@@ -100,16 +92,6 @@ class Reference:
 def finer(grid: RadialGrid) -> RadialGrid:
     """Return a real grid with the same elements and more points in each."""
     return RadialGrid(grid.bounds, finer_order(grid.order))
-
-
-def finer_order(order: int) -> int:
-    """Return the points of an element on the finer grid."""
-    return order + (MORE if order < MANY else MORE_OF_MANY)
-
-
-def finer_size(elements: int, order: int) -> int:
-    """Return the number of functions of the finer grid."""
-    return elements * (finer_order(order) - 1) - 1
 
 
 def interpolation(coarse: RadialGrid, fine: RadialGrid) -> NDArray[np.float64]:
