@@ -201,11 +201,11 @@ def bar_beside(image: ScalarMappable, ax: Axes, label: str) -> Colorbar:
 
     made = cast("Figure", ax.get_figure(root=True))
     bar = made.colorbar(image, ax=ax, label=label)
-    usual = bar.ax.get_axes_locator()
+    usual: Any = bar.ax.get_axes_locator()
 
-    def beside(_: Axes, renderer: Any) -> Bbox:
+    def beside(_: Any, renderer: Any) -> Bbox:
         # the layout knows the place of the axes, the drawing alone how much of it they fill
-        place = bar.ax.get_position(original=True) if usual is None else usual(bar.ax, renderer)
+        place = usual(bar.ax, renderer)
         filled = ax.get_position()
         shift = min(0.0, filled.x1 + 0.8 * place.width - place.x0)
         return Bbox.from_extents(place.x0 + shift, filled.y0, place.x1 + shift, filled.y1)
