@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Case", "Spectrum", "spectrum"]
 
 # Most directions of a model, and how many are made together.
-MOST, TOGETHER = 400, 8
+MOST, TOGETHER = 400, 6
 # Residual of the model of the coarser grid over that of the deck's.
 ROUGH = 3.0
 # Level of the ion from which the residual may be larger.
