@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ChannelBlock"]
 
-# Hartree: highest energy of the other factor beside a level of principal quantum number 1, 2, ...
-CUTS = (2.0, 2.0, 1.0, 0.5, 0.3, 0.2, 0.2, 0.2)
+# Highest energy of the other factor beside a level of principal quantum number 1, 2, ..., in binding energies of the lowest one.
+CUTS = (1.0, 1.0, 0.5, 0.25, 0.15, 0.1, 0.1, 0.1)
 # Hartree: imaginary part of the energies of the strips. A resonance that is narrower would fill a direction beyond the digits of
 # single precision with a vector that the space has already.
 AWAY = 1e-4
@@ -68,6 +68,10 @@ class ChannelBlock:
 
     def __init__(self, operator: Driven) -> None:
         self.operator = operator
+        # Of 1s, hartree, also where all pairs lack s levels: n of the lowest level of l is l + 1.
+        self.binding = max(
+            -float(orbital.e[0].real) * (l + 1) ** 2 for l, orbital in operator.orbitals.items()
+        )
         strips = self._strips()
         size = operator.functions
         # Place of every product of a strip in the table (P, M, M); a product of two low levels lies on two strips.
@@ -170,8 +174,8 @@ class ChannelBlock:
         return out
 
     def _others(self, l: int, cut: float) -> NDArray[np.int64]:
-        """Return the numbers of the functions of an l below an energy: the first ones, by ascending real part."""
-        return np.arange(np.count_nonzero(self.operator.orbitals[l].e.real < cut))
+        """Return the numbers of the functions of an l below a cut, in binding energies: the first ones, by ascending real part."""
+        return np.arange(np.count_nonzero(self.operator.orbitals[l].e.real < cut * self.binding))
 
     def _repulsion(self, strips: list[_Strip]) -> NDArray[np.complex128]:
         """Return the repulsion among the products of all strips."""
