@@ -174,7 +174,7 @@ class ChannelBlock:
         return out
 
     def _others(self, l: int, cut: float) -> NDArray[np.int64]:
-        """Return the numbers of the functions of an l below a cut, in binding energies: the first ones, by ascending real part."""
+        """Return the numbers of the functions of an l below a cut, in binding energies: the first ones."""
         return np.arange(np.count_nonzero(self.operator.orbitals[l].e.real < cut * self.binding))
 
     def _repulsion(self, strips: list[_Strip]) -> NDArray[np.complex128]:
