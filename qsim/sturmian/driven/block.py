@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["ChannelBlock"]
 
 # Highest energy of the other factor beside a level of principal quantum number 1, 2, ..., in binding energies of the lowest one.
-CUTS = (1.0, 1.0, 0.5, 0.25, 0.15, 0.1, 0.1, 0.1)
+CUTS = (0.6, 0.6, 0.3, 0.15, 0.1, 0.06, 0.06, 0.06)
 # Hartree: imaginary part of the energies of the strips. A resonance that is narrower would fill a direction beyond the digits of
 # single precision with a vector that the space has already.
 AWAY = 1e-4
