@@ -14,8 +14,9 @@ import click
 
 from qsim import methods
 from qsim.cli.arguments import DeckFile, DeckKey, device_option, formats_option
-from qsim.cli.decks import findings_of
+from qsim.cli.decks import findings_of, of_another_method
 from qsim.cli.terminal import columns, say, say_warnings
+from qsim.core.device.cuda.driver import device_of, prepare
 from qsim.core.device.parallel import launched_ranks, world
 from qsim.core.errors import DeckError, QsimError, Stopped
 from qsim.core.text import format_bytes, format_scalar, format_seconds, grouped, json_text
@@ -146,6 +147,11 @@ class _Arguments:
             # the processes read the option again, and find that they have been started
             become_ranks(self.gpus, [method, *sys.argv[sys.argv.index(method) + 1 :]])
 
+    def prepare(self) -> None:
+        """Start the driver of a GPU that is named; ranks choose their devices together, later."""
+        if world().size == 1:
+            prepare(device_of(self.device))
+
     def options(self) -> Options:
         """Return the options of the pipeline."""
         from qsim.core.run.pipeline import Options
@@ -173,6 +179,8 @@ def _run(method: str, arguments: _Arguments) -> None:
     arguments.refuse_clashes()
     arguments.share(method)
     rank = world().rank  # before NumPy is imported: it settles the threads of each rank
+    # beside the imports that follow
+    arguments.prepare()
     from qsim.core.run.pipeline import execute
 
     try:
@@ -184,12 +192,14 @@ def _run(method: str, arguments: _Arguments) -> None:
                 json.dumps({"method": method, "status": "stopped", "checkpoint": str(stop.checkpoint)})
             )
         raise
-    except DeckError as error:
+    except DeckError as told:
+        error = of_another_method(told, method, arguments.deck)
         if arguments.as_json and not rank:
-            failure = None if error.diagnostics else str(error)
-            findings = findings_of(arguments.deck, method, error.diagnostics, failure)
+            diagnostics = getattr(error, "diagnostics", ())
+            failure = None if diagnostics else str(error)
+            findings = findings_of(arguments.deck, method, diagnostics, failure)
             click.echo(json_text({"valid": False, "decks": [findings]}))
-        raise
+        raise error from told
     except QsimError as error:
         # A program that reads the output gets an answer in any case; the message itself goes to stderr.
         if arguments.as_json and not rank:
