@@ -225,7 +225,7 @@ def environment() -> dict[str, str]:
 
 
 NOTE = """`wall` from the start of the interpreter to its end, `processor` of all threads, `again` the same by `qsim.run` in a
-process that has run the deck before. Every task has a deck of `inputs/`, made small; `validate`, `show`, `plot` read decks and results.
+process that has run the deck before. Every task has a deck of `inputs/`, made small; `validate`, `show`, `plot` read.
 Below, milliseconds: imports of libraries; steps of a start on a GPU (`CUDA`); the same with the driver first (`early`)."""
 # runs the deck of a command in a process that has run it before; says what each run takes
 AGAIN = """
