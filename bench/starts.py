@@ -72,7 +72,7 @@ DECKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("trotter evolve", "trotter/autocorrelation_a1", ("system.spins=8", "evolve.t_final=1")),
     ("trotter dynamics", "trotter/structure_factor", ("system.spins=6", "dynamics.steps=10")),
     ("trotter thermal", "trotter/thermal_ladder", ("system.spins=6", "thermal.vectors=2")),
-    ("trotter floquet", "trotter/floquet_brickwork", ("floquet.cycles=2",)),
+    ("trotter floquet", "trotter/floquet_brickwork", ("floquet.cycles=2", "floquet.quasienergies=false")),
     ("trotter spectrum", "trotter/heisenberg_ground", ("system.spins=6", "sector.up=[3]", "observe=[]")),
     ("trotter levels", "trotter/mbl_ensemble", ("system.spins=8", "ensemble.disorder=2")),
     (

@@ -303,7 +303,7 @@ def attribute(holder: h5py.File | h5py.Group | h5py.Dataset, name: str, default:
     # Most are single texts or numbers, some hundred in a file: read without opening each a second time.
     value = np.empty((), kind)
     stored.read(value)
-    single = value[()]
+    single: Any = value[()]
     return single.decode("utf-8", "surrogateescape") if text is not None and text.length is None else single
 
 
