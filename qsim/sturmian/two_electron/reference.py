@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import FloatArray
     from qsim.core.device.parallel import Comm
     from qsim.sturmian.radial.potentials import OneBody
 
@@ -65,12 +66,18 @@ class Reference:
         The larger of what better integrals change and what more functions gain, hartree: the two have opposite signs.
     levels : dict of int to float
         Lowest one-electron level of each l, hartree.
+    operator : TwoElectron
+        The Hamiltonian on the finer grid.
+    vectors : (count, P, M, M)
+        The states there.
     """
 
     energies: NDArray[np.float64]
     errors: NDArray[np.float64]
     parts: NDArray[np.float64]
     levels: dict[int, float]
+    operator: TwoElectron
+    vectors: FloatArray
 
     def off(self, energy: float, root: int) -> float:
         """Return how far an energy of the run may be off, hartree; NaN if its state was not found.
@@ -190,12 +197,12 @@ def relax(
     # A dozen steps are reckoned with; where these would be too much, second-order perturbation
     # theory must do.
     steps = 0 if 12.0 * roots * product > WORK else MAX_STEPS
-    energies, errors, before = davidson.relax(
-        full, start, states.values, gaps, settled=SETTLED, max_steps=steps
-    )
+    relaxed = davidson.relax(full, start, states.values, gaps, settled=SETTLED, max_steps=steps)
     # better integrals, and then more functions: the two changes that make up the difference
+    energies, before = relaxed.energies, relaxed.before
     parts = np.maximum(np.abs(before - states.values), np.abs(energies - before))
-    return Reference(energies, errors, parts, {l: float(orbitals.e[0]) for l, orbitals in whole.items()})
+    levels = {l: float(orbitals.e[0]) for l, orbitals in whole.items()}
+    return Reference(energies, relaxed.errors, parts, levels, full, relaxed.vectors)
 
 
 def _orbitals(grid: RadialGrid, l: int, V: NDArray[np.float64]) -> gsf.Orbitals:
