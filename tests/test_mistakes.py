@@ -323,14 +323,3 @@ def test_mistaken_commands(tmp_path, monkeypatch, name):
     result = CliRunner().invoke(cli, arguments)
     assert result.exit_code in (2, 3)
     assert answer in result.stderr
-
-
-def test_a_page_goes_into_a_folder(tmp_path):
-    import qsim
-
-    deck = {"method": "tridiag", "task": "solve", "system": {"source": "random", "n": 64, "seed": 1}}
-    qsim.run(deck, device="cpu", output=tmp_path / "a.h5").close()
-    (tmp_path / "pages").mkdir()
-    result = CliRunner().invoke(cli, ["view", str(tmp_path / "a.h5"), "-o", str(tmp_path / "pages")])
-    assert result.exit_code == 0, result.stderr
-    assert (tmp_path / "pages" / "a.html").exists()

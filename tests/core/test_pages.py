@@ -3,8 +3,10 @@
 import re
 
 import pytest
+from click.testing import CliRunner
 
 import qsim
+from qsim.cli.group import cli
 from qsim.core.results.display.page import STYLE, alternative, plain, with_powers
 from qsim.core.results.display.report import report, side_by_side
 from qsim.core.results.plotting import figure
@@ -46,6 +48,13 @@ def test_each_figure_is_shown_once_with_a_text_of_what_is_in_it(runs):
     assert len(texts) == len(names)
     assert all(re.search(r"against time \(1/J\), 0 to 2", alt) for alt in texts)
     assert "<script" not in text
+
+
+def test_a_page_goes_into_a_folder(runs, tmp_path):
+    arguments = ["view", str(runs / "weak.h5"), "-o", str(tmp_path), "--figures", "curves"]
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 0, result.stderr
+    assert figures((tmp_path / "weak.html").read_text(encoding="utf-8")) == ["curves"]
 
 
 def test_runs_side_by_side_show_what_differs(runs):
