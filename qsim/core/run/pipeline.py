@@ -19,6 +19,7 @@ from qsim.core.deck.load import DeckSource, LoadedDeck, changed_keys
 from qsim.core.device.blas import small_matrices
 from qsim.core.device.compilers import caches
 from qsim.core.device.compilers.compilation import collect_as_usual
+from qsim.core.device.cuda.driver import device_of, prepare
 from qsim.core.device.device import Device, out_of_memory, requested_device, requested_threads, select
 from qsim.core.device.footprint import kernels_are_compiled, seconds_to_compile
 from qsim.core.device.parallel import agreed, first, world
@@ -174,15 +175,18 @@ def _plan(job: Job[D, P, R], comm: Comm) -> tuple[Plan, Device, list[str]]:
         plan = job.method.build.plan(loaded)
     loaded.raise_for(plan.findings)
     require_share(loaded, plan, comm)
+    asked, _ = requested_device(job.options.device, settings.device)
+    spared = choice.settled(plan, comm.size) if asked == "auto" else []
+    if not spared and comm.size == 1:
+        prepare(device_of("cuda" if asked == "auto" else asked))
     device, notices = select(
-        job.options.device,
+        "cpu" if spared else job.options.device,
         settings.device,
         threads=requested_threads(job.options.threads, settings.threads),
         local_rank=comm.local_rank,
     )
-    asked, _ = requested_device(job.options.device, settings.device)
     device, reasons = choice.chosen(plan, device, asked == "auto", comm.size)
-    notices += reasons
+    notices += [*spared, *reasons]
     memory = plan.memory.with_interpreter(
         loaded.deck.method, figures=bool(job.figures), cuda=device.is_cuda, compiled=compiled
     )
