@@ -5,6 +5,7 @@ part of their text replaced.
 """
 
 import io
+import json
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ from click.testing import CliRunner
 from qsim.cli.group import cli
 from qsim.core.deck.load import peek_method
 from qsim.core.errors import QsimError
+from qsim.core.results.tables import Scalar
+from qsim.core.results.writing import Content, write_results
 from qsim.core.run.examine import examine
 
 INPUTS = Path(__file__).resolve().parents[1] / "inputs"
@@ -323,3 +326,24 @@ def test_mistaken_commands(tmp_path, monkeypatch, name):
     result = CliRunner().invoke(cli, arguments)
     assert result.exit_code in (2, 3)
     assert answer in result.stderr
+
+
+def test_programs_get_an_answer_from_show_and_compare(tmp_path):
+    for arguments in (["show", "nothing.h5"], ["compare", "nothing.h5", "nothing.h5"]):
+        result = CliRunner().invoke(cli, [*arguments, "--json"])
+        assert result.exit_code == 6
+        answer = json.loads(result.stdout)
+        assert (answer["status"], answer["exit_code"]) == ("failed", 6)
+        assert "nothing.h5" in answer["error"]
+    for name, value in (("a", 1.0), ("b", 2.0)):
+        scalars = {"energy": Scalar(value, "hartree", 0.1, "energy")}
+        write_results(
+            tmp_path / f"{name}.h5", Content("sturmian", "t", "complete", [], {}, scalars, {"deck": {}})
+        )
+    pair = [str(tmp_path / "a.h5"), str(tmp_path / "b.h5")]
+    result = CliRunner().invoke(cli, ["compare", *pair, "--json"])
+    answer = json.loads(result.stdout)
+    assert result.exit_code == 7
+    assert (answer["agree"], [each["name"] for each in answer["quantities"]]) == (False, ["energy"])
+    result = CliRunner().invoke(cli, ["compare", *pair, "--json", "--sigmas", "20"])
+    assert (result.exit_code, json.loads(result.stdout)["agree"]) == (0, True)
