@@ -252,13 +252,6 @@ DECKS = {
         "error",
         "did you mean 'file'?",
     ),
-    "checkpoint as molden": (
-        "qmc/oh_radical",
-        "source: chkfile",
-        "source: molden",
-        "error",
-        "which source: chkfile or qmcpack reads",
-    ),
     "momenta that are one": (
         "sturmian/he_ground",
         "task:",
@@ -397,3 +390,9 @@ def test_times_of_batch_systems(tmp_path, written_as, seconds):
         tmp_path, "tridiag/eckart", "method: tridiag", f"run: {{walltime: {written_as}}}\nmethod: tridiag"
     )
     assert load_deck(path, stage("tridiag", "deck").DECK).deck.run.walltime == seconds
+
+
+def test_a_checkpoint_is_no_molden_file(tmp_path):
+    ((kind, text),) = told(written(tmp_path, "qmc/oh_radical", "source: chkfile", "source: molden"))
+    assert kind == "error"
+    assert "oh_radical.chk is an HDF5 file, which source: chkfile or qmcpack reads" in text
