@@ -6,7 +6,7 @@ tridiagonal, whose last pivot holds ``rho = Z_(n+1) / Z_n`` at the wall (`qsim.t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numba as nb
 import numpy as np
@@ -18,14 +18,20 @@ from qsim.core.device.team import ranges, share
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Coefficients", "inwards", "resolvents"]
+__all__ = ["inwards", "resolvents"]
 
-#: r' and V_l with the centrifugal term, (n,) float64, and the first diagonal entry of M2
-Coefficients = tuple["NDArray[np.float64]", "NDArray[np.float64]", float]
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 PART: dict[str, Any] = {**JIT, **_PART}
 # elements of M2 on the diagonal and beside it
 MIDDLE, BESIDE = 10.0 / 12.0, 1.0 / 12.0
+
+
+class Radial(Protocol):
+    """The Hamiltonian of one l on the grid: r' and V_l (n,), and the first entry of M2."""
+
+    slope: NDArray[np.float64]
+    potential: NDArray[np.float64]
+    first: float
 
 
 @nb.njit(**PART)
@@ -112,7 +118,7 @@ def _resolvents_cpu(first, last, worker, radial, shifts, phi, out, edges):
 
 
 def resolvents(
-    radial: Coefficients,
+    radial: Radial,
     z: NDArray[np.complex128],
     rho: NDArray[np.complex128],
     phi: NDArray[np.complex128],
@@ -123,8 +129,8 @@ def resolvents(
 
     Parameters
     ----------
-    radial : Coefficients
-        Of the Hamiltonian of an l.
+    radial : Radial
+        The Hamiltonian of an l.
     z, rho : (k, s) complex128
         Energies, hartree, and how waves go on at the wall.
     phi : (columns, n) complex128
@@ -145,7 +151,8 @@ def resolvents(
     edges = np.empty((*z.shape, columns), complex)
     weights = np.zeros(z.shape[1], complex) if parts is None else parts
     shifts = tuple(np.ascontiguousarray(one, complex) for one in (z, rho, weights))
-    work = Shared(_resolvents_shared, (radial, shifts, np.ascontiguousarray(phi.T), out, edges))
+    held = (radial.slope, radial.potential, float(radial.first))
+    work = Shared(_resolvents_shared, (held, shifts, np.ascontiguousarray(phi.T), out, edges))
     each_part(work, len(z), z.size * n * (4 + columns), threads)
     return out, edges
 
@@ -165,10 +172,10 @@ def _inwards_cpu(first, last, worker, slope, potential, points, z, rho):
 
 
 def inwards(
-    radial: Coefficients, points: int, z: NDArray[np.complex128], rho: NDArray[np.complex128], threads: int
+    radial: Radial, points: int, z: NDArray[np.complex128], rho: NDArray[np.complex128], threads: int
 ) -> NDArray[np.complex128]:
     """Return ``rho`` (k,) at the wall of a box of some points from that at the last but one point of a longer grid."""
-    out, (slope, potential, _) = np.array(rho), radial
-    work = Shared(_inwards_shared, (slope, potential, points, np.ascontiguousarray(z), out))
-    each_part(work, z.size, z.size * (slope.size - points), threads)
+    out = np.array(rho)
+    work = Shared(_inwards_shared, (radial.slope, radial.potential, points, np.ascontiguousarray(z), out))
+    each_part(work, z.size, z.size * (radial.slope.size - points), threads)
     return out

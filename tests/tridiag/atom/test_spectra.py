@@ -124,14 +124,14 @@ def test_resolvents_of_many_energies():
     phi = rng.normal(size=(3, grid.points)) + 1j * rng.normal(size=(3, grid.points))
     z = np.linspace(-0.5, 60.0, 23)[:, None] + 0.01 * np.exp(1j * np.array([0.4, 1.3]))
     rho, parts = np.exp(1j * rng.uniform(0.1, 2.0, z.shape)), np.array([1.0 + 0.5j, -0.3j])
-    found, edges = resolvents(radial.coefficients, z, rho, phi, 1, parts)
+    found, edges = resolvents(radial, z, rho, phi, 1, parts)
     for k, (energies, ends) in enumerate(zip(z, rho, strict=True)):
         waves = [radial.resolvent(one, phi.T, end) for one, end in zip(energies, ends, strict=True)]
         expected = sum(part * wave for part, wave in zip(parts, waves, strict=True))
         assert np.abs(found[k] - expected).max() < 1e-10 * np.abs(expected).max()
         last = [radial.edge(one, wave) for one, wave in zip(energies, waves, strict=True)]
         np.testing.assert_allclose(edges[k], last, rtol=0, atol=1e-10 * np.abs(last).max())
-    shared = resolvents(radial.coefficients, z, rho, phi, 3, parts)
+    shared = resolvents(radial, z, rho, phi, 3, parts)
     assert np.array_equal(shared[0], found)
     assert np.array_equal(shared[1], edges)
 

@@ -65,7 +65,7 @@ def leaving(
     q, after = (np.where(one.imag < 0.0, -one, one) for one in (q, after))
     rho = np.sqrt(np.sin(q) / np.sin(after)) * np.exp(0.5j * (q + after))
     # inwards the recurrence is stable for the outgoing wave
-    return inwards(radial.coefficients, points, z, rho, threads)
+    return inwards(radial, points, z, rho, threads)
 
 
 def beyond(rho: NDArray[np.complex128], z: NDArray[np.complex128]) -> NDArray[np.complex128]:
@@ -114,6 +114,6 @@ def spectral_density(
         radial = Radial(lattice, int(l))
         z = energy[free].astype(complex)
         rho = leaving(far, lattice.grid.points, int(l), z, threads)
-        _, edges = resolvents(radial.coefficients, z[:, None], rho[:, None], phi[here], threads)
+        _, edges = resolvents(radial, z[:, None], rho[:, None], phi[here], threads)
         out[free] += rho.imag * np.sum(np.abs(edges[:, 0]) ** 2, axis=1) / (72.0 * math.pi)
     return out

@@ -184,7 +184,7 @@ def window(
         if i % block == 0:
             some = slice(i, i + block)
             waves = {
-                l: resolvents(radials[l].coefficients, z[some], rho[l][some], phi[here], threads, parts)
+                l: resolvents(radials[l], z[some], rho[l][some], phi[here], threads, parts)
                 for l, here in used.items()
             }
         # the points of the box, and for each shift one number for all that lies beyond the wall

@@ -60,11 +60,6 @@ class Radial:
             )
         return float(sturm.level_radial(self.square, self.potential, self.first, k, self.lowest(), highest))
 
-    @property
-    def coefficients(self) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-        """What kernels take: r', potential, first diagonal entry of M2."""
-        return self.slope, self.potential, float(self.first)
-
     def lowest(self) -> float:
         """Return an energy below all levels, hartree."""
         low = self.deepest
