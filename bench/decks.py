@@ -55,7 +55,7 @@ WIDE, COLD, BESIDE = 16, 2, 2
 # cold commands at the same time on one GPU: most of their time is compilation on the host
 SHARING = 4
 # cold commands at the same time where nothing else is measured: cores share caches and clocks
-QUIET = 6
+QUIET = 4
 # share of the time after which no cold command begins
 COLD_SHARE = 0.42
 # seconds of `compile` from which a warm command is repeated: other threads may need other kernels

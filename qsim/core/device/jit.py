@@ -4,19 +4,36 @@ Numba optimises every function by itself, makes machine code of it, wraps it for
 function that calls it.  Of ten kernels that share forty helpers most of the time goes into code that nobody runs.  A function
 compiled with `PART` is typed and translated once and then only kept for those that call it: it is optimised and becomes machine
 code within each kernel that is called from Python, and nowhere else.
+
+A large part of a kernel can be compiled `apart` instead: it has a file of its own in the cache, its callers hold its address, not
+its code, and another process can compile it meanwhile.
 """
 
 from __future__ import annotations
 
+import copy
 import ctypes
-from functools import wraps
+import hashlib
+import sys
+from dataclasses import dataclass
+from functools import cache, wraps
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from llvmlite import binding
 from numba import _dynfunc, njit, types
 from numba.core import cgutils, compiler, imputils, ir, targetconfig, typed_passes, typing
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler_machinery import register_pass
-from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, models, register_model
+from numba.core.registry import cpu_target
+from numba.extending import (
+    infer_getattr,
+    intrinsic,
+    lower_getattr_generic,
+    models,
+    register_model,
+    typeof_impl,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +44,7 @@ if TYPE_CHECKING:
     from numba.core.typing.context import BaseContext as TypingContext
     from numba.core.typing.templates import Signature
 
-__all__ = ["PART", "Held", "held", "variant"]
+__all__ = ["PART", "Apart", "Held", "held", "variant"]
 
 
 #: A call of a part from Python raises a TypeError, since there is no machine code.
@@ -112,6 +129,114 @@ class _Compiler(compiler.Compiler):  # type: ignore[misc]
 
 #: Options for functions that only compiled functions call; never call them from Python.
 PART: dict[str, Any] = {"cache": False, "pipeline_class": _Compiler}
+
+
+# ----------------------------------------------------------------------------------- parts by address
+
+
+class Apart:
+    """A compiled function that compiled functions call by its address; Python cannot call it.
+
+    Parameters
+    ----------
+    dispatcher
+        Of ``numba.njit`` with ``cache``, under the name of the function in its module.
+    """
+
+    def __init__(self, dispatcher: Any) -> None:
+        self.dispatcher = dispatcher
+        self.py_func = dispatcher.py_func
+        self.__module__, self.__qualname__ = self.py_func.__module__, self.py_func.__qualname__
+
+    def __call__(self, *arguments: object) -> Any:
+        """Refuse a call from Python: compiled code alone can make it."""
+        raise TypeError(f"{self.__qualname__} is called by compiled functions")
+
+
+@dataclass(frozen=True)
+class _Provide:
+    """Brings a function that is compiled apart to its callers; a caller that comes from the cache calls it first.
+
+    Attributes
+    ----------
+    module, name
+        Where the `Apart` is.
+    args
+        Types of the arguments.
+    """
+
+    module: str
+    name: str
+    args: tuple[types.Type, ...]
+
+    @property
+    def symbol(self) -> str:
+        """Name for the linker, the same in all processes."""
+        text = f"{self.module}.{self.name}{self.args}"
+        return f"qsim_{self.name}_{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+
+    def __call__(self) -> None:
+        """Load or compile the function."""
+        part = getattr(sys.modules.get(self.module) or import_module(self.module), self.name)
+        part.dispatcher.compile(self.args)
+        _provide(self)
+
+
+@cache
+def _provide(wanted: _Provide) -> None:
+    """Tell the linker where a function is, and callers that are compiled from now on how to call it."""
+    part = getattr(sys.modules[wanted.module], wanted.name)
+    compiled = part.dispatcher.overloads[wanted.args]
+    binding.add_symbol(wanted.symbol, compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name))
+    # Its description under the other name, and no library: numba would copy its code into each caller.
+    description = copy.copy(compiled.fndesc)
+    description.mangled_name = wanted.symbol
+    call = imputils.user_function(description, ())
+
+    def implementation(
+        context: BaseContext, builder: IRBuilder, signature: Signature, arguments: tuple[Value, ...]
+    ) -> Value:
+        context.active_code_library._reload_init.add(wanted)
+        return call(context, builder, signature, arguments)
+
+    implementation.signature = compiled.fndesc.argtypes  # type: ignore[attr-defined]
+    implementation.libs = ()  # type: ignore[attr-defined]
+    cpu_target.target_context._defns[wanted.symbol].append(implementation, implementation.signature)  # type: ignore[attr-defined]
+
+
+class _ApartType(types.Callable, types.Dummy):  # type: ignore[misc]
+    """The type of an `Apart`; numba asks it for the signature and the code of each call."""
+
+    def __init__(self, part: Apart) -> None:
+        self.part = part
+        super().__init__(f"Apart({part.__module__}.{part.__qualname__})")
+
+    def get_call_type(
+        self, context: TypingContext, args: tuple[types.Type, ...], kws: dict[str, types.Type]
+    ) -> Signature:
+        """Return the signature of a call."""
+        signature = types.Dispatcher(self.part.dispatcher).get_call_type(context, args, kws)
+        _provide(self._wanted(signature))
+        return signature
+
+    def get_call_signatures(self) -> tuple[tuple[Signature, ...], bool]:
+        """Return the signatures known before any call: none, and that more may come."""
+        return (), True
+
+    def get_impl_key(self, sig: Signature) -> object:
+        """Return the code of a call."""
+        return self._wanted(sig).symbol
+
+    def _wanted(self, signature: Signature) -> _Provide:
+        return _Provide(self.part.__module__, self.part.__qualname__, tuple(signature.args))
+
+
+register_model(_ApartType)(models.OpaqueModel)
+
+
+@typeof_impl.register(Apart)  # type: ignore[untyped-decorator]
+def _type_of(value: Apart, context: object) -> _ApartType:
+    return _ApartType(value)
 
 
 # ------------------------------------------------------------------------------------------- records
