@@ -11,13 +11,13 @@ its code, and another process can compile it meanwhile.
 
 from __future__ import annotations
 
-import copy
 import ctypes
 import hashlib
 import sys
 from dataclasses import dataclass
 from functools import cache, wraps
 from importlib import import_module
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import binding
@@ -35,6 +35,8 @@ from numba.extending import (
     typeof_impl,
 )
 
+from qsim.core.device.compilers.caches import taken_elsewhere
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
     from numba.core.typing.context import BaseContext as TypingContext
     from numba.core.typing.templates import Signature
 
-__all__ = ["PART", "Apart", "Held", "held", "variant"]
+__all__ = ["NEVER_RUN", "PART", "Apart", "Held", "apart", "held", "variant"]
 
 
 #: A call of a part from Python raises a TypeError, since there is no machine code.
@@ -137,20 +139,42 @@ PART: dict[str, Any] = {"cache": False, "pipeline_class": _Compiler}
 class Apart:
     """A compiled function that compiled functions call by its address; Python cannot call it.
 
+    Since the type of its result is known, callers do not wait for it: it is compiled, or loaded, when they are linked.
+
     Parameters
     ----------
     dispatcher
         Of ``numba.njit`` with ``cache``, under the name of the function in its module.
+    returns
+        Type of the result.
     """
 
-    def __init__(self, dispatcher: Any) -> None:
-        self.dispatcher = dispatcher
+    def __init__(self, dispatcher: Any, returns: types.Type) -> None:
+        self.dispatcher, self.returns = dispatcher, returns
         self.py_func = dispatcher.py_func
         self.__module__, self.__qualname__ = self.py_func.__module__, self.py_func.__qualname__
+        self.__doc__ = self.py_func.__doc__
 
     def __call__(self, *arguments: object) -> Any:
         """Refuse a call from Python: compiled code alone can make it."""
         raise TypeError(f"{self.__qualname__} is called by compiled functions")
+
+
+def apart(returns: types.Type, **options: object) -> Callable[[Callable[..., Any]], Apart]:
+    """Return the decorator of a function that is compiled apart from its callers, see `Apart`.
+
+    Parameters
+    ----------
+    returns
+        Type of the result; ``types.none`` for none.
+    options
+        Of ``numba.njit``.
+    """
+
+    def compiled(function: Callable[..., Any]) -> Apart:
+        return Apart(njit(**options)(function), returns)
+
+    return compiled
 
 
 @dataclass(frozen=True)
@@ -170,27 +194,88 @@ class _Provide:
     args: tuple[types.Type, ...]
 
     @property
+    def part(self) -> Apart:
+        """The function."""
+        found: Apart = getattr(sys.modules.get(self.module) or import_module(self.module), self.name)
+        return found
+
+    @property
     def symbol(self) -> str:
         """Name for the linker, the same in all processes."""
         text = f"{self.module}.{self.name}{self.args}"
         return f"qsim_{self.name}_{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
     def __call__(self) -> None:
-        """Load or compile the function."""
-        part = getattr(sys.modules.get(self.module) or import_module(self.module), self.name)
-        part.dispatcher.compile(self.args)
+        """Load or compile the function, and tell the linker where it is."""
         _provide(self)
+
+
+#: Whether code is only compiled here, and never run: functions that are compiled apart are not needed then.
+NEVER_RUN: list[bool] = []
 
 
 @cache
 def _provide(wanted: _Provide) -> None:
-    """Tell the linker where a function is, and callers that are compiled from now on how to call it."""
-    part = getattr(sys.modules[wanted.module], wanted.name)
+    """Tell the linker where a function is that is compiled apart.
+
+    Raises
+    ------
+    TypeError
+        If it returns another type than it says.
+    """
+    if NEVER_RUN:
+        # Any address: a symbol without one would end the process.
+        binding.add_symbol(wanted.symbol, _REFUSAL)
+        return
+    part = wanted.part
+    part.dispatcher.compile(wanted.args)
     compiled = part.dispatcher.overloads[wanted.args]
-    binding.add_symbol(wanted.symbol, compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name))
-    # Its description under the other name, and no library: numba would copy its code into each caller.
-    description = copy.copy(compiled.fndesc)
-    description.mangled_name = wanted.symbol
+    if compiled.signature.return_type != part.returns:
+        raise TypeError(f"{wanted.name} returns {compiled.signature.return_type}, not {part.returns}")
+    binding.add_symbol(
+        wanted.symbol, compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
+    )
+
+
+def _provide_all(library: JITCodeLibrary) -> None:
+    """Provide what the code of a library calls by address, first what no other process is compiling."""
+    called = [*library._reload_init]
+    for other in library._linking_libraries:
+        called += other._reload_init
+    left = [each for each in dict.fromkeys(called) if isinstance(each, _Provide)]
+    # What is called is collected in sets: without order.
+    left.sort(key=lambda each: (each.module, each.name))
+    while left:
+        free = [each for each in left if not taken_elsewhere(each.part.py_func, each.args)]
+        wanted = (free or left)[0]
+        left.remove(wanted)
+        wanted()
+
+
+def _finalize(self: JITCodeLibrary) -> None:
+    """Make machine code, as numba does, once all that it calls by address is there."""
+    _provide_all(self)
+    _plain_finalize(self)
+
+
+_plain_finalize = JITCodeLibrary.finalize
+JITCodeLibrary.finalize = _finalize
+
+
+@cache
+def _declare(wanted: _Provide) -> None:
+    """Tell numba how the function is called."""
+    part = wanted.part
+    # What numba asks of the description of a function that it has compiled, but under the other name, and without a library:
+    # numba would copy its code into each caller.
+    description = SimpleNamespace(
+        mangled_name=wanted.symbol,
+        restype=part.returns,
+        argtypes=wanted.args,
+        args=part.py_func.__code__.co_varnames[: part.py_func.__code__.co_argcount],
+        noalias=False,
+        inline=False,
+    )
     call = imputils.user_function(description, ())
 
     def implementation(
@@ -199,9 +284,9 @@ def _provide(wanted: _Provide) -> None:
         context.active_code_library._reload_init.add(wanted)
         return call(context, builder, signature, arguments)
 
-    implementation.signature = compiled.fndesc.argtypes  # type: ignore[attr-defined]
+    implementation.signature = wanted.args  # type: ignore[attr-defined]
     implementation.libs = ()  # type: ignore[attr-defined]
-    cpu_target.target_context._defns[wanted.symbol].append(implementation, implementation.signature)  # type: ignore[attr-defined]
+    cpu_target.target_context._defns[wanted.symbol].append(implementation, wanted.args)
 
 
 class _ApartType(types.Callable, types.Dummy):  # type: ignore[misc]
@@ -214,9 +299,10 @@ class _ApartType(types.Callable, types.Dummy):  # type: ignore[misc]
     def get_call_type(
         self, context: TypingContext, args: tuple[types.Type, ...], kws: dict[str, types.Type]
     ) -> Signature:
-        """Return the signature of a call."""
-        signature = types.Dispatcher(self.part.dispatcher).get_call_type(context, args, kws)
-        _provide(self._wanted(signature))
+        """Return the signature of a call; arguments come by their places."""
+        # A number that is known to the compiler is passed as any other.
+        signature = typing.signature(self.part.returns, *map(types.unliteral, args))
+        _declare(self._wanted(signature))
         return signature
 
     def get_call_signatures(self) -> tuple[tuple[Signature, ...], bool]:

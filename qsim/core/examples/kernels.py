@@ -6,14 +6,17 @@ Each deck runs in a process of its own, since a kernel that one deck has loaded 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qsim.core.device.compilers.table import Kernel, Need, features_of, kernels_of, merged, table_path
+from qsim.core.device.hardware import available_threads
 from qsim.core.examples.check import Case, load_reference
 from qsim.core.results.atomic import write_text
 
@@ -26,7 +29,7 @@ PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {0} imp
 
 
 def record_tables(
-    cases: Iterable[Case], device: str, seconds: float, tell: Callable[[str, int], None]
+    cases: Sequence[Case], device: str, seconds: float, tell: Callable[[str, int], None]
 ) -> list[Path]:
     """Run decks and write the tables of their methods; what is known of other decks and of the other device stays.
 
@@ -47,16 +50,18 @@ def record_tables(
         The tables.
     """
     by_method: dict[str, dict[str, Need]] = {}
-    for case in cases:
-        need = needs_of(case, device, seconds)
-        tell(case.name, len(need.kernels))
-        if need.kernels:
-            by_method.setdefault(case.method, {})[case.deck.stem] = need
+    # Several decks at the same time: each compiles on one core for most of it.
+    with ThreadPoolExecutor(max(1, available_threads() // 2)) as pool:
+        needs = pool.map(lambda case: needs_of(case, device, seconds), cases)
+        for case, need in zip(cases, needs, strict=True):
+            tell(case.name, len(need.kernels))
+            if need.kernels:
+                by_method.setdefault(case.method, {})[case.deck.stem] = need
     written = []
     for method, found in by_method.items():
         path = table_path(method)
-        needs = [pair for pair in _known(path) if not (pair[0] in found and pair[1].device == device)]
-        table = merged(sorted([*needs, *found.items()], key=lambda pair: (pair[0], pair[1].device)))
+        kept = [pair for pair in _known(path) if not (pair[0] in found and pair[1].device == device)]
+        table = merged(sorted([*kept, *found.items()], key=lambda pair: (pair[0], pair[1].device)))
         write_text(path, _lines(table))
         written.append(path)
     return written
@@ -78,6 +83,7 @@ def needs_of(case: Case, device: str, seconds: float) -> Need:
             [sys.executable, "-c", PROGRAM.format(__name__), json.dumps(sys.path), *words],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            env={**os.environ, "QSIM_COMPILERS": "1"},
         )
         try:
             process.wait(seconds)
@@ -85,21 +91,19 @@ def needs_of(case: Case, device: str, seconds: float) -> Need:
             process.kill()
             process.wait()
         found = json.loads(told.read_text(encoding="utf-8")) if told.exists() else []
-    kernels = tuple(Kernel(place, types, tuple(calls)) for place, types, calls in found)
+    kernels = tuple(Kernel(place, types) for place, types in found)
     return Need(features_of_deck(case), device, kernels)
 
 
 def main(method: str, deck: str, device: str, told: str, overrides: str) -> None:
     """Run a deck and write down its kernels as they are called: the program of a process."""
-    import os
-
-    os.environ["QSIM_COMPILERS"] = "1"
     recorder = _Recorder(Path(told))
     recorder.listen()
     from qsim.core.run.pipeline import Options, execute
 
     options = Options(
         device=device,
+        threads=min(2, available_threads()),
         overrides=json.loads(overrides),
         output=Path(told).parent,
         figures=False,
@@ -120,8 +124,8 @@ class _Recorder:
     def __init__(self, file: Path) -> None:
         self.file = file
         self.kernels: list[Kernel] = []
-        # Kernels that are being loaded or compiled, each with those that it calls by address.
-        self._open: list[tuple[Kernel, set[int]] | None] = []
+        # Kernels that are being loaded or compiled, None for parts of others.
+        self._open: list[Kernel | None] = []
 
     def listen(self) -> None:
         """Hear of all kernels from now on."""
@@ -131,24 +135,29 @@ class _Recorder:
 
         def load_overload(cache: Any, signature: Any, target: Any) -> Any:
             self._begin(cache._py_func, getattr(signature, "args", signature))
-            found = plain(cache, signature, target)
-            self._end(keep=found is not None)
-            return found
+            try:
+                return plain(cache, signature, target)
+            finally:
+                self._open.pop()
 
         class Listener(event.Listener):  # type: ignore[misc]  # numba has no types
             def on_start(_, told: Any) -> None:
                 self._begin(told.data["dispatcher"].py_func, told.data["args"])
 
             def on_end(_, told: Any) -> None:
-                self._end(keep=True)
+                self._open.pop()
 
         caching.Cache.load_overload = load_overload
         event.register("numba:compile", Listener())
 
     def _begin(self, function: Any, args: Any) -> None:
-        self._open.append(self._kernel(function, args))
+        kernel = self._kernel(function, args)
+        self._open.append(kernel)
+        if kernel is not None and kernel not in self.kernels:
+            self.kernels.append(kernel)
+            write_text(self.file, json.dumps([[each.place, each.types] for each in self.kernels]))
 
-    def _kernel(self, function: Any, args: Any) -> tuple[Kernel, set[int]] | None:
+    def _kernel(self, function: Any, args: Any) -> Kernel | None:
         """Return a kernel that is worth recording; None for parts of others, and where there are no words for it."""
         from qsim.core.device.compilers.signatures import find, place_of, written
         from qsim.core.device.jit import Apart
@@ -157,27 +166,11 @@ class _Recorder:
             found = find(place_of(function))
             if getattr(found, "py_func", None) is not function:
                 return None
-            inner = any(entry is not None for entry in self._open)
-            if inner and not isinstance(found, Apart):
+            if not isinstance(found, Apart) and any(entry is not None for entry in self._open):
                 return None
-            return Kernel(place_of(function), [*map(written, args)]), set()
+            return Kernel(place_of(function), [*map(written, args)])
         except (ValueError, AttributeError, ImportError):
             return None
-
-    def _end(self, *, keep: bool) -> None:
-        entry = self._open.pop()
-        if entry is None or not keep:
-            return
-        kernel, calls = entry
-        known = {each.key: number for number, each in enumerate(self.kernels)}
-        number = known.get(kernel.key, len(self.kernels))
-        if number == len(self.kernels):
-            self.kernels.append(Kernel(kernel.place, kernel.types, tuple(sorted(calls))))
-            rows = [[each.place, each.types, each.calls] for each in self.kernels]
-            write_text(self.file, json.dumps(rows))
-        caller = next((each for each in reversed(self._open) if each is not None), None)
-        if caller is not None:
-            caller[1].add(number)
 
 
 def _overrides(case: Case) -> list[str]:
@@ -202,6 +195,7 @@ def _lines(table: Mapping[str, Any]) -> str:
     """Return a table as JSON, one kernel and one deck per line."""
     kernels = ",\n  ".join(json.dumps(kernel, separators=(",", ":")) for kernel in table["kernels"])
     decks = ",\n  ".join(
-        f"{json.dumps(name)}: {json.dumps(deck, separators=(',', ':'))}" for name, deck in table["decks"].items()
+        f"{json.dumps(name)}: {json.dumps(deck, separators=(',', ':'))}"
+        for name, deck in table["decks"].items()
     )
     return f'{{\n "kernels": [\n  {kernels}\n ],\n "decks": {{\n  {decks}\n }}\n}}\n'

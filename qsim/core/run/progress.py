@@ -26,8 +26,8 @@ from qsim.core.text import long_time, printable, reason
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from qsim.core.device.parallel import Comm
     from qsim.core.device.compilers.ahead import Ahead
+    from qsim.core.device.parallel import Comm
     from qsim.core.run.signals import Signals
     from qsim.core.run.timing.sections import Sections
 
@@ -246,7 +246,9 @@ class Monitor:
             self._said_compiling = True
             beside = self.compilers.working if self.compilers is not None else 0
             where = f" in {beside + 1} processes" if beside else ""
-            self.note(f"compiling kernels{where}, once for this machine; steps and their times are told after it")
+            self.note(
+                f"compiling kernels{where}, once for this machine; steps and their times are told after it"
+            )
 
     def _compilation_begun(self) -> None:
         self.compiling()

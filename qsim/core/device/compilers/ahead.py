@@ -84,7 +84,7 @@ class Ahead:
         self._numbers = {kernel.key: number for number, kernel in enumerate(kernels)}
         import tempfile
 
-        text = json.dumps([[kernel.place, kernel.types, kernel.calls] for kernel in kernels])
+        text = json.dumps([[kernel.place, kernel.types] for kernel in kernels])
         with contextlib.suppress(OSError):
             with tempfile.TemporaryFile() as file:
                 self._board = Board(os.dup(file.fileno()))
@@ -95,6 +95,7 @@ class Ahead:
                 assert process.stdin is not None
                 process.stdin.write(text.encode() + b"\n")
                 process.stdin.flush()
+
     @property
     def working(self) -> int:
         """Processes that compile now, without the run itself."""
@@ -124,6 +125,11 @@ class Ahead:
                     self._board.note(number, HERE)
                 time.sleep(LOOK)
         return state == DONE
+
+    def elsewhere(self, function: FunctionType, signature: object) -> bool:
+        """Return whether another process is compiling a kernel."""
+        number = self._number(function, signature)
+        return self._board is not None and number is not None and self._board.state(number) >= THERE
 
     def kept(self, function: FunctionType, signature: object) -> None:
         """Note that the run has compiled a kernel, and that it is in the cache."""

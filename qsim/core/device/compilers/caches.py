@@ -35,6 +35,7 @@ __all__ = [
     "import_later",
     "keep_kernels_in",
     "recompile_what_changed",
+    "taken_elsewhere",
 ]
 
 # Notices for the user of a run.
@@ -61,12 +62,20 @@ class Watch(Protocol):
     def missing(self, function: FunctionType, signature: object) -> bool:
         """Return whether the kernel is there after all, since another process has brought it."""
 
+    def elsewhere(self, function: FunctionType, signature: object) -> bool:
+        """Return whether another process is compiling the kernel."""
+
     def kept(self, function: FunctionType, signature: object) -> None:
         """Hear that a kernel was compiled and is there now."""
 
 
 # Who watches, one at most.
 WATCHES: list[Watch] = []
+
+
+def taken_elsewhere(function: FunctionType, signature: object) -> bool:
+    """Return whether another process is compiling a kernel for this one."""
+    return any(watch.elsewhere(function, signature) for watch in WATCHES)
 
 
 def ensure_kernel_cache(environ: MutableMapping[str, str] = os.environ, package: Path | None = None) -> None:

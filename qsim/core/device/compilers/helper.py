@@ -9,16 +9,13 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Sequence
 
-from qsim.core.device.compilers.board import DONE, FAILED, FREE, THERE, Board
+from qsim.core.device.compilers.board import DONE, FAILED, THERE, Board
 from qsim.core.device.compilers.caches import SAVING
 from qsim.core.device.compilers.table import Kernel
 
 __all__ = ["compile_from_the_end", "compile_kernel", "main"]
-
-LOOK = 0.02  # seconds between two looks at kernels that others compile
 
 
 def main(words: Sequence[str]) -> None:
@@ -34,7 +31,7 @@ def main(words: Sequence[str]) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     line = sys.stdin.buffer.readline()
     threading.Thread(target=_end_with_the_run, daemon=True).start()
-    kernels = [Kernel(place, types, tuple(calls)) for place, types, calls in json.loads(line)]
+    kernels = [Kernel(place, types) for place, types in json.loads(line)]
     # It makes no garbage to speak of, and lives for some seconds.
     gc.disable()
     compile_from_the_end(Board(int(words[0])), int(words[1]), kernels, compile_kernel)
@@ -55,7 +52,7 @@ def _end_with_the_run() -> None:
 def compile_from_the_end(
     board: Board, number: int, kernels: Sequence[Kernel], compile_one: Callable[[Kernel], None]
 ) -> None:
-    """Compile kernels that nobody has taken, the last first; one that calls others by address, once these are there.
+    """Compile kernels that nobody has taken, the last first.
 
     Parameters
     ----------
@@ -68,29 +65,15 @@ def compile_from_the_end(
     compile_one
         Compiles a kernel, or raises an error.
     """
-    order = range(len(kernels) - 1, -1, -1)
-    while True:
-        states = board.states()
-        # What calls a kernel that cannot be compiled is left to the run.
-        left = [
-            place
-            for place in order
-            if states[place] == FREE and all(states[each] != FAILED for each in kernels[place].calls)
-        ]
-        ready = [place for place in left if all(states[each] == DONE for each in kernels[place].calls)]
-        if not left:
-            return
-        if not ready:
-            time.sleep(LOOK)
-            continue
-        if not board.take(ready[0], THERE + number):
+    for place in range(len(kernels) - 1, -1, -1):
+        if not board.take(place, THERE + number):
             continue
         try:
-            compile_one(kernels[ready[0]])
+            compile_one(kernels[place])
         except Exception:  # whatever it is, the run meets it itself, and tells it
-            board.note(ready[0], FAILED)
+            board.note(place, FAILED)
         else:
-            board.note(ready[0], DONE)
+            board.note(place, DONE)
 
 
 def compile_kernel(kernel: Kernel) -> None:
@@ -101,8 +84,11 @@ def compile_kernel(kernel: Kernel) -> None:
     Exception
         If there is no such kernel, or it does not take such arguments.
     """
+    from qsim.core.device import jit
     from qsim.core.device.compilers.signatures import find, read
 
+    # What a kernel calls by address is compiled for itself, here or by another process.
+    jit.NEVER_RUN[:] = [True]
     found = find(kernel.place)
     # One that is compiled apart holds its compiler.
     getattr(found, "dispatcher", found).compile(tuple(map(read, kernel.types)))

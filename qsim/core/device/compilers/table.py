@@ -3,7 +3,7 @@
 ``qsim warmup FOLDER --record`` writes the tables anew, ``<method>/kernels/recorded.json``::
 
     {
-     "kernels": [["module:name", [types of the arguments], [numbers of kernels that it calls by address]], ...],
+     "kernels": [["module:name", [types of the arguments]], ...],
      "decks": {"hooke": {"features": ["series.vmc.blocks", ...], "cpu": [0, 3, 1]}}
     }
 
@@ -37,13 +37,10 @@ class Kernel:
         ``module:name``.
     types
         Of its arguments, in the words of `qsim.core.device.compilers.signatures`.
-    calls
-        Kernels of the same list that it calls by address, and that are compiled before it.
     """
 
     place: str
     types: Any
-    calls: tuple[int, ...] = ()
 
     @property
     def key(self) -> str:
@@ -121,12 +118,7 @@ def expected(method: str, data: Mapping[str, Any], device: str) -> list[Kernel]:
 def kernels_of(table: Mapping[str, Any], deck: str, device: str) -> tuple[Kernel, ...]:
     """Return the kernels of a deck of a table, in the order of their first calls."""
     chosen: list[int] = table["decks"][deck][device]
-    places = {number: place for place, number in enumerate(chosen)}
-    kernels = []
-    for number in chosen:
-        place, types, calls = table["kernels"][number]
-        kernels.append(Kernel(place, types, tuple(places[each] for each in calls if each in places)))
-    return tuple(kernels)
+    return tuple(Kernel(*table["kernels"][number]) for number in chosen)
 
 
 def _likeness(some: set[str] | frozenset[str], others: set[str]) -> float:
@@ -145,8 +137,7 @@ def merged(needs: Iterable[tuple[str, Need]]) -> dict[str, Any]:
             number = numbers.setdefault(kernel.key, len(kernels))
             chosen.append(number)
             if number == len(kernels):
-                kernels.append([kernel.place, kernel.types, []])
-            kernels[number][2] = sorted({*kernels[number][2], *(chosen[each] for each in kernel.calls)})
+                kernels.append([kernel.place, kernel.types])
         deck = decks.setdefault(name, {"features": sorted(need.features)})
         deck[need.device] = chosen
     return {"kernels": kernels, "decks": decks}

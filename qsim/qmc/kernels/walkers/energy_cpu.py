@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 
 import numba as nb
+from numba import types
 
 from qsim.core.device.cpu.rng import uniform2
-from qsim.core.device.jit import Apart
+from qsim.core.device.jit import apart
 from qsim.qmc.kernels.common.draws_cpu import PAIRS
 from qsim.qmc.kernels.common.inverses_cpu import update_inverse
 from qsim.qmc.kernels.common.jit import INLINE, JIT, PART
@@ -47,8 +48,7 @@ def nonlocal_energy(state, w, system, pseudopotentials, draw, work):
     return total
 
 
-@Apart
-@nb.njit(**JIT)
+@apart(types.none, **JIT)
 def local_energy(state, w, system, pseudopotentials, draw, work):
     """Set ``state.energy[w]``.
 
@@ -105,8 +105,7 @@ def chosen_move(targets, count, tau, u):
     return chosen
 
 
-@Apart
-@nb.njit(**JIT)
+@apart(types.none, **JIT)
 def nonlocal_moves(state, w, system, pseudopotentials, tau, draw, work):
     """Make the T-moves of a walker with the points of its local energy."""
     if pseudopotentials is None:

@@ -6,9 +6,10 @@ import math
 
 import numba as nb
 import numpy as np
+from numba import types
 
 from qsim.core.device.cpu.rng import uniform2
-from qsim.core.device.jit import Apart
+from qsim.core.device.jit import apart
 from qsim.qmc.kernels.common.draws_cpu import PAIRS
 from qsim.qmc.kernels.common.inverses_cpu import (
     DELAYED,
@@ -80,8 +81,7 @@ def _close(state, w, system, e, waiting, work):
     return 0
 
 
-@Apart
-@nb.njit(**JIT)
+@apart(types.none, **JIT)
 def sweep(state, w, system, windows, tau, mode, draw, work):
     """Move each electron of walker w once, by Metropolis and Hastings.
 
@@ -179,8 +179,7 @@ def jastrow_total(system, R):
     return total
 
 
-@Apart
-@nb.njit(**JIT)
+@apart(types.float64, **JIT)
 def refresh(state, w, system, work):
     """Recompute rows, inverses and log psi of a walker; return the largest change of an inverse relative to its size.
 
