@@ -49,22 +49,29 @@ def record_tables(
     list of Path
         The tables.
     """
-    by_method: dict[str, dict[str, Need]] = {}
+    written = []
     # Several decks at the same time: each compiles on one core for most of it.
     with ThreadPoolExecutor(max(1, available_threads() // 2)) as pool:
-        needs = pool.map(lambda case: needs_of(case, device, seconds), cases)
-        for case, need in zip(cases, needs, strict=True):
-            tell(case.name, len(need.kernels))
-            if need.kernels:
-                by_method.setdefault(case.method, {})[case.deck.stem] = need
-    written = []
-    for method, found in by_method.items():
-        path = table_path(method)
-        kept = [pair for pair in _known(path) if not (pair[0] in found and pair[1].device == device)]
-        table = merged(sorted([*kept, *found.items()], key=lambda pair: (pair[0], pair[1].device)))
-        write_text(path, _lines(table))
-        written.append(path)
+        for method in dict.fromkeys(case.method for case in cases):
+            chosen = [case for case in cases if case.method == method]
+            found = {}
+            needs = pool.map(lambda case: needs_of(case, device, seconds), chosen)
+            for case, need in zip(chosen, needs, strict=True):
+                tell(case.name, len(need.kernels))
+                if need.kernels:
+                    found[case.deck.stem] = need
+            if found:
+                written.append(_write(method, device, found))
     return written
+
+
+def _write(method: str, device: str, found: Mapping[str, Need]) -> Path:
+    """Write the table of a method with what was found now for some decks on a device."""
+    path = table_path(method)
+    kept = [pair for pair in _known(path) if not (pair[0] in found and pair[1].device == device)]
+    table = merged(sorted([*kept, *found.items()], key=lambda pair: (pair[0], pair[1].device)))
+    write_text(path, _lines(table))
+    return path
 
 
 def features_of_deck(case: Case) -> frozenset[str]:
