@@ -17,7 +17,8 @@ PART: dict[str, Any] = {**JIT, **_PART}
 
 @njit(**PART)
 def largest(values: Any) -> Any:
-    """Return the largest modulus of numbers, 0 of none: a loop, since numba compiles ``np.abs(values).max()`` for half a second."""
+    """Return the largest modulus of numbers, 0 of none."""
+    # A loop: numba compiles `np.abs(values).max()` for half a second.
     most = 0.0
     for value in values:
         most = max(most, abs(value))

@@ -31,9 +31,13 @@ def main(words: Sequence[str]) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     line = sys.stdin.buffer.readline()
     threading.Thread(target=_end_with_the_run, daemon=True).start()
+    from qsim.core.device import jit
+
     kernels = [Kernel(place, types) for place, types in json.loads(line)]
     # It makes no garbage to speak of, and lives for some seconds.
     gc.disable()
+    # What a kernel calls by address is compiled for itself, here or by another process.
+    jit.NEVER_RUN.append(True)
     compile_from_the_end(Board(int(words[0])), int(words[1]), kernels, compile_kernel)
     # Not through the interpreter's end, which would wait for the thread that listens.
     with SAVING:
@@ -84,11 +88,8 @@ def compile_kernel(kernel: Kernel) -> None:
     Exception
         If there is no such kernel, or it does not take such arguments.
     """
-    from qsim.core.device import jit
     from qsim.core.device.compilers.signatures import find, read
 
-    # What a kernel calls by address is compiled for itself, here or by another process.
-    jit.NEVER_RUN[:] = [True]
     found = find(kernel.place)
     # One that is compiled apart holds its compiler.
     getattr(found, "dispatcher", found).compile(tuple(map(read, kernel.types)))

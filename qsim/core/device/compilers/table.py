@@ -25,6 +25,8 @@ __all__ = ["Kernel", "Need", "expected", "features_of", "kernels_of", "merged", 
 
 # Blocks of a deck that no kernel depends on.
 WITHOUT = ("title", "output", "run")
+# Share of its features that a deck must have in common with another one to get its kernels.
+LEAST = 0.4
 
 
 @dataclass(frozen=True)
@@ -110,9 +112,8 @@ def expected(method: str, data: Mapping[str, Any], device: str) -> list[Kernel]:
         for name, deck in table["decks"].items()
         if device in deck and precision in deck["features"]
     ]
-    if not alike:
-        return []
-    return list(kernels_of(table, max(alike)[1], device))
+    likeness, name = max(alike, default=(0.0, ""))
+    return list(kernels_of(table, name, device)) if likeness >= LEAST else []
 
 
 def kernels_of(table: Mapping[str, Any], deck: str, device: str) -> tuple[Kernel, ...]:
