@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache, wraps
 from importlib import import_module
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llvmlite import binding
 from numba import _dynfunc, njit, types
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 __all__ = ["NEVER_RUN", "PART", "Apart", "Held", "apart", "held", "variant"]
 
+
+Dispatcher: TypeAlias = Any  # numba has no types that a checker could read
 
 #: A call of a part from Python raises a TypeError, since there is no machine code.
 _REFUSAL = ctypes.cast(ctypes.pythonapi.PyErr_BadArgument, ctypes.c_void_p).value
@@ -149,7 +151,7 @@ class Apart:
         Type of the result.
     """
 
-    def __init__(self, dispatcher: Any, returns: types.Type) -> None:
+    def __init__(self, dispatcher: Dispatcher, returns: types.Type) -> None:
         self.dispatcher, self.returns = dispatcher, returns
         self.py_func = dispatcher.py_func
         self.__module__, self.__qualname__ = self.py_func.__module__, self.py_func.__qualname__

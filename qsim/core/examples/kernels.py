@@ -13,7 +13,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from qsim.core.device.compilers.table import Kernel, Need, features_of, kernels_of, merged, table_path
 from qsim.core.device.hardware import available_threads
@@ -22,6 +23,8 @@ from qsim.core.results.atomic import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+Numba: TypeAlias = Any  # numba has no types that a checker could read
 
 __all__ = ["features_of_deck", "needs_of", "record_tables"]
 
@@ -140,7 +143,7 @@ class _Recorder:
 
         plain = caching.Cache.load_overload
 
-        def load_overload(cache: Any, signature: Any, target: Any) -> Any:
+        def load_overload(cache: Numba, signature: Numba, target: object) -> object:
             self._begin(cache._py_func, getattr(signature, "args", signature))
             try:
                 return plain(cache, signature, target)
@@ -148,23 +151,23 @@ class _Recorder:
                 self._open.pop()
 
         class Listener(event.Listener):  # type: ignore[misc]  # numba has no types
-            def on_start(_, told: Any) -> None:
+            def on_start(_, told: Numba) -> None:
                 self._begin(told.data["dispatcher"].py_func, told.data["args"])
 
-            def on_end(_, told: Any) -> None:
+            def on_end(_, told: Numba) -> None:
                 self._open.pop()
 
         caching.Cache.load_overload = load_overload
         event.register("numba:compile", Listener())
 
-    def _begin(self, function: Any, args: Any) -> None:
+    def _begin(self, function: FunctionType, args: Sequence[Numba]) -> None:
         kernel = self._kernel(function, args)
         self._open.append(kernel)
         if kernel is not None and kernel not in self.kernels:
             self.kernels.append(kernel)
             write_text(self.file, json.dumps([[each.place, each.types] for each in self.kernels]))
 
-    def _kernel(self, function: Any, args: Any) -> Kernel | None:
+    def _kernel(self, function: FunctionType, args: Sequence[Numba]) -> Kernel | None:
         """Return a kernel that is worth recording; None for parts of others, and where there are no words for it."""
         from qsim.core.device.compilers.signatures import find, place_of, written
         from qsim.core.device.jit import Apart

@@ -19,7 +19,7 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 try:
     import fcntl
@@ -37,6 +37,8 @@ __all__ = [
     "recompile_what_changed",
     "taken_elsewhere",
 ]
+
+Numba: TypeAlias = Any  # numba has no types that a checker could read
 
 # Notices for the user of a run.
 NOTICES: list[str] = []
@@ -196,7 +198,7 @@ def _load_quickly(caching: ModuleType, folder: Path) -> None:
     if plain is None or not hasattr(cache, "_load_overload"):  # another numba than those known
         return
 
-    def load_overload(self: Any, signature: object, target: Any) -> object:
+    def load_overload(self: Numba, signature: object, target: object) -> object:
         if not Path(self._py_func.__code__.co_filename).is_relative_to(folder):
             return plain(self, signature, target)
         from numba.core.runtime import rtsys
@@ -224,7 +226,7 @@ def _save_in_turn(caching: ModuleType, folder: Path) -> None:
     if plain is None:  # another numba than those known
         return
 
-    def save_overload(self: Any, signature: object, data: object) -> object:
+    def save_overload(self: Numba, signature: object, data: object) -> object:
         if not Path(self._py_func.__code__.co_filename).is_relative_to(folder):
             return plain(self, signature, data)
         with SAVING, _alone_in(Path(self.cache_path)):

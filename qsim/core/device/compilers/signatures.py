@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from types import FunctionType
 from typing import Any, TypeAlias
 
 from numba.core import types
@@ -71,7 +72,7 @@ def read(words: Words) -> types.Type:
     return types.BaseTuple.from_types(inner, find(first))
 
 
-def place_of(thing: Any) -> str:
+def place_of(thing: type | FunctionType) -> str:
     """Return where a class or a function is defined."""
     return f"{thing.__module__}:{thing.__qualname__}"
 
