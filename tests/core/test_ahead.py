@@ -37,6 +37,8 @@ def shared(tmp_path):
 @pytest.mark.parametrize("method", methods.available())
 def test_tables_are_not_stale(method):
     """Every deck of inputs/ is there as it is now, and every kernel exists and takes arguments of types that exist."""
+    if not table.table_path(method).exists():
+        pytest.skip("no table yet: its runs compile in one process")
     known = json.loads(table.table_path(method).read_text(encoding="utf-8"))
     for place, types in known["kernels"]:
         found = signatures.find(place)
@@ -55,9 +57,7 @@ WITHOUT_KERNELS = ()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["qoc/cnot", "trotter/chiral_ring", "tridiag/rabi", "sturmian/he_ground", "qmc/hooke"]
-)
+@pytest.mark.parametrize("name", ["qoc/cnot", "qmc/hooke"])
 def test_decks_need_the_kernels_of_the_table(name):
     method, _, deck = name.partition("/")
     (case,) = cases([method], folders(), deck)
@@ -242,10 +242,9 @@ def test_two_processes_leave_the_cache_and_the_numbers_of_one(tmp_path):
             "QSIM_COMPILERS": processes,
             "QSIM_TUNE": "off",
         }
-        case = cases(["qmc"], folders(), "hooke")[0]
-        few = ["series=[{vmc: {walkers: 16, blocks: 20, steps: 2, timestep: 0.3}}]", "run.seed=3"]
+        case = cases(["qoc"], folders(), "cnot")[0]
         words = [
-            "qmc",
+            "qoc",
             str(case.deck),
             "--no-figures",
             "--device",
@@ -255,15 +254,14 @@ def test_two_processes_leave_the_cache_and_the_numbers_of_one(tmp_path):
             "-o",
             str(folder),
         ]
-        words += [word for change in few for word in ("--set", change)]
         done = subprocess.run(
             [sys.executable, "-m", "qsim", *words], env=environ, capture_output=True, text=True, check=True
         )
         assert ("in 2 processes" in done.stderr) == (processes == "2")
-        summary = json.loads((folder / "hooke.summary.json").read_text(encoding="utf-8"))
-        numbers.append(summary["results"])
+        summary = json.loads((folder / "cnot.summary.json").read_text(encoding="utf-8"))
+        numbers.append(summary["scalars"])
         kept.append({path.name for path in (folder / "cache").rglob("*.nb[ci]")})
         assert not list((folder / "cache").rglob("*.tmp.*"))
-    # The second one may lack nothing; the guess may have brought what such a short deck does not use.
+    # The table may name more than a run needs.
     assert kept[0] <= kept[1]
     assert numbers[0] == numbers[1]
