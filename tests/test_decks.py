@@ -61,6 +61,7 @@ DRAWN = {
     "trotter/nmr_cluster": "polarisation echo drift",
     "trotter/paper_accuracy": "total",
     "trotter/ring_echo": "correlator echo",
+    "trotter/kagome_momenta": "structure_factor",
     "trotter/mbl_ensemble": "overview gap_ratio",
     "trotter/ring_momenta": "levels",
     "trotter/scrambling": "correlations",

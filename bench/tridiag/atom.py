@@ -6,20 +6,22 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bench.harness import Bench, Cost, case, wall
 from bench.tridiag import problem
 from qsim.core.device.hardware import available_threads
 from qsim.tridiag.atom.evolution.propagator import AtomLattice, Propagator
 from qsim.tridiag.atom.states.grid import RadialGrid, mapped, uniform
-from qsim.tridiag.atom.states.lanes import Lanes
+from qsim.tridiag.atom.states.lanes import Lanes, PlanarLanes
 from qsim.tridiag.kernels.atom.sharing import Sharing
+from qsim.tridiag.kernels.simd import WIDTH
 
 SIZES = ((2000, 32), (4000, 64))  # radial points, l
 # per point, l and step: fused multiply-adds that any scheme of this kind needs (guide of the method)
 FLOPS = {"length": 2 * 42.0, "velocity": 2 * 120.0}
 GOALS = {"length": 5.0, "velocity": 10.0}  # ns per point, l and step at 4000 x 64, one core
-SHARED = ((4000, 64), (1500, 200))
+SHARED = ((4000, 60), (1500, 200))
 WORK = 4e6  # points times l times steps of one measurement
 CLUBS = (2766, 600)  # of Qprop's example large-clubs: 2 um, 1e14 W/cm2, 33 000 steps
 
@@ -37,23 +39,46 @@ def atom(bench: Bench) -> None:
         points, momenta = CLUBS
         each = _measure(bench, "large-clubs", uniform(0.2 * points, 0.2), momenta, "velocity")
         bench.row("large-clubs, 33 000 steps, extrapolated", seconds=33_000 * each * points * momenta * 1e-9)
-    _shared(bench)
     bench.notes.append("on another core, ns per point, l and step: Qprop 115 to 118, SCID-TDSE 290")
 
 
-def _shared(bench: Bench) -> None:
-    """Time steps that 1, 2, 4 ... threads share, and record ratios to one."""
-    most = available_threads()
+@case(
+    "tridiag-atom-threads",
+    "steps of an electron in three dimensions on 1, 2, 4 ... threads",
+    devices=("cpu",),
+)
+def shared(bench: Bench) -> None:
+    """Time steps that threads share, and record ratios to one."""
     for points, momenta in SHARED[:1] if bench.quick else SHARED:
         for gauge in GOALS:
-            run = _run(uniform(0.2 * points, 0.2), momenta, gauge)
-            steps, one = max(2, int(WORK / points / momenta)), 0.0
-            for parts in [parts for parts in Sharing(most, run.lanes.pairs).choices if parts <= most]:
-                run.sharing = _Always(parts, run.lanes.pairs)
-                timing = problem.scaled(wall(bench.device, partial(run.advance, steps), budget=1.0), steps)
-                one = one or timing.seconds
-                label = f"{points} x {momenta}, {gauge} gauge, {parts} thread{'s' * (parts > 1)}"
-                bench.row(label, timing, threads=parts, ratio=one / timing.seconds)
+            label = f"{points} x {momenta}, {gauge} gauge"
+            _on_threads(
+                bench, label, lambda w, p=points, k=momenta, g=gauge: _run(uniform(0.2 * p, 0.2), k, g, w)
+            )
+    _on_threads(bench, "attoclock, 630 (l, m)", lambda width: _turning(mapped(160.0, 0.3, 0.05, 30.0), 34))
+
+
+def _on_threads(bench: Bench, label: str, make: Callable[[int], Propagator]) -> None:
+    """Time steps, and steps each of which is sampled, on 1, 2, 4 ... threads."""
+    most = available_threads()
+    for sampled in (False, True):
+        one = 0.0
+        for parts in [1, *(2**k for k in range(1, 8) if 2**k < most), most]:
+            run = make(1 if parts == 1 else WIDTH)
+            size = run.lattice.grid.points * run.lanes.used
+            steps = max(2, int(WORK / size))
+            run.sharing = _Always(parts, 4 * run.lanes.pairs if not run.velocity else run.lanes.pairs)
+            if run.sharing.choices[-1] < parts:
+                continue
+            work = partial(_sampled, run, steps) if sampled else partial(run.advance, steps)
+            timing = problem.scaled(wall(bench.device, work, budget=0.5), steps)
+            one = one or timing.seconds
+            text = f"{label}{', sampled' * sampled}, {parts} thread{'s' * (parts > 1)}"
+            bench.row(text, timing, threads=parts, ratio=one / timing.seconds)
+
+
+def _sampled(run: Propagator, steps: int) -> None:
+    run.sampled(list(range(run.step + 1, run.step + steps + 1)))
 
 
 class _Always(Sharing):
@@ -63,9 +88,20 @@ class _Always(Sharing):
         run(self.choices[-1])
 
 
-def _run(grid: RadialGrid, momenta: int, gauge: str) -> Propagator:
+def _turning(grid: RadialGrid, lmax: int) -> Propagator:
+    """Return a state and its steps in a circular field."""
+    lattice, lanes = AtomLattice(grid, -1.0 / grid.r, 1.0 / grid.r**2, 1.0), PlanarLanes((0,), lmax)
+    phi = np.random.default_rng(1).normal(size=(lanes.used, grid.points)) + 0j
+
+    def field(t: NDArray[np.float64]) -> NDArray[np.float64]:
+        return 0.05 * np.array([np.cos(0.057 * t), np.sin(0.057 * t)])
+
+    return Propagator(lattice, lanes, phi / np.linalg.norm(phi), 0.1, velocity=False, field=field)
+
+
+def _run(grid: RadialGrid, momenta: int, gauge: str, width: int = 1) -> Propagator:
     """Return a state and its steps in a field that changes."""
-    lattice, lanes = AtomLattice(grid, -1.0 / grid.r, 1.0 / grid.r**2, 1.0), Lanes(0, momenta - 1)
+    lattice, lanes = AtomLattice(grid, -1.0 / grid.r, 1.0 / grid.r**2, 1.0), Lanes(0, momenta - 1, width)
     phi = np.random.default_rng(1).normal(size=(momenta, grid.points)) + 0j
     phi /= np.linalg.norm(phi)
     return Propagator(

@@ -18,10 +18,10 @@ from qsim.cli.terminal import columns, print_json, print_path, say
 from qsim.version import __version__
 
 if TYPE_CHECKING:
-    from qsim.core.errors import Diagnostic
+    from qsim.core.errors import Diagnostic, QsimError
     from qsim.core.examples.catalogue import Example
 
-__all__ = ["examples", "findings_of", "init", "schema", "validate"]
+__all__ = ["examples", "findings_of", "init", "of_another_method", "schema", "validate"]
 
 
 @click.command()
@@ -46,7 +46,12 @@ def init(method: str, full: bool, example: str | None, task: str | None) -> None
 
     # The deck module alone is imported: a template needs no kernels.
     model = stage(method, "deck").DECK
-    if task is not None and task not in (known := tasks_of(model.variants())):
+    known = tasks_of(model.variants())
+    # Every key of one task makes a deck that runs; those of all tasks would not.
+    if full and task is None and known:
+        task, *others = known
+        say(f"every key of task: {task}; --task prints those of {', '.join(others)}")
+    if task is not None and task not in known:
         listing = f"its tasks: {', '.join(known)}" if known else "its decks have no task"
         raise click.UsageError(f"{method} has no task '{task}'; {listing}")
     click.echo(
@@ -174,14 +179,17 @@ def validate(ctx: click.Context, decks: tuple[Path, ...], as_json: bool) -> None
         method: str | None = None
         diagnostics: list[Diagnostic] = []
         failure: str | None = None
+        hint: str | None = None
         try:
             method = peek_method(path)
             if not methods.is_available(method):
                 raise _foreign(path)
             diagnostics = examine(method, path)
         except QsimError as error:
+            error = of_another_method(error, method, path)
             diagnostics = list(getattr(error, "diagnostics", ()))
             failure = None if diagnostics else str(error)
+            hint = error.hint
             # A mistake in a deck wins over a file that cannot be read.
             code = DeckError.exit_code if isinstance(error, DeckError) else code or error.exit_code
         valid = failure is None and not any(diagnostic.severity == "error" for diagnostic in diagnostics)
@@ -189,6 +197,8 @@ def validate(ctx: click.Context, decks: tuple[Path, ...], as_json: bool) -> None
             click.echo(str(diagnostic), err=True)
         if failure or valid:
             say(f"{path}: {failure or 'valid'}")
+        if hint:
+            say(f"hint: {hint}")
         findings.append(findings_of(path, method, diagnostics, failure))
     if as_json:
         print_json({"valid": all(entry["valid"] for entry in findings), "decks": findings})
@@ -215,6 +225,34 @@ def _foreign(path: Path) -> Exception:
     if node is None:
         return DeckError(f"{path}: names no method")
     return DeckError(node.mark.diagnostic("method", methods.refusal(str(node.value))))
+
+
+def of_another_method(error: QsimError, method: str | None, path: Path) -> QsimError:
+    """Return what to tell of a mistaken deck: in one sentence, if all of its keys are those of another method."""
+    from qsim.core.deck.fields import fields_of
+    from qsim.core.deck.yaml_marks import parse_yaml
+    from qsim.core.errors import DeckError
+    from qsim.core.run.stages import stage
+
+    unknown = [item.key for item in getattr(error, "diagnostics", ()) if "unknown key" in item.message]
+    foreign = [key for key in unknown if key and "." not in key]
+    if method is None or len(foreign) < 2:
+        return error
+
+    def keys(name: str) -> set[str]:
+        return {key for variant in stage(name, "deck").DECK.variants() for key in fields_of(variant)}
+
+    # The deck was readable a moment ago, when its mistakes were found.
+    root, _ = parse_yaml(path.read_text(encoding="utf-8-sig"), str(path))
+    written = set() if root is None else set(root.value)
+    others = [name for name in methods.available() if name != method]
+    meant = [name for name in others if set(foreign) <= written <= keys(name)]
+    node = None if root is None else root.child("method")
+    if len(meant) != 1 or node is None:
+        return error
+    named = f"if a deck of {meant[0]} is meant, write method: {meant[0]}"
+    text = f"{', '.join(foreign)} are keys of {meant[0]}, not of {method}; {named}"
+    return DeckError(node.mark.diagnostic("method", text))
 
 
 def _entry_of(diagnostic: Diagnostic) -> dict[str, Any]:

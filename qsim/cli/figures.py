@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,7 +127,6 @@ class _Wanted:
 
 def _plot(files: Sequence[Path], names: Sequence[str], wanted: _Wanted) -> None:
     """Draw figures of one file, or of several in the same axes."""
-    from qsim.core.results.display.axes import adjust
     from qsim.core.results.plotting import also_styled, column
     from qsim.core.results.reading import reading
     from qsim.core.results.results import open_results
@@ -149,24 +148,40 @@ def _plot(files: Sequence[Path], names: Sequence[str], wanted: _Wanted) -> None:
             refuse_existing(paths, "-o DIR draws elsewhere")
         stack.enter_context(also_styled(wanted.style))
         stack.enter_context(column(wanted.column))
+        figures: dict[str, Figure | None] = {}
         for name, function in chosen.items():
             with reading(files[0], f"what the figure '{name}' shows", place=f"figure '{name}'"):
                 figure = _drawn(function, results, files)
                 if figure is not None and wanted.size is not None:
                     figure.set_size_inches(wanted.size)
+            figures[name] = figure
+        if axes is not None:
+            _adjust({name: figure for name, figure in figures.items() if figure is not None}, axes)
+        for name, figure in figures.items():
+            with reading(files[0], f"what the figure '{name}' shows", place=f"figure '{name}'"):
                 # the legend names the runs, and a journal has captions
                 title = "" if len(results) > 1 or wanted.column else None
-            if figure is not None and axes is not None:
-                try:
-                    adjust(figure, axes)
-                except ValueError as error:
-                    raise click.UsageError(f"figure '{name}': {error}") from None
-            with reading(files[0], f"what the figure '{name}' shows", place=f"figure '{name}'"):
                 written = save_figure(figure, results[0], _file_name(name), stem, formats, title)
             for path in written:
                 print_path(path)
-            if not written:
-                say(f"figure '{name}': {files[0]} lacks the data it needs")
+        if empty := [name for name, figure in figures.items() if figure is None]:
+            say(f"{files[0]} has no data for {', '.join(empty)}")
+
+
+def _adjust(figures: Mapping[str, Figure], axes: AxesOptions) -> None:
+    """Change the axes of figures; a unit must fit an axis of one of them."""
+    from qsim.core.results.display.axes import adjust, labels_of
+
+    used: set[str] = set()
+    for name, figure in figures.items():
+        try:
+            used |= adjust(figure, axes)
+        except ValueError as error:
+            raise click.UsageError(f"figure '{name}': {error}") from None
+    # Steradians have no other unit to be given in.
+    if unused := [unit for unit in axes.units if unit not in used and unit != "sr"]:
+        there = "; ".join(f"{name} has {labels_of(figure)}" for name, figure in figures.items())
+        raise click.UsageError(f"no axis can be given in {unused[0]}: {there}")
 
 
 def _file_name(name: str) -> str:

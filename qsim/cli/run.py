@@ -14,7 +14,7 @@ import click
 
 from qsim import methods
 from qsim.cli.arguments import DeckFile, DeckKey, device_option, formats_option
-from qsim.cli.decks import findings_of
+from qsim.cli.decks import findings_of, of_another_method
 from qsim.cli.terminal import columns, say, say_warnings
 from qsim.core.device.parallel import launched_ranks, world
 from qsim.core.errors import DeckError, QsimError, Stopped
@@ -184,12 +184,14 @@ def _run(method: str, arguments: _Arguments) -> None:
                 json.dumps({"method": method, "status": "stopped", "checkpoint": str(stop.checkpoint)})
             )
         raise
-    except DeckError as error:
+    except DeckError as told:
+        error = of_another_method(told, method, arguments.deck)
         if arguments.as_json and not rank:
-            failure = None if error.diagnostics else str(error)
-            findings = findings_of(arguments.deck, method, error.diagnostics, failure)
+            diagnostics = getattr(error, "diagnostics", ())
+            failure = None if diagnostics else str(error)
+            findings = findings_of(arguments.deck, method, diagnostics, failure)
             click.echo(json_text({"valid": False, "decks": [findings]}))
-        raise
+        raise error from told
     except QsimError as error:
         # A program that reads the output gets an answer in any case; the message itself goes to stderr.
         if arguments.as_json and not rank:

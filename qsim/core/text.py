@@ -14,6 +14,7 @@ import unicodedata
 from collections.abc import Iterable
 
 __all__ = [
+    "NUMBERS",
     "format_bytes",
     "format_scalar",
     "format_seconds",
@@ -22,6 +23,7 @@ __all__ = [
     "json_text",
     "long_time",
     "multiple_of_pi",
+    "plain_number",
     "printable",
     "reason",
     "rough_time",
@@ -33,6 +35,10 @@ __all__ = [
 LONGEST_VALUE = 80
 # Characters of the text of a library's error that a message repeats.
 LONGEST_REASON = 240
+
+# How decks write numbers, for messages; and what texts of other origin have for a minus sign.
+NUMBERS = "numbers have a decimal point, a plain minus and e before a power of ten"
+DASHES = "\N{MINUS SIGN}\N{EN DASH}\N{EM DASH}\N{HYPHEN}"
 
 _OS_MESSAGE = re.compile(r"error message = '([^']*)'")
 # a product and a quotient around the name of pi, or its letter
@@ -197,3 +203,11 @@ def multiple_of_pi(text: str) -> float | None:
     sign, times, over = match.groups()
     value = float(times or 1.0) / float(over or 1.0)
     return -value if sign == "-" else value
+
+
+def plain_number(text: str) -> str:
+    """Return a text with its numbers as decks have them: decimal points, plain minus signs, powers of ten after e."""
+    plain = text.translate({ord(dash): "-" for dash in DASHES})
+    plain = re.sub(r"(?<=\d),(?=\d)", ".", plain)
+    plain = re.sub(r"(?<=[\d.])[dD](?=[-+]?\d)", "e", plain)
+    return "" if plain == text else plain

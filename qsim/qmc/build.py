@@ -131,7 +131,8 @@ def plan(loaded: LoadedDeck[QmcDeck]) -> Plan:
             if function.is_costly(loaded.deck):
                 system = _system(loaded)
             else:
-                wavefunction, _ = loaded.once(function)
+                wavefunction, notes = loaded.once(function)
+                findings += _warnings_of(notes)
                 for k in range(1, len(twists_of(loaded.deck.system))):
                     loaded.once(TrialFunction(_folder(loaded), k))
                 system = wavefunction.system
@@ -335,7 +336,7 @@ def build(loaded: LoadedDeck[QmcDeck], device: Device) -> Problem:
     except InvalidInput as error:
         loaded.raise_for([Finding(error.key, str(error))])
         raise NumericsError(str(error)) from error  # raise_for has raised already
-    loaded.raise_for(checks.physics(deck, wavefunction))
+    loaded.raise_for([*_warnings_of(notes), *checks.physics(deck, wavefunction)])
     system, seed = wavefunction.system, deck.run.seed
     return Problem(
         device=device,
@@ -347,10 +348,15 @@ def build(loaded: LoadedDeck[QmcDeck], device: Device) -> Problem:
         measured=deck.measured(),
         atoms=system.positions if any(system.symbols) else np.zeros((0, 3)),
         notices=notes.lines,
-        warnings=notes.warnings + _twist_warnings(twists, others),
+        warnings=_twist_warnings(twists, others),
         twists=twists,
         others=[one for one, _ in others],
     )
+
+
+def _warnings_of(notes: trial.Notes) -> list[Finding]:
+    """Return what a user must know of the orbitals, at their key."""
+    return [Finding("wavefunction.orbitals", text, "warning") for text in notes.warnings]
 
 
 def _twist_warnings(twists: list[Twist], others: list[tuple[Wavefunction, trial.Notes]]) -> list[str]:

@@ -17,7 +17,7 @@ from qsim.qoc.control.fields import midpoints
 from qsim.qoc.control.guesses.carriers import weak_seed
 from qsim.qoc.control.guesses.first import escape, first_field
 from qsim.qoc.control.guesses.pulse import Pulse
-from qsim.qoc.control.parametrisation import band_modes, parametrisation, shape_function
+from qsim.qoc.control.parametrisation import EXACT, ROOM, band_modes, parametrisation, shape_function
 from qsim.qoc.control.transitions import ladder_rungs
 from qsim.qoc.deck.ensemble import values_of
 from qsim.qoc.deck.propagation import CrankNicolsonPropagator, EigenbasisPropagator
@@ -132,7 +132,9 @@ def _build_grid(loaded: LoadedDeck[QocDeck], device: Device) -> Problem:
         members = ensemble(deck, nominal)
         steps = step_count(deck, nominal)
         times = midpoints(steps, deck.time.T)
-        control = parametrisation(deck.control, times, deck.time.T)
+        # Without a search the field is propagated as it is given.
+        room = EXACT if deck.optimizer.type == "none" else ROOM
+        control = parametrisation(deck.control, times, deck.time.T, room)
         pulse = Pulse(deck, nominal, times, control.shape)
         guess = first_field(pulse)
         # the line search of the paper may start from zero, with noise in the initial state instead

@@ -38,7 +38,7 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
         from qsim.sturmian.resonances import build as resonances
 
         return resonances.plan(loaded)
-    if task.photon is not None:
+    if task.by_photons:
         from qsim.sturmian.scatter.photo import build as photo
 
         return photo.plan(loaded)
@@ -60,7 +60,7 @@ def build(loaded: LoadedDeck[SturmianDeck], device: Device) -> Problem | DrivenP
         from qsim.sturmian.resonances import build as resonances
 
         return resonances.build(loaded, device)
-    if task.photon is not None:
+    if task.by_photons:
         from qsim.sturmian.scatter.photo import build as photo
 
         return photo.build(loaded, device)

@@ -11,6 +11,7 @@ explicit gradients: nothing is shared with the code under test.  Elements are th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -24,6 +25,9 @@ __all__ = ["Response", "response"]
 Array = NDArray[np.float64]
 Exponents = tuple[tuple[float, float], ...]
 
+# 4 pi alpha a0^2 in Mb; steps of an inverse iteration, and its distance to the energy, hartree.
+WEIGHT = 4.0 * np.pi * 28.0028520539 / 137.035999177
+ROUNDS, NEAR = 6, 1e-7
 # Relative eigenvalue of the overlap below which functions are dependent.
 DEPENDENT = 1e-11
 
@@ -156,8 +160,8 @@ class Sector:
         return _fields(self.P, self.S, self.exponents, self.order, self.points)
 
     @cached_property
-    def states(self) -> tuple[Array, Array]:
-        """Energies and vectors of all states in the basis, columns."""
+    def operators(self) -> tuple[Array, Array, Array]:
+        """Kinetic energy, potential energy, and the columns of the orthonormal functions in which they are."""
         at = self.points
         root, potential = np.sqrt(at.weight), -self.Z / at.r1 - self.Z / at.r2 + 1.0 / at.r12
         N = sum((p * root) @ (p * root).T for p in self.fields.values)
@@ -168,9 +172,20 @@ class Sector:
         size, turn = np.linalg.eigh(unit[:, None] * N * unit)
         held = size > DEPENDENT
         X = unit[:, None] * turn[:, held] / np.sqrt(size[held])
-        energies, C = np.linalg.eigh(X.T @ (T + V) @ X)
-        # one third: z is one of three directions
-        return energies, X @ C * (np.sqrt(3.0) if self.P else 1.0)
+        # one third of a norm: z is one of three directions
+        return X.T @ T @ X, X.T @ V @ X, X * (np.sqrt(3.0) if self.P else 1.0)
+
+    @cached_property
+    def states(self) -> tuple[Array, Array]:
+        """Energies and vectors of all states in the basis, columns."""
+        T, V, X = self.operators
+        energies, C = np.linalg.eigh(T + V)
+        return energies, X @ C
+
+    def turned(self, theta: float) -> NDArray[np.complex128]:
+        """Return the Hamiltonian at radii that are turned by an angle, rad, among the orthonormal functions."""
+        T, V, _ = self.operators
+        return T * np.exp(-2j * theta) + V * np.exp(-1j * theta)
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,14 +196,46 @@ class Response:
     P: Sector
 
     @cached_property
-    def elements(self) -> Array:
-        """``<P|z1 + z2|S>`` of all P states (rows) and S states."""
+    def dipole(self) -> Array:
+        """``<P|z1 + z2|S>`` of the functions of both sectors."""
         at, below, above = self.S.points, self.S.fields, self.P.fields
         bx, by = at.second
         dipole = (at.r1 + bx, by)
         ket = below.values[0] * at.weight
-        made = sum(p @ (d * ket).T for p, d in zip(above.values, dipole, strict=True)) / 3.0
-        return np.asarray(self.P.states[1].T @ made @ self.S.states[1])
+        return np.asarray(sum(p @ (d * ket).T for p, d in zip(above.values, dipole, strict=True)) / 3.0)
+
+    @cached_property
+    def elements(self) -> Array:
+        """``<P|z1 + z2|S>`` of all P states (rows) and S states."""
+        return np.asarray(self.P.states[1].T @ self.dipole @ self.S.states[1])
+
+    def photoabsorption(
+        self, L: int, root: int, omega: Sequence[float], theta: float = 0.3
+    ) -> NDArray[np.float64]:
+        """Return the cross section of an S state into P states, or of a P state into S states alone, Mb.
+
+        Parameters
+        ----------
+        L, root : int
+            The initial state.
+        omega : (e,) sequence of float
+            Photon energies, hartree.
+        theta : float
+            Angle by which all radii are turned.
+        """
+        lower, upper = (self.P, self.S) if L else (self.S, self.P)
+        between = upper.operators[2].T @ (self.dipole.T if L else self.dipole) @ lower.operators[2]
+        # The bound state at turned radii by inverse iteration from its real energy.
+        H, E = lower.turned(theta), self.energy(L, root)
+        g = np.ones(len(H), complex)
+        for _ in range(ROUNDS):
+            g = np.linalg.solve(H - (E + NEAR) * np.eye(len(H)), g)
+            g /= np.sqrt(g @ g)
+        s = np.exp(1j * theta) * (between @ g)
+        H = upper.turned(theta)
+        resolvent = np.array([s @ np.linalg.solve(H - (E + w) * np.eye(len(H)), s) for w in omega])
+        # the mean of light along z over M of a P state is a third of that of M = 0
+        return np.asarray(WEIGHT * np.array(omega) * resolvent.imag / (2 * L + 1))
 
     def energy(self, L: int, root: int) -> float:
         """Return the energy of a state."""

@@ -114,6 +114,22 @@ def test_complex_arrays_coordinates_and_scalars(photo, tmp_path):
     assert table(photo, "energy", "-o", tmp_path / "s.csv")[0] == 6
 
 
+def test_runs_of_a_scan_come_with_what_is_scanned(tmp_path):
+    tables = [
+        Table("run_yield", ("run",), "", "yield of each run"),
+        Table("scan_cep", ("run",), "rad", "phase of each run"),
+    ]
+    arrays = {"run_yield": np.array([0.1, 0.2]), "scan_cep": np.array([0.0, np.pi])}
+    path = tmp_path / "scan.h5"
+    write_results(path, Content("tridiag", "t", "complete", tables, arrays, {}, {"deck": {}}))
+    assert table(path, "run_yield", "--units", "deg")[1] == [
+        ["run", "scan_cep (deg)", "run_yield"],
+        ["0", "0.0", "0.1"],
+        ["1", "180.0", "0.2"],
+    ]
+    assert table(path, "scan_cep")[1][0] == ["run", "scan_cep (rad)"]
+
+
 def test_an_array_with_fewer_axes_is_repeated(photo):
     """Energies of an axis beside what has more axes, as shares of an energy need it."""
     _, rows, _ = table(photo, "psi", "sigma", "--at", "gauge=velocity")

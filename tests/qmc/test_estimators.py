@@ -17,6 +17,7 @@ from qsim.qmc.estimators.density import Density, default_extent
 from qsim.qmc.estimators.histograms import Setting
 from qsim.qmc.estimators.pair_density import Gofr
 from qsim.qmc.estimators.radial_density import RadialDensity
+from qsim.qmc.kernels.estimators.crystal import sums_of_waves
 
 ATOMS = np.array([[0.0, 0.0, 0.5], [0.0, 1.0, 0.0]])
 ALL = [
@@ -186,3 +187,16 @@ def test_cuda_measures_the_same_in_every_bit(cuda):
     one, other = measured(cpu(2)).arrays(), measured(cuda).arrays()
     for name, table in one.items():
         np.testing.assert_array_equal(other[name], table)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_sums_of_waves(threads):
+    """Against complex exponentials, with phases of many turns of either sign."""
+    rng = np.random.default_rng(5)
+    R, waves = 30.0 * rng.normal(size=(37, 5, 3)), rng.normal(size=(43, 3))
+    waves[0] = 0.0
+    exact = np.exp(1j * (R.astype(np.longdouble) @ waves.T.astype(np.longdouble))).sum(1)
+    found = [sums_of_waves(cpu(threads), R, waves) for _ in range(2)]
+    assert np.array_equal(*found)
+    # a phase of some hundreds has an error of 1e-13
+    assert np.abs(found[0][0] + 1j * found[0][1] - exact).max() < 3e-13

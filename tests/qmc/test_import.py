@@ -15,11 +15,14 @@ import pytest
 from numpy.testing import assert_allclose
 
 from qsim.core.errors import FileError, InvalidInput
+from qsim.qmc.deck import wavefunction as blocks
 from qsim.qmc.system.radial import Terms
 from qsim.qmc.wavefunction.formats.chkfile import read_chkfile
 from qsim.qmc.wavefunction.formats.molden import read_molden
 from qsim.qmc.wavefunction.formats.molecule import normalised, orbitals_of, overlap
 from qsim.qmc.wavefunction.formats.qmcpack import read_qmcpack
+from qsim.qmc.wavefunction.harmonics import order
+from qsim.qmc.wavefunction.molecules.cache import open_cache
 from qsim.qmc.wavefunction.notes import Notes
 from tests.qmc.molecules import occupied, write_qmcpack
 from tests.qmc.trials import trial_function
@@ -188,6 +191,30 @@ def test_charge_that_nobody_stated_is_told(tmp_path):
     assert notes.warnings == []
 
 
+def test_sp_shells_are_one_of_s_and_one_of_p(tmp_path):
+    shared = HYDRIDE.replace("s 2", "sp 2").replace("D+00 0.4", "D+00 0.4 0.9").replace(" 0.7", " 0.7 -0.3")
+    apart = HYDRIDE.replace("\n\n[MO]", "\np 2 1.00\n 1.3D+00 0.9\n 0.2D+00 -0.3\n\n[MO]")
+    found = []
+    for name, text in (("shared", shared), ("apart", apart)):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        found.append(read_molden(tmp_path / name).shells)
+    for one, other in zip(*found, strict=True):
+        assert one.l == other.l
+        assert_allclose(one.coefficient, other.coefficient, rtol=1e-14)
+
+
+def test_one_name_is_the_pseudopotential_of_every_ion_of_the_file():
+    source = {"source": "chkfile", "file": str(OH)}
+    made = [trial_function({"pseudopotentials": given}, source, "none") for given in (PP, "ccecp")]
+    assert made[0].system.pseudopotentials.keys() == made[1].system.pseudopotentials.keys() == {"O", "H"}
+    assert_allclose(made[1].system.charges, made[0].system.charges)
+    atoms = [["O", 0, 0, 0], ["H1", 0, 0, 1.8324]]
+    mixed = blocks.System.model_validate(
+        {"atoms": atoms, "pseudopotentials": {"all": "ccecp", "O": "bfd"}}, strict=False
+    )
+    assert mixed.pseudopotentials == {"O": "bfd", "H1": "ccecp"}
+
+
 # ------------------------------------------------------------------- conventions of programs, and ghosts
 
 HYDROXIDE = (("O", 8, (0.0, 0.0, 0.1)), ("H", 1, (0.4, -0.9, 1.5)))
@@ -242,6 +269,48 @@ def molden(
         lines += [f"Ene= {k}.0", "Spin= Alpha", f"Occup= {2.0 * (k < occupied)}"]
         lines += [f"{i + 1} {c:.14e}" for i, c in enumerate(column / np.array(factors))]
     return "\n".join(lines) + "\n"
+
+
+def water_molden(path, *, header="", charge=8):
+    """Write the reference orbitals of water with ccECP as another program would; return those of the cache file."""
+    block = blocks.Pyscf.model_validate({"source": "pyscf", "cache": "h2o_orbitals.h5"}, strict=False)
+    cache = open_cache(block, INPUTS)
+    places = np.array([atom[1:] for atom in cache.identity["atoms"]])
+    ends = np.cumsum([0, *cache.shell_size])
+    rows, factors, first, centres = [], [], 0, {"O": [], "H": []}
+    for k, (atom, l) in enumerate(zip(cache.shell_atom, cache.shell_l, strict=True)):
+        a, c = cache.exponent[ends[k] : ends[k + 1]], cache.coefficient[ends[k] : ends[k + 1]]
+        # As the format has it: of Gaussians of the norm 1, x, y, z or m = 0, 1, -1, ...
+        one = normalised(0, int(l), a[:1], np.ones(1), (0,)).coefficient[0] / a[0] ** (l / 2 + 0.75)
+        whole = normalised(0, int(l), a, c, (0,), of_primitives=False).coefficient
+        if atom < 2:
+            centres["OH"[atom]].append(("spdf"[l], a, whole / one / a ** (l / 2 + 0.75)))
+        components = (1, -1, 0) if l == 1 else (0, *(m for n in range(1, l + 1) for m in (n, -n)))
+        rows += [first + list(order(int(l))).index(m) for m in components]
+        factors += [c[0] / whole[0]] * len(components)
+        first += 2 * l + 1
+    C = cache.orbitals[0][rows] * np.array(factors)[:, None]
+    atoms = [(s, charge if s == "O" else 1, p) for s, p in zip("OHH", places, strict=True)]
+    text = molden(atoms, C, cartesian=False, occupied=4, centres=centres)
+    path.write_text(text.replace("[GTO]", f"{header}[GTO]"), encoding="utf-8")
+    return cache.orbital_set(places)
+
+
+@pytest.mark.parametrize(
+    ("header", "charge"), [("", 8), ("[CORE]\n1 : 2\n", 8), ("[Pseudo]\nO 1 6\nH 2 1\n", 8), ("", 6)]
+)
+def test_water_with_effective_cores_comes_from_a_molden_file(tmp_path, header, charge):
+    """However a program says that there is a core, orbitals and ions are those of the reference deck."""
+    path = tmp_path / "water.molden"
+    known = water_molden(path, header=header, charge=charge)
+    notes, source = Notes(), {"source": "molden", "file": str(path)}
+    made = trial_function({"pseudopotentials": "ccecp"}, source, "none", notes=notes)
+    assert not notes.warnings
+    assert made.system.charges.tolist() == [6.0, 1.0, 1.0]
+    assert (made.n_up, made.n_dn) == (4, 4)
+    points = np.random.default_rng(3).normal(size=(20, 3))
+    ours, theirs = (one.atomic(points)[:, 0] @ one.coefficients[0] for one in (made.orbitals, known))
+    assert_allclose(ours, theirs, atol=1e-10 * np.abs(theirs).max())
 
 
 def orthonormal(tmp_path, *, cartesian, atoms=HYDROXIDE, centres=GAUSSIANS):
@@ -398,8 +467,9 @@ BAD_MOLDEN = {
     "no element": (HYDRIDE.replace("H 1 1", "Qq 1 1"), "'Qq' is no element"),
     "no number": (HYDRIDE.replace("1.3D+00", "one"), "line 7.*cannot be read"),
     "negative exponent": (HYDRIDE.replace("1.3D+00", "-1.3"), "atom 1 has impossible exponents"),
-    "h functions": (HYDRIDE.replace("s 2", "h 2"), "shells of type h are not supported; s, p, d, f and g are"),
-    "sp shells": (HYDRIDE.replace("s 2", "sp 2"), "shells of type sp are not supported"),
+    "h functions": (HYDRIDE.replace("s 2", "h 2"), "shells of type h are not supported; s, p, sp, d, f and g are"),
+    "sp shells": (HYDRIDE.replace("s 2", "sp 2"), r"line 7.*an exponent and 2 coefficient\(s\) are expected"),
+    "pd shells": (HYDRIDE.replace("s 2", "pd 2"), "shells of type pd are not supported"),
     "natural orbitals": (HYDRIDE.replace("Occup= 2.0", "Occup= 1.93"), "occupied by 1.93 electrons; one determinant needs"),
     "no occupation": (HYDRIDE.replace("Occup= 2.0\n", ""), "has no Occup="),
     "too many coefficients": (HYDRIDE + "9 0.1\n", r"orbitals have 9 coefficients, \[GTO\] gives 1 functions"),

@@ -438,3 +438,18 @@ def test_errors_of_beta(sturmian, R, order):
     assert np.all(errors[seen] / off[seen] > 0.3)
     assert np.all(errors[seen] / off[seen] < 3.0)
     assert bool(result.notes) == bool(np.any(errors > 0.01 * np.abs(found)))
+
+
+def test_the_second_bound_state_of_the_negative_ion_of_hydrogen(sturmian):
+    """2p^2 3P^e, bound below n = 2 by 0.01 eV: -0.1253547 hartree (M. Bylicki, E. Bednarz, Phys. Rev. A 67, 022503 (2003))."""
+    deck = {
+        "system": {"Z": 1},
+        "grid": {"R": 270, "order": 10},
+        "basis": {"type": "gsf", "generating": "yukawa", "energy": "auto", "N": 18},
+        "states": [{"L": 1, "S": 1, "parity": "unnatural"}],
+        "channels": {"l_max": 3},
+        "task": "bound",
+    }
+    found = scalars(sturmian.run(**deck))["energy_0"]
+    assert abs(found.value + 0.1253547) < found.error < 5e-5
+    assert found.value < -0.125

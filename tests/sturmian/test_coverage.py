@@ -12,6 +12,7 @@ from qsim_checks.coverage import Coverage, cover
 from qsim_checks.sturmian.collisions import SETS, _electron_truth, _turned
 from qsim_checks.sturmian.hylleraas import _energy, s_state
 from qsim_checks.sturmian.oracle import Functions, Symmetry, coefficient, energies
+from qsim_checks.sturmian.perimetric import response
 from qsim_checks.sturmian.scaled import photoabsorption, resonance
 
 DECKS = 18
@@ -110,6 +111,13 @@ def test_turned_radii_give_a_resonance_and_the_photoabsorption():
     energy = resonance(functions, Symmetry(0, 0, ((0, 0), (1, 1))), -0.78)
     assert energy.real == pytest.approx(-0.7773, abs=2e-4)
     assert -2.0 * energy.imag == pytest.approx(0.00466, abs=2e-4)
+
+
+def test_functions_of_all_partial_waves_give_the_photoabsorption():
+    """Helium at 40 and 50 eV: 3.1824 and 2.0438 Mb of complex-scaled Hylleraas functions of another program."""
+    EV = 1.0 / 27.211386245981
+    found = response(2.0, 0, False, 5, 20).photoabsorption(0, 0, [40.0 * EV, 50.0 * EV], 0.35)
+    assert found == pytest.approx([3.18242, 2.04383], rel=3e-3)
 
 
 def test_the_dipole_of_hydrogenic_electrons_has_one_value_in_all_gauges():

@@ -323,7 +323,7 @@ def test_new_directions_are_orthonormal_and_span_the_block():
     block, V = rng.standard_normal((5, 2, 3, 4)), np.linalg.qr(rng.standard_normal((24, 3)))[0].T
     block[1] = 0.0
     block[3] = (rng.standard_normal(3) @ V).reshape(2, 3, 4)
-    T = orthonormal(np, block, V.reshape(3, 2, 3, 4)).reshape(-1, 24)
+    T = orthonormal(cpu(1), block, V.reshape(3, 2, 3, 4)).reshape(-1, 24)
     outside = block.reshape(5, 24) @ (np.eye(24) - V.T @ V)
     _, singular, rows = np.linalg.svd(outside, full_matrices=False)
     span = rows[singular > 1e-10]

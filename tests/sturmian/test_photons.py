@@ -30,7 +30,7 @@ from qsim.sturmian.scatter.photo.weights import weight_of
 from qsim.sturmian.two_electron.angular import clebsch_gordan, wigner_3j
 from qsim_checks.sturmian.collisions import _turned as turned
 from qsim_checks.sturmian.scaled import Symmetry, photoabsorption
-from tests.changes import change
+from tests.changes import REMOVE, change
 
 EV = 1.0 / HARTREE_EV
 SMALL = {
@@ -246,8 +246,29 @@ MISTAKES = {
     "count and step": ({"task__photon": {"from": 1.0, "to": 2.0, "count": 5, "step": 0.1}}, "give one of them"),
     "a tiny step": ({"task__photon": {"from": 1.0, "to": 2.0, "step": 1e-4}}, "more than 2000 energies"),
     "a duplicate": ({"task__photon": [1.5, 1.5]}, "a photon energy is a duplicate"),
-    "no ionisation": ({"task__photon": "0.5 eV"}, "below the ionisation energy of this state, about 0.90"),
-    "two free electrons": ({"task__observables": ["sigma", "sdcs"]}, "ask for it with excess"),
+    "no ionisation": ({"task__photon": "0.5 eV"}, "0.5 eV is below the ionisation energy of this state, about 24.591"),
+    "a bound excess": (
+        {"task": {"type": "scatter", "process": "photo", "excess": ["-60 eV", "-40 eV"]}}, "frees no electron: the ion alone has"
+    ),
+    "an excess of zero": ({"task": {"type": "scatter", "process": "photo", "excess": "0 eV"}}, "an energy above or below it"),
+    "photon and negative excess": ({"task__excess": "-40 eV"}, "photon and excess say the same thing; give one"),
+    "a range of excess that ends below": (
+        {"task": {"type": "scatter", "process": "photo", "excess": {"from": "-20 eV", "to": "-30 eV"}}}, "not above its beginning"
+    ),
+    "two free electrons": (
+        {"task__observables": ["sigma", "sdcs"]}, r"no energy sharing below double break-up \(about 79.01"
+    ),
+    "two free electrons, angles": ({"task__observables": ["tdcs"]}, "fdcs: no energy sharing below double break-up"),
+    "two free electrons above": (
+        {"task__photon": ["60 eV", "90 eV"], "task__observables": ["sdcs"]}, "double break-up as a positive excess"
+    ),
+    "unnatural parity": ({"channels": {"l_max": 2, "parity": "unnatural"}}, "leads from 1S to natural parity only"),
+    "unnatural parity of D": (
+        {"initial": {"L": 1}, "channels": {"L": 2, "l_max": 3, "parity": "unnatural"}}, "leads from 1P to even parity only, L = 2"
+    ),
+    "momenta without pairs": ({"initial": {"L": 2}, "channels": {"l_max": 1}}, "from D states to L = 2, 3 as well, of which"),
+    "refine of one energy": ({"task__refine": "resonances"}, "refine belongs to a range of photon energies"),
+    "a mass": ({"system__mass": 7294.3}, "the nucleus has infinite mass"),
     "levels beyond the box": ({"task__levels": 7}, "n = 7 needs R >= 53 bohr"),
     "a sector that the dipole does not reach": (
         {"initial": {"L": 1}, "channels": {"L": 3, "l_max": 3}}, "a photon does not lead from L = 1 to L = 3"
@@ -273,7 +294,7 @@ def test_mistakes_are_told_with_their_place(sturmian, name):
 
 def test_an_energy_between_estimate_and_threshold_is_told_by_the_run(sturmian):
     with pytest.raises(
-        NumericsError, match=r"24\.2 eV is not above the ionisation energy of this state, 24\.5"
+        NumericsError, match=r"24\.2 eV is below the ionisation energy 24\.5\d* eV of this state"
     ):
         sturmian.run(**change(SMALL, {"task__photon": "24.2 eV"}))
 
@@ -423,11 +444,62 @@ def test_strengths_of_hydrogen_add_up(power, exact):
     )
 
 
+def test_a_negative_excess_is_a_photon_energy(sturmian):
+    """The same total energies by `photon` and by `excess`, alone, beside one above double ionisation, and as a range."""
+    first = sturmian.run(**SMALL)
+    E = first.own.E.tolist()
+    deck = change(SMALL, {"task__photon": REMOVE, "task__excess": [*E, 0.3]})
+    both = sturmian.run(**deck)
+    # The deck's list is solved to this relative residual, of which totals have the square.
+    assert both.own.total[:, :2] == pytest.approx(first.own.total, rel=1e-8)
+    assert both.photons == pytest.approx([*first.photons, 0.3 - first.threshold[0]])
+    assert both.own.E.tolist() == pytest.approx([*E, 0.3], abs=1e-14)
+    assert np.all(both.judgement.total_error > 0.0)
+    spread = {"from": E[0], "to": E[1], "count": 2, "refine": "none"}
+    loose = sturmian.run(**change(deck, {"task__excess": spread, "task__errors": False}))
+    assert loose.own.total == pytest.approx(first.own.total, rel=1e-3)
+
+
+def test_momenta_that_a_deck_leaves_out_are_told(sturmian):
+    message = r"channels.L: the dipole leads from P states to L = 1, 2 as well"
+    sturmian.warns(message, **{**P_STATE, "channels": {"L": 0, "l_max": 2}})
+
+
+def test_parity_chooses_among_the_momenta_of_a_p_state(sturmian):
+    def momenta(**channels):
+        deck = {**P_STATE, "channels": {"l_max": 2, **channels}}
+        return [sector.L for sector in sturmian.build(**deck).sectors]
+
+    assert momenta() == [0, 1, 2]
+    assert momenta(parity="unnatural") == [1]
+    assert momenta(parity="natural") == [0, 2]
+    assert momenta(parity="even") == [0, 1, 2]
+
+
 @pytest.mark.parametrize(
     ("observables", "shown", "left_out"),
     [
-        (None, {"sigma_total", "sigma_level", "beta", "phase", "fano_q", "sum_*"}, set()),
-        (["sigma", "beta"], {"sigma_total", "beta", "beta_n"}, {"sigma_level", "phase", "fano_q", "sum_*"}),
+        (
+            None,
+            {
+                "sigma_total",
+                "sigma_level",
+                "beta",
+                "phase",
+                "fano_q",
+                "sum_*",
+                "fano/E",
+                "fano/rho2",
+                "sums/S_k",
+                "thresholds",
+            },
+            set(),
+        ),
+        (
+            ["sigma", "beta"],
+            {"sigma_total", "beta", "beta_n"},
+            {"sigma_level", "phase", "fano_q", "fano/q", "sum_*", "sums/S_k"},
+        ),
         (["partial", "sum_rules"], {"sigma_level", "sigma_channel", "sum_*"}, {"beta_error", "amplitude"}),
     ],
 )

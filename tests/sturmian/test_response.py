@@ -365,6 +365,12 @@ ERRORS = {
     "no such partner": (
         {"task__observables": ["c6"], "task__partners": [[0, 1]]}, "task.partners.0: state 1 is not there: the deck has 1"
     ),
+    "other atoms alone": (
+        {"task__observables": ["sum_rules"], "task__with": __file__}, r"task.with: other atoms belong to observables: \[c6\]"
+    ),
+    "a file that is none": (
+        {"task__observables": ["c6"], "task__with": __file__}, "test_response.py"
+    ),
     "c6 of a P state": (
         {"states": EXCITED, "task__observables": ["c6"], "task__partners": [[1, 1]]},
         "task.partners.0: with L = 1 the force depends on the direction",
@@ -396,7 +402,7 @@ def test_mistakes(sturmian, name):
             {"task__omega": [0.0, 1.2]},
             r"task.omega.1: 1.2 hartree ionises 1\^1S, whose ionisation energy is 0.87",
         ),
-        ({"states": EXCITED, "task__omega": 0.0421}, r"task.omega: 0.0421 hartree is on a level of L = 1"),
+        ({"states": EXCITED, "task__omega": 0.0421}, r"task.omega: omega is on the level 2\^3P \(\+0.0420"),
     ],
 )
 def test_frequencies_without_a_polarisability(sturmian, changes, message):
@@ -404,3 +410,29 @@ def test_frequencies_without_a_polarisability(sturmian, changes, message):
     small.pop("channels__l_max")
     with pytest.raises(DeckError, match=message):
         sturmian.run(**change(HELIUM, {**small, **changes}))
+
+
+def test_two_different_atoms(sturmian):
+    """C6 of helium and the lithium ion from two decks, in either order, beside functions with all partial waves."""
+    small = {
+        "basis__N": 12,
+        "channels": REMOVE,
+        "extrapolate": {"l_max": [0, 1, 2]},
+        "task__observables": ["c6"],
+    }
+    helium = change(HELIUM, small)
+    lithium = change(helium, {"system__Z": 3})
+    sturmian.execute("helium", **helium)
+    sturmian.execute("lithium", **lithium)
+    first = sturmian.run(**change(lithium, {"task__with": [str(sturmian.folder / "helium.h5")]}))
+    second = sturmian.run(**change(helium, {"task__with": str(sturmian.folder / "lithium.h5")}))
+    assert first.problem.others[0].name == "1^1S of helium.h5"
+    a, b = (hylleraas(Z, 0, False, 5, 20) for Z in (2.0, 3.0))
+    (x, f), (y, g) = ((atom.P.states[0] - atom.energy(0, 0), atom.elements[:, 0]) for atom in (a, b))
+    f, g = 2.0 * x * f**2, 2.0 * y * g**2
+    exact = 1.5 * float(np.sum(np.outer(f, g) / (np.outer(x, y) * np.add.outer(x, y))))
+    for result in (first, second):
+        value, error = (float(part[0, 0]) for part in result.limits["c6_with"])
+        assert abs(value - exact) < error < 0.02 * exact
+        # neither deck knows more of the pair than of its own atom
+        assert error / value > 0.3 * result.limits["c6"].errors[0] / result.limits["c6"].values[0]

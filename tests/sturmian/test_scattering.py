@@ -14,7 +14,6 @@ import pytest
 
 from qsim.core.device.device import cpu
 from qsim.core.errors import NumericsError
-from qsim.core.run.progress import Monitor
 from qsim.core.run.stages import Method
 from qsim.sturmian.driven import continuum, krylov, sources
 from qsim.sturmian.driven import operator as driven
@@ -381,24 +380,44 @@ def test_a_resonance_of_helium_with_position_and_width(sturmian):
     for name, exact in (("energy", -0.777867636), ("width", 0.004541)):
         value, error = found[f"resonance_{name}_0"]
         assert abs(value - exact) <= error
-        assert error < 0.4 * abs(exact)
+        assert error < 0.03 * abs(exact)
 
 
-def test_a_width_is_better_known_than_a_position_that_partial_waves_move(sturmian):
-    """2s2p 1P of helium: -0.693135 hartree, width 1.3734e-3 (Rost et al., J. Phys. B 30, 4663 (1997))."""
+@pytest.mark.parametrize(("l_max", "position", "width"), [(1, 0.05, 3e-4), (2, 2e-3, 4e-5)])
+def test_a_width_is_better_known_than_a_position_that_partial_waves_move(sturmian, l_max, position, width):
+    """2s2p 1P of helium: -0.693135 hartree, width 1.3734e-3 (Rost et al., J. Phys. B 30, 4663 (1997)).
+
+    With pairs up to l = 1 it lies at -0.662, nearer to another resonance than to itself among pairs up to l = 2.
+    """
     deck = {
         **PHOTO,
         "grid": {"R": 14, "order": 7, "ecs": {"angle": 0.3, "length": 13}},
-        "channels": {"L": 1, "S": 0, "l_max": 2},
-        "task": {"type": "scatter", "process": "resonances", "near": [-0.692]},
+        "channels": {"L": 1, "S": 0, "l_max": l_max},
+        "task": {"type": "scatter", "process": "resonances", "near": [-0.66 if l_max == 1 else -0.692]},
     }
     del deck["initial"]
-    monitor = Monitor.silent()
-    (resonance,) = sturmian.run(monitor, **deck).resonances
-    assert abs(resonance.energy.real + 0.693135) < resonance.error
-    assert abs(resonance.width - 1.3734e-3) < resonance.width_error < 0.15 * resonance.width
-    assert resonance.error > resonance.width_error
-    assert not monitor.warnings
+    (resonance,) = sturmian.run(**deck).resonances
+    assert abs(resonance.energy.real + 0.693135) < resonance.error < position
+    assert abs(resonance.width - 1.3734e-3) < resonance.width_error < width
+
+
+def test_all_resonances_of_a_range(sturmian):
+    """S waves: two states below n = 2, found once each, by energy; one from two energies."""
+    deck = {
+        **PHOTO,
+        "grid": {"R": 14, "order": 7, "ecs": {"angle": 0.3, "length": 16}},
+        "channels": {"L": 0, "S": 0, "pairs": [[0, 0]]},
+        "task": {"type": "scatter", "process": "resonances", "near": {"from": -0.73, "to": -0.57, "points": 2}, "errors": False},
+    }  # fmt: skip
+    del deck["initial"]
+    found = sturmian.run(**deck).resonances
+    assert [round(one.energy.real, 3) for one in found] == [-0.723, -0.572]
+    (single,) = sturmian.run(
+        **change(deck, {"task__near": {"from": -0.58, "to": -0.57, "points": 2}})
+    ).resonances
+    assert single.energy == pytest.approx(found[1].energy, abs=1e-8)
+    with pytest.raises(NumericsError, match="no resonance was found between -0.74 and -0.73 hartree"):
+        sturmian.run(**change(deck, {"task__near": {"from": -0.74, "to": -0.73, "count": 2}}))
 
 
 def test_s_waves_of_double_ionisation_by_fast_electrons(sturmian):

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from qsim.core.deck.load import load_deck
 from qsim.core.device import device as core_device
 from qsim.core.device.device import cuda_status
 from qsim.core.errors import DeckError, MemoryLimitError, QsimError
 from qsim.core.run.stages import Method
+from qsim.trotter.deck.model import TrotterDeck
 from tests.changes import PLANS, REMOVE, change, some
 
 RING = {"type": "heisenberg", "lattice": "ring", "J": 1.0}
@@ -474,3 +476,26 @@ def test_a_correlator_of_a_single_spin_is_refused(trotter, task):
         observe=[{"correlator": "zz", "pairs": "all"}],
         **more,
     )
+
+
+@pytest.mark.parametrize(
+    ("lattice", "spins"),
+    [
+        ({"type": "kagome", "Lx": 2, "Ly": 2}, 12),
+        ({"type": "pyrochlore", "Lx": 1, "Ly": 1, "Lz": 2}, 8),
+        ({"type": "rectangular", "Lx": 3, "Ly": 2, "periodic": True}, 6),
+    ],
+)
+@pytest.mark.parametrize("place", ["system", "term"])
+def test_a_lattice_with_all_its_lengths_counts_the_spins(tmp_path, lattice, spins, place):
+    term = {"type": "heisenberg"} | ({"lattice": lattice} if place == "term" else {})
+    system = {"terms": [term]} | ({"lattice": lattice} if place == "system" else {})
+    deck = {
+        "method": "trotter",
+        "system": system,
+        "initial": "neel",
+        "evolve": {"t_final": 1, "dt": 0.1, "integrator": "ts4"},
+    }
+    assert load_deck(deck, TrotterDeck).deck.system.spins == spins
+    with pytest.raises(DeckError, match="system.spins: required key is missing"):
+        load_deck({**deck, "system": {"terms": [{"type": "heisenberg", "lattice": "ring"}]}}, TrotterDeck)

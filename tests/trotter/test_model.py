@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from qsim.core.errors import DeckError, FileError
 from qsim.trotter import checks
 from qsim.trotter.deck import couplings as blocks
+from qsim.trotter.deck.lattices import cells_of
 from qsim.trotter.deck.rules import check_system
 from qsim.trotter.lattices import bonds as lattices
 from qsim.trotter.model.hamiltonian import Hamiltonian, Model, build_hamiltonian, conserved, dense, energies
@@ -411,14 +412,11 @@ def test_every_site_of_a_torus_has_the_neighbours_of_its_lattice(kind, spins, nu
 
 
 def test_cells_that_do_not_fit_are_told():
-    assert blocks.cells_of(lattice(type="kagome"), 13) == "13 spins are no whole cells of 3 sites"
-    assert blocks.cells_of(lattice(type="kagome"), 9) == "3 cells of 3 sites make no square; give Lx and Ly"
-    assert (
-        blocks.cells_of(lattice(type="pyrochlore"), 8)
-        == "2 cells of 4 sites make no cube; give Lx, Ly and Lz"
-    )
-    assert blocks.cells_of(lattice(type="cubic", Lx=2, Ly=3), 12) == (2, 3, 2)
-    wrong = blocks.cells_of(lattice(type="honeycomb", Lx=2, Ly=3), 16)
+    assert cells_of(lattice(type="kagome"), 13) == "13 spins are no whole cells of 3 sites"
+    assert cells_of(lattice(type="kagome"), 9) == "3 cells of 3 sites make no square; give Lx and Ly"
+    assert cells_of(lattice(type="pyrochlore"), 8) == "2 cells of 4 sites make no cube; give Lx, Ly and Lz"
+    assert cells_of(lattice(type="cubic", Lx=2, Ly=3), 12) == (2, 3, 2)
+    wrong = cells_of(lattice(type="honeycomb", Lx=2, Ly=3), 16)
     assert wrong == "Lx Ly = 2 x 3 = 6 cells of 2 sites, but system.spins = 16"
 
 
@@ -501,9 +499,9 @@ def test_directed_bonds_of_tori():
 
 
 def test_shapes_are_completed():
-    assert blocks.cells_of(lattice(type="square"), 9) == (3, 3)
-    assert blocks.cells_of(lattice(type="square", Lx=4), 8) == (4, 2)
-    assert blocks.cells_of(lattice(type="square", Ly=4), 8) == (2, 4)
+    assert cells_of(lattice(type="square"), 9) == (3, 3)
+    assert cells_of(lattice(type="square", Lx=4), 8) == (4, 2)
+    assert cells_of(lattice(type="square", Ly=4), 8) == (2, 4)
 
 
 def test_ladders():

@@ -4,6 +4,7 @@ One behaviour for every method:
 
 - Commas, semicolons and white space separate numbers; ``#`` and ``%`` begin a comment; empty lines do not count.
 - Up to two lines before the first row may hold names instead of numbers.
+- Powers of ten may be written as Fortran does, ``1.5D-03``; decimal commas are refused.
 - UTF-8, with or without a byte order mark; a file that begins like gzip is unpacked.
 - Every number must be finite, and every error names file and line.
 - Pipes and devices are refused; so are lines and files beyond all measure.
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "by_first_column",
+    "number_in",
     "read_columns",
     "read_complex_columns",
     "read_rows",
@@ -56,6 +58,16 @@ MIN_CURVE = 4
 Number = TypeVar("Number", float, complex)
 
 _SEPARATORS = str.maketrans(",;", "  ")
+# Numbers as Fortran writes them, and with decimal commas.
+_FORTRAN = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+))[dD]([-+]?\d+)")
+_COMMAS = re.compile(r"[-+]?\d*(,\d+)?(?:[eEdD][-+]?\d+)?")
+# First bytes of files that are no text, and what to do.
+_BINARY = {
+    b"\x93NUMPY": "a NumPy array",
+    b"PK\x03\x04": "a packed file, such as a spreadsheet or .npz",
+    b"\x89HDF": "an HDF5 file (with the ending .h5 or .nc it is read as such)",
+    b"\xd0\xcf\x11\xe0": "a spreadsheet",
+}
 _EMPTY_FIELD = re.compile(r"^\s*[,;]|[,;]\s*[,;]\s*[^,;\s]")
 
 
@@ -125,7 +137,7 @@ def read_columns(
     layout, path = _Layout(names, first=count, most=MAX_CURVE, distinct=distinct), Path(path)
     # A growing array of doubles takes 8 bytes per number, lists of floats four times that.
     numbers = array("d")
-    for line, row in _rows(path, layout, _real):
+    for line, row in _rows(path, layout, number_in):
         if check is not None and (wrong := check(row)):
             raise FileError(f"{path}:{line}: {wrong}")
         numbers.extend(row)
@@ -160,7 +172,7 @@ def read_rows(
         With file and line, if something is no finite number, or a row has another length.
     """
     layout, path = _Layout(names, widths=widths, most=most), Path(path)
-    return [row for _, row in _rows(path, layout, _real)]
+    return [row for _, row in _rows(path, layout, number_in)]
 
 
 def read_complex_columns(path: str | Path, names: str) -> NDArray[np.float64] | NDArray[np.complex128]:
@@ -253,6 +265,12 @@ def text_lines(path: str | Path, expected: str) -> Iterator[tuple[int, str]]:
         # One byte more than a line may have: a longer one is noticed without being read to its
         # end.
         while chunk := file.readline(MAX_LINE + 1):
+            if total == 0 and (
+                kind := next((k for start, k in _BINARY.items() if chunk.startswith(start)), "")
+            ):
+                raise FileError(
+                    f"{path} is {kind}, not text; save it as text, such as CSV; expected {expected}"
+                )
             total += len(chunk)
             if len(chunk) > MAX_LINE:
                 raise FileError(
@@ -301,6 +319,10 @@ def _rows(
             continue
         if count == layout.most:
             raise FileError(f"{path}:{line}: more than {count} rows; expected {layout.expected}")
+        # Read as separators, decimal commas would make two numbers of one.
+        if width is None and _has_decimal_commas(text):
+            where = f"{path}:{line}: {shorten(repr(text.strip()))} has decimal commas"
+            raise FileError(f"{where}; write decimal points; expected {layout.expected}")
         yield line, _checked(path, line, text, layout, width, wanted, row)
         if layout.distinct and row[0] == before:
             raise FileError(
@@ -340,11 +362,21 @@ def _checked(
     return values
 
 
-def _real(word: str) -> float | None:
+def _has_decimal_commas(text: str) -> bool:
+    """Return True if commas stand inside of the numbers of a row, which something else separates."""
+    fields = [_COMMAS.fullmatch(field) for field in re.split(r"\s*;\s*|\s+", text.strip())]
+    commas = [field is not None and field[1] is not None for field in fields]
+    # Blanks and commas both separate, where nothing says otherwise.
+    return len(fields) > 1 and all(fields) and (any(commas) if ";" in text else commas[0])
+
+
+def number_in(word: str) -> float | None:
+    """Return the number that a word is, also with the exponent of Fortran; None for other words."""
     try:
         return float(word) if len(word) <= MAX_WORD else None
     except ValueError:
-        return None
+        match = _FORTRAN.fullmatch(word[:MAX_WORD])
+        return float(f"{match[1]}e{match[2]}") if match else None
 
 
 def _complex(word: str) -> complex | None:

@@ -31,7 +31,7 @@ from qsim.core.deck.fields import (
 from qsim.core.deck.units import UnitError, parse_quantity
 from qsim.core.deck.yaml_marks import Node
 from qsim.core.errors import MOST, Diagnostic
-from qsim.core.text import shorten
+from qsim.core.text import NUMBERS, plain_number, shorten
 
 __all__ = ["describe", "diagnostics_of", "did_you_mean", "dotted"]
 
@@ -61,6 +61,7 @@ _EXPECTED = {
     "none_required": "null",
     "path_type": "a path",
 }
+NUMERIC = ("int_type", "int_parsing", "int_from_float", "float_type", "float_parsing", "finite_number")
 _BOUNDS = {
     "greater_than": ("greater than", "gt"),
     "greater_than_equal": ("of at least", "ge"),
@@ -90,7 +91,7 @@ _SYNONYMS: dict[str, tuple[str, ...]] = {
     "n_walkers": ("walkers",),
     "nwalkers": ("walkers",),
     "temperature": ("temperatures",),
-    "wavelength": ("wavelengths",),
+    "wavelength": ("wavelengths", "omega"),
     "frequency": ("omega",),
     "basis_set": ("basis",),
 }
@@ -107,11 +108,14 @@ class _Mistake:
     message: str = ""  # a whole message, where there is more to say
     guess: str | None = None  # what was probably meant
     likely: str | None = None  # the value with the unit that was probably meant
+    remedy: str = ""  # what to do, as a clause
 
     def text(self, found: str) -> str:
         hint = f"; did you mean {self.guess!r}?" if self.guess else ""
         if self.likely:
             hint = f"; write {self.likely!r}?"
+        if self.remedy:
+            hint = f"; {self.remedy}"
         return self.message or f"expected {self.phrase}, found {found}{hint}"
 
 
@@ -214,7 +218,7 @@ def _explained(item: Any, step: Step, model: Model, root: Node) -> _Mistake:
     # From the most specific kind of error to the most general one: keys, missing and unknown
     # keys, tags, quantities, words, types and ranges, validators.
     if loc[-1:] == ("[key]",):
-        phrase = context.get("expected") or _phrase(kind, context, None, None) or "something else"
+        phrase = context.get("expected") or _phrase(kind, context, None, None, model) or "something else"
         message = f"expected the key to be {phrase}, found {shorten(repr(str(loc[-2])))}"
         return _Mistake(kind, step, step.path, message=message)
     if kind == "missing":
@@ -232,12 +236,30 @@ def _explained(item: Any, step: Step, model: Model, root: Node) -> _Mistake:
         names = [str(name) for name in literals(step.annotation)] if step.annotation else []
         word = exact.value if exact is not None and isinstance(exact.value, str) else ""
         return _Mistake(kind, step, step.path, phrase=context["expected"], guess=did_you_mean(word, names))
-    if phrase := _phrase(kind, context, step.annotation, exact):
-        return _Mistake(kind, step, step.path, phrase=phrase, likely=_with_unit(step.annotation, exact))
+    if phrase := _phrase(kind, context, step.annotation, exact, model):
+        likely, remedy = _with_unit(step.annotation, exact), _remedy(kind, exact)
+        return _Mistake(kind, step, step.path, phrase=phrase, likely=likely, remedy=remedy)
     return _Mistake(kind, step, step.path, message=_validator_text(item, exact))
 
 
-def _phrase(kind: str, context: dict[str, Any], annotation: Annotation | None, exact: Node | None) -> str:
+def _remedy(kind: str, exact: Node | None) -> str:
+    """Return what to do about a value of the wrong type, where its text tells."""
+    if kind == "list_type" and exact is not None and isinstance(exact.value, dict) and exact.value:
+        return "begin each item of the list with '- '"
+    if exact is None or not isinstance(exact.value, str) or kind not in NUMERIC:
+        return ""
+    text = exact.value.strip()
+    plain = plain_number(text) or text
+    try:
+        float(plain)
+    except ValueError:
+        return ""
+    return f"{NUMBERS}: write {plain}" if plain != text else f"write {plain} without quotes"
+
+
+def _phrase(
+    kind: str, context: dict[str, Any], annotation: Annotation | None, exact: Node | None, model: Model
+) -> str:
     """Return the expected type or range, as the object of a sentence, for a value of the wrong type or size."""
     if kind == "quantity":
         return str(context["expected"])
@@ -256,7 +278,8 @@ def _phrase(kind: str, context: dict[str, Any], annotation: Annotation | None, e
     if kind == "multiple_of":
         return f"a multiple of {number(context['multiple_of'])}"
     if kind == "string_pattern_mismatch":
-        return f"text of the form {context['pattern']}"
+        forms: Mapping[str, str] = getattr(model, "forms", {})
+        return forms.get(context["pattern"], f"text of the form {context['pattern']}")
     return _EXPECTED.get(kind, "")
 
 
@@ -265,8 +288,25 @@ def _list_phrase(annotation: Annotation | None, exact: Node | None) -> str:
     plain = exact is not None and isinstance(exact.value, str | int | float)
     if annotation is None or exact is None or not plain or any(True for _ in blocks_in(annotation)):
         return _EXPECTED["list_type"]
+    # A word is no example where numbers are listed, or lists.
+    if not any(_takes(item, exact.value) for leaf in annotation.leaves for item in leaf.args):
+        return _EXPECTED["list_type"]
     least = max((limit for name, limit in limits(annotation) if name == "min_length"), default=1)
     return f"a list{_SUCH}{', '.join([describe(exact)] * int(least))}]"
+
+
+def _takes(kind: object, value: object) -> bool:
+    """Return True if an item of a list may be such a value."""
+    inner = Annotation.of(kind)
+    if (quantity := quantity_of(inner)) is not None:
+        try:
+            parse_quantity(value, quantity.kind)
+        except UnitError:
+            return False
+        return True
+    numbers = all(leaf.base in (int, float) for leaf in inner.leaves)
+    lists = all(leaf.origin in (list, tuple) for leaf in inner.leaves)
+    return not lists and not (numbers and isinstance(value, str))
 
 
 def _missing(path: Path, model: Model, loc: Path) -> str:
@@ -289,6 +329,11 @@ def _unknown_key(path: Path, model: Model, loc: Path) -> tuple[str, str | None]:
     allowed = list(fields_of(block)) if block else []
     listing = f"allowed: {', '.join(allowed)}" if allowed else "no keys are allowed here"
     # `points:5` is one word in YAML.
+    if key.isdigit() and allowed:
+        return (
+            f"unknown key; is the ',' before it a decimal comma? numbers have a point, as 0.05; {listing}",
+            None,
+        )
     if ":" in key:
         return f"unknown key; a space is missing after ':'; {listing}", key.split(":")[0]
     if advice := _advice(model, path):
@@ -463,7 +508,14 @@ def _settle_union(path: Path, group: list[_Mistake], level: int) -> list[_Mistak
         phrases = [phrase.partition(_SUCH)[0] for phrase in phrases]
     guess = next((m.guess for m in whole if m.guess), None)
     likely = next((m.likely for m in whole if m.likely), None)
+    remedy = next((m.remedy for m in whole if m.remedy), "")
     merged = _Mistake(
-        whole[0].kind, whole[0].step, path, phrase=" or ".join(phrases), guess=guess, likely=likely
+        whole[0].kind,
+        whole[0].step,
+        path,
+        phrase=" or ".join(phrases),
+        guess=guess,
+        likely=likely,
+        remedy=remedy,
     )
     return [merged]

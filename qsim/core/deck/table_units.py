@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from qsim.core.deck.blocks import Block
 from qsim.core.deck.units import BARE, UNITS, UnitError, unit_named
@@ -98,7 +98,10 @@ class LengthUnits(Block):
     """Unit of the first column; other columns may have any."""
 
     x: LengthName | None = Field(
-        default=None, description="unit of x", json_schema_extra={"example": "angstrom"}
+        default=None,
+        validation_alias=AliasChoices("x", "r", "R"),
+        description="unit of x (also: r, R)",
+        json_schema_extra={"example": "angstrom"},
     )
 
 
@@ -112,7 +115,10 @@ class RadialUnits(Block):
     """Units of a potential as a function of r."""
 
     r: LengthName | None = Field(
-        default=None, description="unit of r", json_schema_extra={"example": "angstrom"}
+        default=None,
+        validation_alias=AliasChoices("r", "x", "R"),
+        description="unit of r (also: x, R)",
+        json_schema_extra={"example": "angstrom"},
     )
     V: EnergyName | None = Field(default=None, description="unit of V", json_schema_extra={"example": "eV"})
 

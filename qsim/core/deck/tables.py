@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.deck.blocks import Finding
-from qsim.core.deck.columns import read_columns, text_lines
+from qsim.core.deck.columns import number_in, read_columns, text_lines
 from qsim.core.deck.units import UNITS, UnitError, unit_named
 from qsim.core.errors import FileError, QsimError
 from qsim.core.text import shorten
@@ -153,17 +153,35 @@ def units_in_doubt(table: Tabulated, key: str) -> Iterator[Finding]:
     except QsimError:
         # The reader refuses this file later, and names the place.
         return
+    place = f"{key}.file" if key else "file"
+    if (found := _width(path, len(units))) > len(units):
+        names = ", ".join(unit.column.name for unit in units)
+        text = f"{path.name} has {found} columns; the first {len(units)} are read, as {names}"
+        yield Finding(place, text, "warning")
     bare = [unit.column for unit in units if unit.source == "" and not unit.column.ignored]
     if not bare:
         return
     named = " and ".join(f"{column.name} in {column.bare}" for column in bare)
     header = ", ".join(f"{column.name} ({_plain_unit(column)})" for column in bare)
     yield Finding(
-        f"{key}.file" if key else "file",
+        place,
         f"{path.name} has no unit of {' and '.join(column.name for column in bare)}, which is read as {named}; "
         f"name units in its header, '{header}', or in the key units",
         "note",
     )
+
+
+def _width(path: Path, count: int) -> int:
+    """Return the number of columns of a text file, by its first row of numbers."""
+    if path.suffix in HDF5:
+        return count
+    for number, full in text_lines(path, "columns of numbers"):
+        text = _split_comment(full)[0]
+        if _begins_with_number(text):
+            return len(text.replace(",", " ").replace(";", " ").split())
+        if number > MAX_LINES:
+            break
+    return count
 
 
 def _plain_unit(column: Column) -> str:
@@ -269,11 +287,9 @@ def _split_comment(line: str) -> tuple[str, str, str]:
 
 def _begins_with_number(text: str) -> bool:
     word = text.replace(",", " ").replace(";", " ").split()
+    number = number_in(word[0]) if word else None
     # "nan" is a word here: NaN differs from itself.
-    try:
-        return bool(word) and float(word[0]) == float(word[0])
-    except ValueError:
-        return False
+    return number is not None and number == number
 
 
 def _fields(text: str, count: int) -> dict[int, str]:

@@ -39,7 +39,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from qsim.core.text import multiple_of_pi, shorten
+from qsim.core.text import NUMBERS, multiple_of_pi, plain_number, shorten
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -50,6 +50,7 @@ __all__ = [
     "FORGOTTEN",
     "UNITS",
     "Angle",
+    "CollisionEnergy",
     "Dipole",
     "DipoleSlope",
     "Duration",
@@ -320,6 +321,7 @@ _DISPLAY = {
     "duration": ("ms", "s", "min", "h", "d"),
 }
 
+LARGEST_INTEGER = 10**300
 # A number, and whatever follows it as the unit.
 _QUANTITY = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(.*?)\s*", re.DOTALL)
 _SPELLINGS = str.maketrans(
@@ -375,11 +377,14 @@ def parse_quantity(value: object, kind: str) -> float:
     expected = _expected(kind)
     # A truth value is a number in Python, and a mistake here.
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        number, unit = _to_float(value), None
+        # An integer may be beyond the range of float.
+        number, unit = (float(value) if abs(value) < LARGEST_INTEGER else math.inf), None
     elif kind == "angle" and isinstance(value, str) and (half_turns := multiple_of_pi(value)) is not None:
         number, unit = half_turns, "pi"
     elif isinstance(value, str) and (match := _QUANTITY.fullmatch(value)):
         number, unit = float(match[1]), _spelling(match[2])
+    elif isinstance(value, str) and (plain := plain_number(value)) and _QUANTITY.fullmatch(plain):
+        raise UnitError(f"{NUMBERS}: write {plain}", expected, specific=True)
     else:
         raise UnitError(f"expected {expected}", expected, specific=False)
     # Text without a unit is no number: quotes show that a unit was meant.
@@ -435,8 +440,7 @@ def to_unit(value: Any, unit: str, kind: str | None = None) -> Any:
     Parameters
     ----------
     kind
-        The key of `UNITS` to find the unit in; needed only for units that mean different things for
-        different kinds (``"W/cm2"`` of an electric field, ``"s"`` of a duration).
+        The key of `UNITS` to find the unit in, for units of several kinds (``"W/cm2"`` of a field, ``"s"`` of a duration).
 
     Raises
     ------
@@ -496,13 +500,6 @@ def _convert(number: float, unit: str, kind: str) -> float:
     raise UnitError(message, _expected(kind), specific=True)
 
 
-def _to_float(value: float) -> float:
-    try:
-        return float(value)
-    except OverflowError:  # an integer beyond the range of float
-        return math.inf
-
-
 def _spelling(unit: str) -> str:
     # Superscripts, micro signs and Greek letters become ASCII: the table of aliases stays short.
     plain = " ".join(unit.translate(_SPELLINGS).replace("**", "").split()).replace("Angstrom", "angstrom")
@@ -525,7 +522,8 @@ def _article(kind: str) -> str:
 
 
 def _expected(kind: str) -> str:
-    return f"{_article(kind)}: a number ({BARE[kind]}) or text such as {_EXAMPLES[kind]!r}"
+    more = " or '0.5 pi'" if kind == "angle" else ""
+    return f"{_article(kind)}: a number ({BARE[kind]}) or text such as {_EXAMPLES[kind]!r}{more}"
 
 
 @dataclass(frozen=True)
@@ -588,6 +586,8 @@ class Quantity:
 Time = Annotated[float, Quantity("time")]
 Length = Annotated[float, Quantity("length")]
 Energy = Annotated[float, Quantity("energy")]
+# Of collisions and photons: a keV is given as such, eight hartree and more are electronvolts without their unit.
+CollisionEnergy = Annotated[float, Quantity("energy", ((8.0, 1e3, "eV"), (1e3, 1e6, "cm-1")))]
 Mass = Annotated[float, Quantity("mass")]
 ElectricField = Annotated[float, Quantity("electric field")]
 Intensity = Annotated[float, Quantity("intensity")]

@@ -87,7 +87,7 @@ def split_units(text: str) -> list[str]:
         for name in [whole] if _kinds(whole) else _factors(part):
             if name != "sr" and not _kinds(name):
                 listing = ", ".join(["eV", "cm-1", "fs", "angstrom", "b", "kb", "Mb", "V/nm"])
-                raise ValueError(f"{name!r} is no unit; examples: {listing}")
+                raise ValueError(f"{part!r} is no unit; examples: {listing}")
             names[name] = None
     return list(names)
 

@@ -81,7 +81,8 @@ def columns_of(
     whole = {name: _along(results, name, lead) for name in names}
     chosen = _chosen(results, lead, at or {})
     columns = _coordinates(results, lead, chosen)
-    for name in names:
+    known = {name for name, _, _ in columns}
+    for name in (name for name in names if name not in known):
         unit, values = results.unit(name), whole[name][chosen].ravel()
         if np.iscomplexobj(values):
             columns += [(f"Re {name}", unit, values.real), (f"Im {name}", unit, values.imag)]
@@ -127,7 +128,18 @@ def _coordinates(
         spread[axis] = shape[axis]
         full = np.broadcast_to(values.reshape(spread), shape)[chosen].ravel()
         columns.append((dim, "" if coordinate is None else results.unit(coordinate), full))
+        # Runs of a scan have numbers; what they are runs of are the values that the deck scans.
+        for scanned in _scanned(results, name, dim):
+            full = np.broadcast_to(results[scanned].reshape(spread), shape)[chosen].ravel()
+            columns.append((scanned, results.unit(scanned), full))
     return columns
+
+
+def _scanned(results: ResultsFile, name: str, dim: str) -> list[str]:
+    """Return the arrays with the scanned values of an axis that an array is drawn against."""
+    if name.startswith("scan_") and results.dims(name) == (dim,):
+        return []
+    return [other for other in results if other.startswith("scan_") and results.dims(other) == (dim,)]
 
 
 def _with_error(results: ResultsFile, name: str, names: Sequence[str]) -> list[str]:

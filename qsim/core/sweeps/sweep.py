@@ -63,7 +63,7 @@ DIGITS = 12
 # A number, and `A unit : B unit : N`, whose units hold neither digits nor colons at their start.
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _RANGE = re.compile(
-    rf"({_NUMBER})\s*([^\d\s:][^:]*?)?\s*:\s*({_NUMBER})\s*([^\d\s:][^:]*?)?\s*:\s*(\d+)(:log)?"
+    rf"({_NUMBER})\s*([^\d\s:][^:]*?)?\s*(?::|\.\.)\s*({_NUMBER})\s*([^\d\s:][^:]*?)?\s*(?::\s*(\d+)(:log)?)?"
 )
 _OPENING = dict(zip("([{", ")]}", strict=True))
 
@@ -107,6 +107,9 @@ def parse_axis(text: str) -> Axis:
 def _between(key: str, span: re.Match[str]) -> Iterator[str]:
     """Yield the values of a range ``first:last:count``, with the unit that they have in common."""
     first, unit, last, unit_of_last, count, logarithmic = span.groups()
+    if count is None:
+        ends = span[0].replace("..", ":")
+        raise ValueError(f"{key}: {span[0]} has two ends; A:B:N says how many values, such as {ends}:5")
     unit = unit or unit_of_last or ""
     if unit_of_last is not None and unit != unit_of_last:
         raise ValueError(f"{key}: the ends of a range need one unit, found '{unit}' and '{unit_of_last}'")

@@ -54,6 +54,15 @@ class QmcDeck(Deck):
         "*.orbitals.chkfile": "a checkpoint of PySCF is {source: chkfile, file: NAME.chk}",
         "*.orbitals.molden": "a molden file is {source: molden, file: NAME.molden}",
         "*jastrow.J3": "there are J1 and J2 alone",
+        "system.atoms=*": "atoms are [[He, 0, 0, 0]], symbol and place of each",
+        "system.multiplicity": "spin is n_up - n_dn, the multiplicity less one",
+        "estimators.rdf": "the pair correlation function is gofr",
+        "estimators.g*": "the pair correlation function is gofr",
+        "estimators=rdf": "the pair correlation function is gofr",
+    }
+    forms: ClassVar[Mapping[str, str]] = {
+        "^[A-Za-z]{1,2}[0-9]*$": "the symbol of an element, such as He, or a label such as H1",
+        "^([A-Za-z]{1,2}[0-9]*|all)$": "the symbol of an element, such as He, a label such as H1, or all",
     }
 
     method: Literal["qmc"]

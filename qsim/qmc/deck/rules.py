@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from qsim.core.deck.blocks import Finding
@@ -26,6 +27,9 @@ SMALLEST_TIMESTEP = 1e-7  # 1/hartree: below, nothing would move within any run
 LARGEST_RCUT = 32.0  # bohr: where orbitals end
 MOST_TIME = 1.0  # largest time step of diffusion times the highest energy that passes without a warning
 FLATTEST, STEEPEST = 0.4, 3.0  # n zeta over the charge, outside of which an exponent is warned of
+# bohr: the bond of H2 has 1.40, and 0.74 angstrom
+SHORTEST_BOND = 1.25
+MOST_COMPARED = 200
 FILES = ("chkfile", "molden", "qmcpack")  # sources of orbitals in open boundaries that bring their atoms
 MODELS = ("hooke", "harmonic")  # orbitals of electrons in a trap, without atoms
 
@@ -123,14 +127,35 @@ def _system(deck: QmcDeck, system: System) -> Iterator[Finding]:
         )
     if not system.atoms and system.charge:
         yield Finding("system.charge", "there are no ions; give electrons instead")
+    yield from _close_atoms(system)
     present = [atom[0] for atom in system.atoms]
     for symbol in system.pseudopotentials:
-        if symbol not in present and (present or source not in FILES):
+        if symbol == "all":
+            if source not in FILES:
+                text = f"{source} orbitals need the pseudopotential of each element, such as {{O: O.xml}}"
+                yield Finding("system.pseudopotentials", text)
+        elif symbol not in present and (present or source not in FILES):
             there = ", ".join(dict.fromkeys(present)) or "none"
             yield Finding(
                 f"system.pseudopotentials.{symbol}",
                 f"there is no atom '{symbol}' in the system; its species: {there}",
             )
+
+
+def _close_atoms(system: System) -> Iterator[Finding]:
+    """Yield a warning about a molecule whose bonds are so short in bohr that angstrom were meant."""
+    places = [atom[1:4] for atom in system.atoms[:MOST_COMPARED]]
+    pairs = [(math.dist(a, b), j, k) for k, a in enumerate(places) for j, b in enumerate(places[:k])]
+    if not pairs or system.cell != "open":
+        return
+    nearest, j, k = min(pairs)
+    if 0.0 < nearest < SHORTEST_BOND:
+        yield Finding(
+            "system.atoms",
+            f"atoms {j + 1} and {k + 1} are {nearest:.3g} bohr apart, less than in any molecule; if the positions are in "
+            "angstrom, give units: angstrom",
+            "warning",
+        )
 
 
 def _exponents(deck: QmcDeck) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ Everything is in Hartree atomic units.  The functions behind the blocks are in :
 :mod:`qsim.qmc.wavefunction.molecules` (its modules ``sto``, ``trap`` and ``gaussian``) and :mod:`qsim.qmc.wavefunction.jastrow`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
@@ -25,6 +25,7 @@ __all__ = [
     "Shell",
     "System",
     "Wavefunction",
+    "for_each",
 ]
 
 MAX_ATOMS = 1000
@@ -38,6 +39,8 @@ Coordinate = Annotated[Length, Field(gt=-1e4, lt=1e4)]
 Symbol = Annotated[str, Field(pattern=r"^[A-Za-z]{1,2}[0-9]*$")]
 # not strict: after the validator of its block, which works on Python objects, an atom is a list
 Atom = Annotated[tuple[Symbol, Coordinate, Coordinate, Coordinate], Field(strict=False)]
+# an element, a label, or all
+Ions = Annotated[str, Field(pattern=r"^([A-Za-z]{1,2}[0-9]*|all)$")]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", max_length=40)]
 Coefficient = Annotated[float, Field(gt=-1e6, lt=1e6)]
 Exponent = Annotated[float, Field(gt=1e-3, lt=1e4)]
@@ -66,6 +69,25 @@ def _twist_form(value: object) -> object:
     return {"twist": value} if isinstance(value, list) else value
 
 
+def _potentials_form(value: object) -> object:
+    """Read ``pseudopotentials: ccecp``, the same library for all elements."""
+    return {"all": value} if isinstance(value, str) else value
+
+
+def _tile_form(value: object) -> object:
+    """Read ``[2, 2, 2]``, multiples of the three vectors."""
+    if isinstance(value, list) and len(value) == 3 and all(type(n) is int for n in value):
+        a, b, c = value
+        return [[a, 0, 0], [0, b, 0], [0, 0, c]]
+    return value
+
+
+Potentials = Annotated[
+    dict[Ions, Name | DeckPath],
+    BeforeValidator(_potentials_form, json_schema_input_type=dict[Ions, Name | DeckPath] | Name),
+]
+
+
 class System(Block):
     """Ions at their places and electrons around them."""
 
@@ -87,9 +109,10 @@ class System(Block):
     electrons: Annotated[PositiveCount, Field(le=MAX_ELECTRONS)] | None = Field(
         default=None, description="number of electrons; by default from the ions and the charge"
     )
-    pseudopotentials: dict[Symbol, Name | DeckPath] = Field(
+    pseudopotentials: Potentials = Field(
         default={},
-        description="by element: an FSATOM XML file (as of QMCPACK), or a name of PySCF's library such as ccecp",
+        description="by element: an FSATOM XML file (as of QMCPACK), or a name of PySCF's library such as ccecp; the name alone "
+        "is for all elements",
     )
     quadrature: Literal[6, 12, 18, 26, 32, 50] = Field(
         default=12, description="points of the spherical rule for nonlocal pseudopotentials, randomly rotated"
@@ -105,9 +128,13 @@ class System(Block):
         default=None,
         description="electron gas: radius of a sphere with one electron, which sets the edge of a cubic cell",
     )
-    tilematrix: Annotated[list[Three], Field(min_length=3, max_length=3)] = Field(
+    tilematrix: Annotated[
+        list[Three],
+        Field(min_length=3, max_length=3),
+        BeforeValidator(_tile_form, json_schema_input_type=list[Three] | Three),
+    ] = Field(
         default=[[1, 0, 0], [0, 1, 0], [0, 0, 1]],
-        description="supercell of a crystal: its lattice vectors in those of the primitive cell",
+        description="supercell of a crystal: its lattice vectors in those of the primitive cell; [2, 2, 2] is twice each",
     )
     twist: Vector = Field(
         default=[0.0, 0.0, 0.0], description="twist of a crystal in reciprocal vectors of the supercell"
@@ -146,6 +173,8 @@ class System(Block):
             and (data.get("lattice") or data.get("rs")) is not None
         ):
             data = {**data, "cell": "periodic"}
+        if isinstance(data, dict) and isinstance(data.get("atoms"), list):
+            data = _with_potentials(data)
         if (
             not isinstance(data, dict)
             or data.get("units") != "angstrom"
@@ -167,6 +196,32 @@ def _with_cell(data: dict[str, Any]) -> dict[str, Any]:
     if isinstance(cell, list) and "lattice" not in data:
         return {**data, "cell": "periodic", "lattice": cell}
     return {**data, "cell": "periodic"} if isinstance(cell, str) and cell in PERIODIC else data
+
+
+def _with_potentials(data: dict[str, Any]) -> dict[str, Any]:
+    """Give each species of the deck the pseudopotential that is for all, so that the resolved deck has it."""
+    given = _potentials_form(data.get("pseudopotentials"))
+    if not isinstance(given, dict) or "all" not in given:
+        return data
+    species = [atom[0] for atom in data["atoms"] if isinstance(atom, list | tuple) and atom]
+    return {**data, "pseudopotentials": for_each(given, [s for s in species if isinstance(s, str)])}
+
+
+def for_each(potentials: Mapping[str, Any], symbols: Iterable[str]) -> dict[str, Any]:
+    """Return the pseudopotential of each species, where one is for ``all``.
+
+    Parameters
+    ----------
+    potentials
+        By symbol; those of single species go first.
+    symbols
+        Of the atoms; without any, ``all`` stays as it is.
+    """
+    species = list(dict.fromkeys(symbols))
+    if "all" not in potentials or not species:
+        return dict(potentials)
+    own = {symbol: value for symbol, value in potentials.items() if symbol != "all"}
+    return {**dict.fromkeys(species, potentials["all"]), **own}
 
 
 def _with_unit(atom: Any) -> list[Any]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Sofk", "StructureFactor"]
 
 MOST_WAVES = 1000  # of a structure factor, roughly: how many a crystal has is known when it is built
-CHUNK = 2**20  # complex numbers of a temporary array
+CHUNK = 2**20  # phases of a part of the walkers
 SOFK = "(mean of |rho_k|^2 less the square of the mean of rho_k) / N; one wave of each pair of opposite ones"
 
 
@@ -99,18 +99,19 @@ class StructureFactor(Histogram):
 
     def add(self, R: FloatArray, count: IndexArray) -> None:
         """Add walkers, some at a time, so that their waves fit into `CHUNK` numbers."""
+        from qsim.qmc.kernels.estimators.crystal import sums_of_waves
+
+        N = self.n_up + self.n_dn
+        waves = self.device.asarray(self.k)
         # The waves of a part of the walkers at a time bound the memory.
-        xp, N = self.device.xp, self.n_up + self.n_dn
-        k = self.device.asarray(self.k)
-        # Walkers per part.
         step = max(1, CHUNK // (N * len(self.size)))
         for begin in range(0, R.shape[0], step):
-            # rho_k of each walker: (walkers of this part, waves).
-            rho = xp.exp(1j * (R[begin : begin + step] @ k.T)).sum(1)
+            # Re and Im of rho_k of each walker: (2, walkers of this part, waves).
+            rho = sums_of_waves(self.device, R[begin : begin + step], waves)
             weight = count[begin : begin + step].astype(np.float64)
-            self.counts[0] += weight @ (xp.abs(rho) ** 2) / N
-            self.counts[1] += weight @ rho.real
-            self.counts[2] += weight @ rho.imag
+            self.counts[0] += weight @ (rho[0] ** 2 + rho[1] ** 2) / N
+            self.counts[1] += weight @ rho[0]
+            self.counts[2] += weight @ rho[1]
 
     def arrays(self, *, errors: bool = True) -> dict[str, FloatArray]:
         """Return the tables."""

@@ -16,10 +16,12 @@ from functools import lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from qsim.qmc.deck.elements import atomic_number
+
 if TYPE_CHECKING:
     from qsim.qmc.system.pseudopotentials import Ecp
 
-__all__ = ["NAMES", "carried", "similar"]
+__all__ = ["NAMES", "carried", "likely", "similar"]
 
 #: Spellings of the families, as other programs have them.
 NAMES = {"ccecp": "ccecp", "bfd": "bfd", "bfd-pp": "bfd", "bfdpp": "bfd"}
@@ -61,6 +63,21 @@ def carried(name: str, element: str) -> Ecp | None:
             terms = found[channel]
             parts.append((l, [[(a, c) for n, a, c in terms if n == power] for power in range(POWERS)]))
     return int(found["core"]), parts
+
+
+def likely(symbol: str, charge: float | None) -> str:
+    """Return what a deck would name for orbitals that were made with an effective core: ccecp where it leaves as many electrons.
+
+    Parameters
+    ----------
+    symbol
+        Of the atom, also a label.
+    charge
+        Electrons that the core leaves; None if that is not known.
+    """
+    found = carried("ccecp", "".join(c for c in symbol if c.isalpha()))
+    fits = found is not None and charge == atomic_number(symbol) - found[0]
+    return "ccecp" if fits else f"{symbol}.xml"
 
 
 def similar(name: str) -> str:

@@ -19,6 +19,7 @@ from qsim.qmc.deck.wavefunction import (
     Planewave,
     Pyscf,
     Sto,
+    for_each,
 )
 from qsim.qmc.system.ions import System, build_system
 from qsim.qmc.system.pseudopotentials import Pseudopotential, from_ecp, read_xml
@@ -109,6 +110,9 @@ def _imported_wavefunction(
 ) -> Wavefunction:
     """Build the trial function of a deck whose orbitals another program has found."""
     molecule = read_molecule(source, folder)
+    # A name for all elements is that of each ion of the file.
+    each = for_each(system_block.pseudopotentials, molecule.symbols)
+    system_block = system_block.model_copy(update={"pseudopotentials": each})
     potentials = pseudopotentials_of(system_block, folder, molecule.ecp)
     system = system_of(system_block, molecule, potentials, notes)
     orbitals = _with_cusps(orbitals_of(molecule), system, source.cusp, notes)

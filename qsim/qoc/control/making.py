@@ -11,7 +11,7 @@ from qsim.core.errors import InvalidInput
 from qsim.qoc.control import modes
 from qsim.qoc.control.controls import Controls, Line, Pair
 from qsim.qoc.control.fields import midpoints
-from qsim.qoc.control.parametrisation import Parametrisation
+from qsim.qoc.control.parametrisation import EXACT, ROOM, Parametrisation
 from qsim.qoc.control.values import Setting, first_values
 from qsim.qoc.deck.systems.quantities import units_of
 
@@ -52,6 +52,8 @@ class Making:
         duration = units.time(deck.time.T, "time.T")
         self.setting = Setting(units, duration, midpoints(deck.time.slots, duration), seed)
         self.deck, self.terms, self.soft = deck, terms, soft
+        # Without a search the fields are propagated as they are given.
+        self.room = EXACT if deck.optimizer.type == "none" else ROOM
         self.place = {c.name: i for i, c in enumerate(deck.control)}
 
     @property
@@ -102,7 +104,14 @@ class Making:
         safe = np.where(made.shape > 1e-3, made.shape, 1.0)
         offset = np.where(made.shape > 1e-3, row / safe, 0.0)
         from_values = Parametrisation(
-            made.shape, made.low, made.high, made.area, basis.modes, offset=offset, soft_bounds=self.soft
+            made.shape,
+            made.low,
+            made.high,
+            made.area,
+            basis.modes,
+            offset=offset,
+            soft_bounds=self.soft,
+            room=self.room,
         )
 
         def draw(n: int) -> Basis:
@@ -133,9 +142,18 @@ class Making:
         area = self._area(block, key, shape, (low, high))
         if basis is None:
             slew = None if block.slew is None else block.slew * s.duration / s.times.size
-            return Parametrisation(shape, low, high, area, None, slew=slew, soft_bounds=self.soft)
+            return Parametrisation(
+                shape, low, high, area, None, slew=slew, soft_bounds=self.soft, room=self.room
+            )
         return Parametrisation(
-            shape, low, high, area, basis.modes, disjoint=basis.disjoint, soft_bounds=self.soft
+            shape,
+            low,
+            high,
+            area,
+            basis.modes,
+            disjoint=basis.disjoint,
+            soft_bounds=self.soft,
+            room=self.room,
         )
 
     def _area(

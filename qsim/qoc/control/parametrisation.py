@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 # Of the soft clip: 5e-4 low at half the bound, 8 % low at the bound itself.
 CLIP_POWER = 8
 NEWTON_STEPS = 60
+# Share of the bounds that a first field may reach: of one that a search moves, and of one that is only propagated.
+ROOM, EXACT = 0.9, 1.0 - 1e-9
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ class Parametrisation:
         Largest change from one value to the next, and of the first from zero; the parameters are then these changes.
     soft_bounds : bool
         Keep bounds by the soft clip even where a box would do: for searches that know no box.
+    room : float
+        Share of the bounds that a field may reach which the soft clip is to give back.
     """
 
     shape: NDArray[np.float64]
@@ -63,6 +67,7 @@ class Parametrisation:
     offset: NDArray[np.float64] | None = None
     slew: float | None = None
     soft_bounds: bool = False
+    room: float = ROOM
 
     @property
     def bounded(self) -> bool:
@@ -135,14 +140,14 @@ class Parametrisation:
         """Return parameters whose field is closest to a wanted one (before the clip, with a band: least squares)."""
         if self.bounded:
             # The soft clip reaches its bound at infinity alone.
-            margin = 0.9 if self.soft else 1.0
+            margin = self.room if self.soft else 1.0
             field = np.clip(field, margin * self.low, margin * self.high)
             if self.soft:
                 field = self._unclip(field)
         if self.offset is not None:
             field = field - self.shape * self.offset
         if self.slew is not None:
-            margin = 0.9 * self.slew if self.soft_bounds else self.slew
+            margin = self.room * self.slew if self.soft_bounds else self.slew
             return np.clip(np.diff(field, prepend=0.0), -margin, margin)
         if self.modes is not None and np.any(self.shape != 1.0):
             rows = self.modes * self.shape
@@ -221,7 +226,9 @@ def soft_clip(
     return w * root, root / (1.0 + ratio)
 
 
-def parametrisation(control: Control, times: NDArray[np.float64], duration: float) -> Parametrisation:
+def parametrisation(
+    control: Control, times: NDArray[np.float64], duration: float, room: float = ROOM
+) -> Parametrisation:
     """Build the map from the deck's control block.
 
     Parameters
@@ -230,6 +237,8 @@ def parametrisation(control: Control, times: NDArray[np.float64], duration: floa
         Midpoints of the steps, a.u.
     duration : float
         T, a.u.
+    room : float
+        As of `Parametrisation`.
 
     Raises
     ------
@@ -247,7 +256,7 @@ def parametrisation(control: Control, times: NDArray[np.float64], duration: floa
         n = np.arange(first, last + 1)
         # Sine modes at the midpoints are orthogonal, and of norm 1 with this factor.
         modes = np.sqrt(2.0 / times.size) * np.sin(np.pi / duration * np.outer(n, times))
-    return Parametrisation(shape, low, high, 0.0 if control.zero_area else None, modes)
+    return Parametrisation(shape, low, high, 0.0 if control.zero_area else None, modes, room=room)
 
 
 def band_modes(band: Sequence[float], duration: float, steps: int) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """The deck of ``qsim qoc``."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -61,6 +61,11 @@ def _verify_form(value: object) -> object:
 
 class QocDeck(Deck):
     """Optimal control of a vibrational state."""
+
+    meant: ClassVar[Mapping[str, str]] = {
+        "optimizer.type=GRAPE": "lbfgs takes the gradient that GRAPE computes",
+        "optimizer.type=grape": "lbfgs takes the gradient that GRAPE computes",
+    }
 
     @classmethod
     def model_for(cls, data: Mapping[str, Any]) -> type[Deck]:

@@ -1,7 +1,7 @@
 """The deck of ``qsim qoc`` for a quantum system that is given by its parts or by matrices."""
 
-from collections.abc import Iterator
-from typing import Annotated, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -117,6 +117,14 @@ class Levels(Block):
 
 class QuantumDeck(Deck):
     """Optimal control of any quantum system."""
+
+    meant: ClassVar[Mapping[str, str]] = {
+        "system.dissipation": "dissipation is jumps: [{operator: a.sm, rate: 0.01}], or T1 and T2 of a part",
+        "system.lindblad*": "dissipation is jumps: [{operator: a.sm, rate: 0.01}], or T1 and T2 of a part",
+        "system.collapse*": "dissipation is jumps: [{operator: a.sm, rate: 0.01}], or T1 and T2 of a part",
+        "optimizer.type=GRAPE": "lbfgs takes the gradient that GRAPE computes",
+        "optimizer.type=grape": "lbfgs takes the gradient that GRAPE computes",
+    }
 
     @model_validator(mode="before")
     @classmethod

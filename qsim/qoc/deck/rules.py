@@ -91,6 +91,10 @@ def _control(deck: QocDeck) -> Iterator[Finding]:
         yield Finding(
             "control.band", f"the lowest frequency {control.band[0]:g} must be below {control.band[1]:g}"
         )
+    tried = deck.optimizer.type == "none" and control.guess.type == "file"
+    if tried and control.shape is not None and control.guess.file.suffix not in (".h5", ".hdf5"):
+        text = "the field of the file is multiplied by this shape; leave it out to try the field as it is"
+        yield Finding("control.shape", text, "warning")
     noisy = isinstance(control.guess, ZeroGuess) and bool(control.guess.noise)
     if noisy and deck.optimizer.type not in ("travolta", "none"):
         yield Finding("control.guess.noise", "noise is only used by optimizer travolta", "warning")

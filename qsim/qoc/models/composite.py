@@ -315,7 +315,10 @@ def _logical(gate: Gate, start: Any, space: Space, basis: Basis) -> Logical:
     others = [0] * len(known)
     if start is not None:
         if not isinstance(start, str):
-            text = "a gate starts from its logical states; give the label of a basis state for the other parts, or nothing"
+            text = (
+                "a gate starts from its logical states; give the label of a basis state for the other parts, in quotes, "
+                f'such as "{"0" * len(known)}", or nothing; found {start}'
+            )
             raise InvalidInput("system.initial", text)
         others = [int(k) for k in np.unravel_index(basis.place(start, "system.initial"), space.shape)]
     indices = []

@@ -240,13 +240,13 @@ def _pure_dephasing(part: Qubit | Transmon | Ladder, units: Units, key: str) -> 
     twice = 2.0 * units.time(part.T1, f"{key}.T1")
     # T2 = 2 T1 may be written with rounded decimals.
     if t2 > twice * (1.0 + 1e-12):
-        raise InvalidInput(f"{key}.T2", f"T2 = {part.T2} exceeds 2 T1 = {_doubled(part.T1)}")
+        raise InvalidInput(f"{key}.T2", f"T2 = {part.T2} exceeds 2 T1 = {_doubled(part.T1, units)}")
     return max(0.0, 1.0 / t2 - 1.0 / twice)
 
 
-def _doubled(time: float | str) -> str:
+def _doubled(time: float | str, units: Units) -> str:
     """Return twice a time, in the unit of the deck."""
     if not isinstance(time, str):
-        return f"{2.0 * time:g}"
+        return f"{2.0 * time:g}{units.of_times}"
     unit = time.lstrip("+-0123456789.eE ")
     return f"{2.0 * float(time[: len(time) - len(unit)]):g} {unit}"

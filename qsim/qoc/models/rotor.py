@@ -324,6 +324,9 @@ def _weight_above(system: RotorSystem, temperature: float) -> float:
     """
     if temperature > system.B * (_highest(system) + 1.0) ** 2:
         text = f"J_max = {_highest(system)} lies below the levels that the thermal start fills; raise J_max"
+        bare = getattr(system.initial, "thermal", None)
+        if isinstance(bare, float):
+            text += f".  thermal: {bare:g} without a unit is kT in hartree; a temperature is '{bare:g} K'"
         raise InvalidInput("system.J_max", text)
     # exp(-60) beyond the last one.
     count = _highest(system) + 2 + int(np.sqrt(60.0 * temperature / system.B))

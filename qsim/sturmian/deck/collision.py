@@ -5,13 +5,16 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, Count, DeckPath, PositiveCount
-from qsim.core.deck.units import Energy, InverseLength
-from qsim.sturmian.deck.photon import MOST_PHOTONS, Photon, PhotonRange
+from qsim.core.deck.units import CollisionEnergy, InverseLength
+from qsim.sturmian.deck.blocks import as_list
+from qsim.sturmian.deck.photon import MOST_PHOTONS, Excess, ExcessRange, Photon, PhotonRange, values_of
 
 # Energies of one run.
 MOST = 2000
+# Largest principal quantum number of the ion that photon energies show by default.
+PHOTON_LEVELS = 3
 
-Positive = Annotated[Energy, Field(gt=0.0, lt=1e5)]
+Positive = Annotated[CollisionEnergy, Field(gt=0.0, lt=1e5)]
 Energies = Positive | Annotated[list[Positive], Field(min_length=1, max_length=MOST)]
 
 
@@ -22,6 +25,24 @@ class EnergyRange(Block):
     to: Positive = Field(description="last")
     count: Annotated[PositiveCount, Field(ge=2, le=MOST)] = Field(
         default=100, description="how many", validation_alias=AliasChoices("count", "points")
+    )
+
+    def values(self) -> list[float]:
+        """Return the energies, hartree, ascending."""
+        step = (self.to - self.first) / (self.count - 1)
+        return [self.first + k * step for k in range(self.count - 1)] + [self.to]
+
+
+Total = Annotated[CollisionEnergy, Field(gt=-1e6, lt=1e5)]
+
+
+class NearRange(Block):
+    """An even grid of total energies, from each of which the nearest resonance is sought."""
+
+    first: Total = Field(alias="from", description="first")
+    to: Total = Field(description="last; resonances beyond the range are not shown")
+    count: Annotated[PositiveCount, Field(ge=2, le=MOST)] = Field(
+        default=10, description="how many", validation_alias=AliasChoices("count", "points")
     )
 
     def values(self) -> list[float]:
@@ -86,9 +107,13 @@ class Scatter(Block):
         description="impact energy, a list or a range (e_h)",
         json_schema_extra={"example": ["27.2 eV", "54.4 eV"]},
     )
-    excess: Energies | None = Field(
-        default=None,
-        description="energy of the two electrons far away, or a list (photo): photon energy minus double ionisation energy",
+    excess: Excess | Annotated[list[Excess], Field(min_length=1, max_length=MOST)] | ExcessRange | None = (
+        Field(
+            default=None,
+            description="energy of the two electrons far away, a list or a range (photo): photon energy minus double ionisation "
+            "energy; where one is negative, all are treated as photon energies",
+            json_schema_extra={"example": "20 eV"},
+        )
     )
     photon: (
         Photon | Annotated[list[Photon], Field(min_length=1, max_length=MOST_PHOTONS)] | PhotonRange | None
@@ -122,20 +147,43 @@ class Scatter(Block):
         "all of partial (levels and channels), beta, phases, fano and sum_rules, unless some are named",
     )
     levels: Annotated[PositiveCount, Field(le=10)] = Field(
-        default=4, description="largest principal quantum number of excitation"
+        default=4,
+        description="largest principal quantum number of excitation; of photon energies 3 by default",
     )
     angles: Annotated[Count, Field(ge=9, le=361)] = Field(
         default=73, description="angles of each electron from -180 to 180 degrees (fdcs)"
     )
-    near: (
-        Annotated[list[Annotated[Energy, Field(gt=-1e6, lt=1e5)]], Field(min_length=1, max_length=20)] | None
-    ) = Field(
-        default=None, description="energies near which resonances are sought; total energies (resonances)"
+    near: Total | Annotated[list[Total], Field(min_length=1, max_length=20)] | NearRange | None = Field(
+        default=None,
+        description="total energies near which resonances are sought, one of each; of a range all that are found in it "
+        "(resonances)",
+        json_schema_extra={"example": -0.778},
     )
     errors: bool = Field(
         default=True,
         description="repeat the run on a coarser grid with a smaller box and angle, and with fewer partial waves, for the errors",
     )
+
+    @property
+    def sought(self) -> list[float]:
+        """Total energies near which resonances are sought, hartree."""
+        if isinstance(self.near, NearRange):
+            return self.near.values()
+        return [] if self.near is None else as_list(self.near)
+
+    @property
+    def by_photons(self) -> bool:
+        """True if photon energies share one space: the deck gives them, or an excess below double ionisation."""
+        if self.process != "photo":
+            return False
+        return self.photon is not None or any(value < 0.0 for value in values_of(self.excess))
+
+    @property
+    def highest(self) -> int:
+        """Largest principal quantum number of the levels that are shown."""
+        if self.by_photons and "levels" not in self.model_fields_set:
+            return PHOTON_LEVELS
+        return self.levels
 
 
 class Initial(Block):

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from qsim.core.deck.blocks import Finding
 from qsim.sturmian.deck import photon_rules
 from qsim.sturmian.deck.blocks import Gsf, SquareWell, as_list
-from qsim.sturmian.deck.collision import EnergyRange, Scatter
+from qsim.sturmian.deck.collision import EnergyRange, NearRange, Scatter
 from qsim.sturmian.deck.collision_symmetry import Sector, energies_of, initial_of, pairs_of, sectors_of
-from qsim.sturmian.deck.photon import DETAILS
+from qsim.sturmian.deck.photon import DETAILS, ExcessRange, values_of
 from qsim.sturmian.deck.shared_rules import numbers_and_grid, scanned, symmetries
 from qsim.sturmian.deck.symmetry import allowed, parity_of
 
@@ -81,20 +81,29 @@ def _keys(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
         if key in ("energy", "excess", "ejected") and scanned:
             continue
         yield Finding(f"task.{key}", f"required for process: {task.process}")
-    if task.photon is not None:
+    if task.by_photons:
         yield from photon_rules.rules(deck, task)
     elif foreign := [name for name in task.observables if name in DETAILS]:
         text = f"{foreign[0]} belongs to photon energies; give process: photo and photon, such as {{from: 25 eV, to: 60 eV}}"
         yield Finding("task.observables", text)
-    if task.process == "photo" and task.photon is None:
-        for key in ("threshold", "compare"):
-            if key in task.model_fields_set:
-                yield Finding(
-                    f"task.{key}", f"{key} belongs to photon energies; give photon instead of excess"
-                )
+    if task.process == "photo" and not task.by_photons:
+        yield from _above(task)
     yield from _energies(deck, task, own[0])
     yield from _length(deck, task)
     yield from _ejected(deck, task)
+
+
+def _above(task: Scatter) -> Iterator[Finding]:
+    """Yield keys and energies that photons above double ionisation do not have."""
+    for key in ("threshold", "compare"):
+        if key in task.model_fields_set:
+            yield Finding(f"task.{key}", f"{key} belongs to photon energies; give photon instead of excess")
+    if isinstance(task.excess, ExcessRange) and task.excess.to <= task.excess.first:
+        text = f"the range ends at {task.excess.to:g} hartree, which is not above its beginning"
+        yield Finding("task.excess.to", text)
+    elif 0.0 in values_of(task.excess):
+        text = "at an excess of zero two electrons are free and at rest: a threshold"
+        yield Finding("task.excess", f"{text}; give an energy above or below it, or photon")
 
 
 def _energies(deck: SturmianDeck, task: Scatter, key: str) -> Iterator[Finding]:
@@ -105,6 +114,9 @@ def _energies(deck: SturmianDeck, task: Scatter, key: str) -> Iterator[Finding]:
         text = f"the range ends at {given.to:g} hartree, which is not above its beginning"
         yield Finding("task.energy.to", text)
         return
+    if isinstance(task.near, NearRange) and task.near.to <= task.near.first:
+        text = f"the range ends at {task.near.to:g} hartree, which is not above its beginning"
+        yield Finding("task.near.to", text)
     seen: set[float] = set()
     for k, value in enumerate(energies):
         if value in seen:
@@ -152,7 +164,7 @@ def _ejected(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
     if task.ejected is not None and task.process == "photo" and task.excess is not None:
         # Equal up to rounding of the units in which the energies are given.
         total = sum(task.ejected)
-        if any(abs(value - total) > 1e-6 * total for value in as_list(task.excess)):
+        if any(abs(value - total) > 1e-6 * total for value in energies):
             yield Finding(
                 "task.ejected",
                 f"the two energies add up to {total:g} hartree, which is not the excess energy",
@@ -175,15 +187,32 @@ def _ejected(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
 def _channels(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
     channels, initial = deck.channels, initial_of(deck)
     yield from symmetries(deck)
-    if channels.parity != "natural" and task.process != "resonances":
-        text = "a collision from an s level reaches natural parity, (-1)^L, only"
-        yield Finding("channels.parity", f"{text}; leave it out")
+    if "parity" in channels.model_fields_set and task.process != "resonances":
+        yield from _parity(deck, task)
     if task.process in ("photo", "born") and channels.S is not None and as_list(channels.S) != [initial.S]:
         yield Finding(
             "channels.S",
             f"photons and fast charges keep the spin, S = {initial.S} of the initial state; leave it out",
         )
     yield from _sectors(deck, task)
+
+
+def _parity(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
+    """Yield a parity that the collision does not reach."""
+    channels, initial = deck.channels, initial_of(deck)
+    if not task.by_photons:
+        if channels.parity != "natural":
+            text = "a collision from an s level reaches natural parity, (-1)^L, only"
+            yield Finding("channels.parity", f"{text}; leave it out")
+        return
+    sectors = sectors_of(deck)
+    if any(parity_of(one.L, channels.parity) == parity_of(one.L, one.parity) for one in sectors):
+        return
+    Ls = ", ".join(str(one.L) for one in sectors)
+    term = f"{2 * initial.S + 1}{'SPDFG'[initial.L]}"
+    reached = "natural" if initial.L == 0 else sectors[0].parity
+    text = f"the dipole leads from {term} to {reached} parity only, L = {Ls}"
+    yield Finding("channels.parity", f"{text}; leave it out")
 
 
 def _sectors(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
@@ -209,7 +238,7 @@ def _sectors(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
                 key, f"the pair (0, {sector.L}) of the incident electron is missing for L = {sector.L}"
             )
         # Dipole selection rule: L changes by one, or not at all into unnatural parity, which photon energies know.
-        kept = task.photon is not None and sector.L == initial.L > 0
+        kept = task.by_photons and sector.L == initial.L > 0
         if task.process == "photo" and abs(sector.L - initial.L) != 1 and not kept:
             text = f"a photon does not lead from L = {initial.L} to L = {sector.L} with natural parity"
             yield Finding("channels.L", f"{text}; give {initial.L + 1}")

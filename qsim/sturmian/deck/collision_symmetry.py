@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from qsim.sturmian.deck import symmetry
 from qsim.sturmian.deck.blocks import Gsf, as_list
 from qsim.sturmian.deck.collision import EnergyRange, Initial, Scatter
-from qsim.sturmian.deck.photon import PhotonRange, photons_of
+from qsim.sturmian.deck.photon import PhotonRange, values_of
 
 if TYPE_CHECKING:
     from qsim.sturmian.deck.blocks import Channels, Grid, System
@@ -65,7 +65,7 @@ class Settings:
     energies : tuple of float
         Impact or excess energies, or the energy of both electrons, hartree.
     photons : tuple of float
-        Photon energies, hartree, ascending; empty where `energies` tells them.
+        Photon energies, hartree, ascending; empty where `energies` tells them, by the excess of each.
     scan : dict of list
         Keys and values of the convergence scans, without the scan of energies.
     """
@@ -98,7 +98,7 @@ class Settings:
             initial_of(deck),
             solver_of(deck),
             tuple(energies_of(deck)),
-            tuple(photons_of(deck.task.photon)),
+            tuple(values_of(deck.task.photon)),
             {key: values for key, values in scan.items() if key != "energy"},
         )
 
@@ -107,9 +107,10 @@ def solver_of(deck: SturmianDeck) -> Solver:
     """Return the solver with the tolerance of a collision where the deck gives none."""
     if "tolerance" in deck.solver.model_fields_set:
         return deck.solver
-    photon, tolerance = getattr(deck.task, "photon", None), TOLERANCE
-    if photon is not None:
-        tolerance = RANGE if isinstance(photon, PhotonRange) else NODES
+    tolerance = TOLERANCE
+    if isinstance(deck.task, Scatter) and deck.task.by_photons:
+        given = deck.task.excess if deck.task.photon is None else deck.task.photon
+        tolerance = RANGE if isinstance(given, PhotonRange) else NODES
     elif len(energies_of(deck)) > FEW:
         tolerance = MANY
     return deck.solver.model_copy(update={"tolerance": tolerance})
@@ -122,7 +123,7 @@ def energies_of(deck: SturmianDeck) -> list[float]:
     if task.process == "born" and task.ejected is not None:
         return [sum(task.ejected)]
     given = task.energy if task.process == "e_h" else task.excess
-    if isinstance(given, EnergyRange):
+    if isinstance(given, EnergyRange | PhotonRange):
         return given.values()
     if given is None and deck.scan is not None and deck.scan.energy:
         return list(deck.scan.energy)
@@ -144,7 +145,7 @@ def sectors_of(deck: SturmianDeck) -> list[Sector]:
         default = [0, 1] if process == "e_h" else [0]
         Ss = default if channels.S is None else as_list(channels.S)
         return [Sector(L, S, channels.parity) for S in Ss for L in Ls]
-    if getattr(deck.task, "photon", None) is not None:
+    if isinstance(deck.task, Scatter) and deck.task.by_photons:
         return _reached(channels, initial)
     reached = [1] if process == "photo" else [0, 1, 2]
     Ls = reached if channels.L is None else as_list(channels.L)
@@ -154,11 +155,16 @@ def sectors_of(deck: SturmianDeck) -> list[Sector]:
 def _reached(channels: Channels, initial: Initial) -> list[Sector]:
     """Return the symmetries that a dipole reaches: L - 1, L, L + 1, all of the parity opposite to that of the initial state.
 
-    L itself then is of unnatural parity.  Those without any pair are left out, unless the deck asks for them.
+    L itself then is of unnatural parity.  Those without any pair are left out, unless the deck asks for them, and so are those
+    of another parity than a deck that names one.
     """
     parity = "even" if initial.L % 2 else "odd"
     Ls = range(abs(initial.L - 1), initial.L + 2) if channels.L is None else as_list(channels.L)
     sectors = [Sector(L, initial.S, parity) for L in Ls]
+    if "parity" in channels.model_fields_set:
+        wanted = channels.parity
+        named = [one for one in sectors if symmetry.parity_of(one.L, wanted) == parity]
+        sectors = named or sectors
     if channels.L is not None:
         return sectors
     return [sector for sector in sectors if pairs_of(channels, sector)] or sectors[-1:]

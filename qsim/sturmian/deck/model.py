@@ -195,7 +195,9 @@ class SturmianDeck(Deck):
         "task=lifetime*": "lifetimes are {type: response, observables: [lifetimes]}",
         "task=oscillator*": "oscillator strengths are task: response",
         "task.process=*tdcs*": "triply differential cross sections are process: photo or e_h with observables: [tdcs]",
-        "task.excess=-*": "excess counts from double break-up; below it give the energy of the photon: photon: 40 eV",
+        "task.states": "the number of states is n_roots",
+        "system.mass": "the nucleus has infinite mass: helium ionises at 24.5916 eV here, at 24.5874 eV in the laboratory",
+        "task.refine": "refine belongs to a range of photon energies: photon: {from: 58 eV, to: 64 eV, refine: resonances}",
         "channels.term": "the term 1S is L: 0, S: 0",
         "states=[0-9]*": "a number of states is task: {type: bound, n_roots: ...}",
     }

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, Field
 
 from qsim.core.deck.blocks import Block, PositiveCount
-from qsim.core.deck.units import Energy
+from qsim.core.deck.units import CollisionEnergy
 
-__all__ = ["DETAILS", "MOST_PHOTONS", "Photon", "PhotonRange", "photons_of"]
+__all__ = ["DETAILS", "MOST_PHOTONS", "Excess", "ExcessRange", "Photon", "PhotonRange", "values_of"]
 
 # Photon energies of one run, those near resonances apart.
 MOST_PHOTONS = 2000
@@ -19,7 +19,9 @@ DETAILS = ("partial", "beta", "phases", "fano", "sum_rules")
 # Energies of a range that names neither count nor step.
 COUNT = 100
 
-Photon = Annotated[Energy, Field(gt=0.0, lt=1e4)]
+Photon = Annotated[CollisionEnergy, Field(gt=0.0, lt=1e4)]
+# Photon energy minus that of double ionisation.
+Excess = Annotated[CollisionEnergy, Field(gt=-1e4, lt=1e5)]
 
 
 class PhotonRange(Block):
@@ -48,8 +50,15 @@ class PhotonRange(Block):
         return [float(value) for value in np.linspace(self.first, self.to, count)]
 
 
-def photons_of(given: float | list[float] | PhotonRange | None) -> list[float]:
-    """Return the photon energies that a deck gives, hartree, ascending; empty if it gives none."""
+class ExcessRange(PhotonRange):
+    """An even grid of energies of the two electrons far away."""
+
+    first: Excess = Field(alias="from", description="first")
+    to: Excess = Field(description="last")
+
+
+def values_of(given: float | list[float] | PhotonRange | None) -> list[float]:
+    """Return the energies that a deck gives, hartree, ascending; empty if it gives none."""
     if given is None:
         return []
     if isinstance(given, PhotonRange):

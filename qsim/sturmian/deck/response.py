@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from qsim.core.deck.blocks import Block, Count, PositiveCount
+from qsim.core.deck.blocks import Block, Count, DeckPath, PositiveCount
 from qsim.core.deck.units import Energy
 from qsim.sturmian.deck.blocks import as_list
 from qsim.sturmian.deck.collision import Gauge
@@ -51,9 +52,20 @@ class Response(Block):
         default=None,
         description="pairs of states whose atoms attract each other, by numbers from 0 (c6); by default all pairs of S states",
     )
+    other: DeckPath | Annotated[list[DeckPath], Field(min_length=1, max_length=20)] | None = Field(
+        default=None,
+        alias="with",
+        description="results of other response decks with c6, or a list: C6 of their atoms with those of this deck",
+        json_schema_extra={"example": "li_plus.h5"},
+    )
     n_roots: Annotated[PositiveCount, Field(le=20)] = Field(
         default=1, description="number of states of each L and S, from the lowest; not with states"
     )
+
+    @property
+    def files(self) -> list[Path]:
+        """Results of the decks of other atoms."""
+        return [] if self.other is None else as_list(self.other)
 
     @property
     def frequencies(self) -> list[float]:

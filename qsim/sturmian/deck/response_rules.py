@@ -95,6 +95,8 @@ def _observables(deck: SturmianDeck, task: Response) -> Iterator[Finding]:
         yield Finding("task.observables", f"{text}; leave lifetimes out")
     if task.partners is not None and "c6" not in wanted:
         yield Finding("task.partners", "partners belong to observables: [c6]; add it, or leave them out")
+    if task.other is not None and "c6" not in wanted:
+        yield Finding("task.with", "other atoms belong to observables: [c6]; add it, or leave them out")
     if "c6" in wanted:
         yield from _partners(deck, task)
 

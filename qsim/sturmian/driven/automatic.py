@@ -102,10 +102,11 @@ def _radius(settings: Settings) -> float:
     # Radii of levels scale like n^2 / charge; 30 / k is five wavelengths of the slowest
     # electron.
     charge = max(potentials.OneBody(settings.system.potential, settings.system.Z).charge, 1.0)
-    slowest = min([*(settings.energies if settings.task.process == "photo" else ()), 1.0])
-    radius = max(40.0, 60.0 / charge, 30.0 / np.sqrt(2.0 * slowest))
-    if settings.photons:
+    if settings.task.by_photons:
         # Cross sections by channel need the levels of the ion, and no waves of two slow electrons.
-        radius = max(36.0, (2.0 * settings.task.levels**2 + 8.0) / charge)
+        radius = max(36.0, (2.0 * settings.task.highest**2 + 8.0) / charge)
+    else:
+        slowest = min([*(settings.energies if settings.task.process == "photo" else ()), 1.0])
+        radius = max(40.0, 60.0 / charge, 30.0 / np.sqrt(2.0 * slowest))
     need = automatic.radius(automatic.ionisation(charge, 0, 0), settings.system.Z)
     return float(np.ceil(max(radius, need)))

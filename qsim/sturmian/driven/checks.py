@@ -40,6 +40,8 @@ LONGEST = 400.0
 REFLECTED = 0.02
 # Share of the estimated ionisation energy below which a photon ionises nothing for sure.
 SURE = 0.9
+BOUND_LEVELS = "bound levels belong to task: response"
+HARTREE_EV = 27.211386245981
 # Hartree: distance of a total energy to a level, where a channel opens.
 NEAR_LEVEL = 1e-6
 
@@ -61,7 +63,7 @@ def ionisation_of(settings: Settings) -> float:
 def totals(settings: Settings) -> list[float]:
     """Return the energies of both electrons together, hartree."""
     if settings.task.process == "resonances":
-        return list(settings.task.near or [])
+        return settings.task.sought
     if settings.photons:
         lost = ionisation_of(settings) + depth_of(settings.system)
         return [value - lost for value in settings.photons]
@@ -89,9 +91,9 @@ def charge_of(settings: Settings) -> float:
 
 def contour_length(settings: Settings, angle: float, R: float) -> float:
     """Return the length of a contour from R, bohr, that returns next to nothing of the slowest electron; 0 without any."""
-    if settings.photons:
+    if settings.task.by_photons:
         # The estimate of the threshold is good to some per cent only: no electron slower than this is waited for.
-        first = max(settings.photons[0] - ionisation_of(settings), SLOWEST)
+        first = max(min(totals(settings)) + depth_of(settings.system), SLOWEST)
         k = math.sqrt(2.0 * first + PULL * max(charge_of(settings) - 1.0, 0.0))
         return math.ceil(min(decay_length(k, angle, RETURNED), LONGEST))
     if settings.task.process != "e_h":
@@ -153,14 +155,14 @@ def physics(settings: Settings, numbers: Numbers, bounds: NDArray[np.complex128]
     key = {"e_h": "task.energy", "photo": "task.excess", "born": "task.ejected"}.get(
         task.process, "task.near"
     )
-    if settings.photons:
+    if task.by_photons:
         yield from _photons(settings, numbers)
     yield from _box(settings, numbers, depth)
     yield from _contour(settings, numbers, charge)
     if task.process == "e_h" and system.potential.type == "coulomb":
         yield from _thresholds(energies, depth, key)
     positive = [value for value in energies if value > 0.0]
-    if positive and task.process != "resonances" and not settings.photons:
+    if positive and task.process != "resonances" and not task.by_photons:
         # of an electron that takes half
         wave = 2.0 * math.pi / math.sqrt(min(positive))
         if wave > 0.5 * numbers.R:
@@ -177,21 +179,48 @@ def physics(settings: Settings, numbers: Numbers, bounds: NDArray[np.complex128]
 
 def _photons(settings: Settings, numbers: Numbers) -> Iterator[Finding]:
     """Yield photons that ionise nothing for sure, and levels that the box does not hold."""
-    need = ionisation_of(settings)
-    for k, value in enumerate(settings.photons):
-        if value < SURE * need:
-            text = (
-                f"{value:.4g} hartree is below the ionisation energy of this state, about {need:.4g} hartree"
-            )
-            yield Finding(
-                f"task.photon.{k}" if isinstance(settings.task.photon, list) else "task.photon", text
-            )
-            break
+    yield from _too_small(settings)
+    yield from _sharing(settings)
     levels, Z = settings.task.levels, float(settings.system.Z)
     radius = 2.0 * levels**2 / Z + 8.0 / Z
     if "levels" in settings.task.model_fields_set and radius > numbers.R:
-        text = f"n = {levels} needs R >= {radius:.3g} bohr, but the box has {numbers.R:g}"
+        text = f"n = {levels} needs R >= {radius:.3g} bohr ((2 n^2 + 8)/Z); the box has {numbers.R:g}"
         yield Finding("task.levels", f"{text}; give fewer levels or a larger grid.R")
+
+
+def _too_small(settings: Settings) -> Iterator[Finding]:
+    """Yield the first energy that ionises nothing for sure."""
+    task, need, depth = settings.task, ionisation_of(settings), depth_of(settings.system)
+    for k, value in enumerate(settings.photons):
+        if value < SURE * need:
+            text = f"{_ev(value)} is below the ionisation energy of this state, about {_ev(need)}"
+            place = f"task.photon.{k}" if isinstance(task.photon, list) else "task.photon"
+            yield Finding(place, f"{text}; {BOUND_LEVELS}")
+            return
+    for k, value in enumerate(settings.energies):
+        if value <= -depth:
+            text = f"an excess of {_ev(value)} frees no electron: the ion alone has {_ev(-depth)}"
+            place = f"task.excess.{k}" if isinstance(task.excess, list) else "task.excess"
+            yield Finding(place, f"{text}; {BOUND_LEVELS}")
+            return
+
+
+def _sharing(settings: Settings) -> Iterator[Finding]:
+    """Yield energy sharing of two electrons, which photon energies do not have, where the deck asks for it."""
+    task = settings.task
+    wanted = [name for name in ("sdcs", "fdcs") if name in task.observables]
+    if not wanted or "observables" not in task.model_fields_set:
+        return
+    double = ionisation_of(settings) + depth_of(settings.system)
+    if max(totals(settings)) < 0.0:
+        text = f"{wanted[0]}: no energy sharing below double break-up (about {_ev(double)}); leave it out"
+    else:
+        text = f"{wanted[0]} is that of two free electrons; give energies above double break-up as a positive excess"
+    yield Finding("task.observables", text)
+
+
+def _ev(value: float) -> str:
+    return f"{value * HARTREE_EV:.5g} eV"
 
 
 def _contour(settings: Settings, numbers: Numbers, charge: float) -> Iterator[Finding]:

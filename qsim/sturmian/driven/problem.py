@@ -71,7 +71,8 @@ class Problem:
     def other_pairs(self) -> list[list[tuple[int, int]]] | None:
         """Return other pairs, which tell the error of the largest momentum: up to one less, or to one more.
 
-        None where the deck lists its pairs: then they are a model.
+        Of resonances always to one more: the first momenta move them by far more than what follows.  None where the deck lists
+        its pairs: then they are a model.
         """
         if self.settings.channels.pairs is not None:
             return None
@@ -81,7 +82,8 @@ class Problem:
             kept = [pair for pair in pairs if pair[1] < top]
             # For electrons the pair (0, L) holds the incident wave itself, and must not be left
             # out.
-            if not kept or (self.process == "e_h" and (0, sector.L) not in kept):
+            lost = self.process == "e_h" and (0, sector.L) not in kept
+            if not kept or lost or self.process == "resonances":
                 kept = sector.pairs(top + 1)
             out.append(kept)
         return out
@@ -90,7 +92,8 @@ class Problem:
     def beyond(self) -> float:
         """Error of the momenta that are left out over the change by `other_pairs`.
 
-        A decay like l^-4 leaves l_max/3 times the last step after it; one step more leaves less than half of itself.
+        A decay like l^-4 leaves l_max/3 times the last step after it, and from the next step on l_max/3 + 1 times
+        that one.
         """
         other = self.other_pairs()
         if other is None:
@@ -99,7 +102,7 @@ class Problem:
             max(b for _, b in new) > max(b for _, b in own)
             for new, own in zip(other, self.pairs(), strict=True)
         )
-        return max(1.5 if more else 1.0, self.l_max / 3.0)
+        return max(1.5, self.l_max / 3.0 + 1.0) if more else max(1.0, self.l_max / 3.0)
 
     def setup(self, *, coarser: bool = False) -> Setup:
         """Return grid and operators."""

@@ -259,7 +259,7 @@ class Setup:
         if energy >= threshold:
             raise NumericsError(
                 f"the initial state lies at {energy:.6f} hartree, above its threshold {threshold:.6f}: it is not bound",
-                hint="a lower initial.root",
+                hint="a lower initial.root" if root else "another initial.L or initial.S",
             )
         # Onto the product grid of the collision: zero beyond the own box, and every ordered pair, as the sources
         # need both.

@@ -12,6 +12,7 @@ from qsim.sturmian import memory, trials
 from qsim.sturmian.deck.blocks import FeDvr
 from qsim.sturmian.deck.response import Response
 from qsim.sturmian.deck.response_rules import partners, waves
+from qsim.sturmian.response.others import others
 from qsim.sturmian.response.problem import ResponseProblem
 from qsim.sturmian.two_electron.linear import MOST
 
@@ -38,6 +39,11 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
     values, points, sectors, findings = settled
     task = deck.task
     assert isinstance(task, Response)
+    # A file of another atom is read now: a wrong one is a mistake of the deck.
+    try:
+        others(task.files)
+    except InvalidInput as error:
+        return Plan(findings=[Finding(error.key, str(error))])
     pairs = max((len(sector.pairs) for sector in sectors), default=1)
     functions = values.size(0, points)
     unknowns = pairs * functions**2
@@ -78,4 +84,6 @@ def build(loaded: LoadedDeck[SturmianDeck], device: Device) -> ResponseProblem:
     problem = trials.build(loaded, device)
     given = {item.name: getattr(problem, item.name) for item in fields(problem)}
     given["extrapolate"] = waves(loaded.deck)
-    return ResponseProblem(**given, partners=partners(loaded.deck))
+    task = loaded.deck.task
+    assert isinstance(task, Response)
+    return ResponseProblem(**given, partners=partners(loaded.deck), others=others(task.files))

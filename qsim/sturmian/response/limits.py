@@ -61,6 +61,10 @@ def limits_of(
             continue
         spins = _spins(name, values.shape[1:], levels, problem)
         found[name] = _limit(l_max, values, coarse[name], spins)
+    if "c6_with" in found:
+        # A file without errors of its polarisabilities leaves none of the coefficient.
+        value, error = found["c6_with"]
+        found["c6_with"] = Limit(value, np.hypot(error, found.pop("c6_with_off").values))
     for name in WITH_GAUGES:
         if name in found and found[name].values.shape[-1] > 1:
             found[name] = _between_gauges(found[name])
@@ -95,8 +99,8 @@ def _spins(
     S = np.array([level.S for level in levels], np.int64)
     if name == "c6":
         own = np.array([min(S[a], S[b]) for a, b in problem.partners])
-    elif name == "alpha_imaginary":
-        own = S[sorted({number for pair in problem.partners for number in pair})]
+    elif name in ("alpha_imaginary", "c6_with", "c6_with_off"):
+        own = S[problem.attracting]
     else:
         own = S[: shape[0]]
     return np.broadcast_to(own.reshape(-1, *([1] * (len(shape) - 1))), shape)

@@ -38,8 +38,9 @@ ATOMIC_TIME = 2.4188843265864e-17
 POWERS = (-2, -1, 0, 1, 2)
 # Gauss-Legendre points of the integral over imaginary frequencies: the two that are compared differ by 1e-12 for helium.
 CASIMIR_POINTS = 64
-# Imaginary frequencies at which polarisabilities are stored, nodes of a rule with this number of points.
-STORED = 16
+# Imaginary frequencies at which polarisabilities are stored for other decks, nodes of a rule with this number of points: of
+# the scale 1 they serve ionisation energies from 0.02 to 50 hartree.
+STORED = CASIMIR_POINTS
 
 
 def is_allowed(one: Level, other: Level, order: int) -> bool:
@@ -138,6 +139,12 @@ def dispersion(
     """Return C6 of two atoms in S states, hartree bohr^6."""
     omega, weights = casimir_nodes(scale, count)
     return float(3.0 / math.pi * np.sum(weights * at_imaginary(one, omega) * at_imaginary(other, omega)))
+
+
+def dispersion_with(one: Sequence[Reached], alpha: NDArray[np.float64]) -> float:
+    """Return C6 with an atom whose polarisability is known at the nodes of the rule with that many points and the scale 1."""
+    omega, weights = casimir_nodes(1.0, alpha.size)
+    return float(3.0 / math.pi * np.sum(weights * at_imaginary(one, omega) * alpha))
 
 
 def sums(

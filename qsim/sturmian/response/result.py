@@ -187,6 +187,16 @@ def _dispersion(r: ResponseResult) -> dict[str, Scalar]:
     }
 
 
+def _with_others(r: ResponseResult) -> dict[str, Scalar]:
+    values, errors = r.limits["c6_with"]
+    found = {}
+    for k, number in enumerate(r.problem.attracting):
+        for j, other in enumerate(r.problem.others):
+            text = f"C6 of {r.levels[number].name} and {other.name}"
+            found[f"c6_{number}_with_{j}"] = _scalar(values[k, j], errors[k, j], "hartree bohr^6", text)
+    return found
+
+
 def _sums(name: str, prefix: str, text: str) -> Callable[[ResponseResult], dict[str, Scalar]]:
     """Return a function that gives sums as scalars, without those that are missing."""
 
@@ -248,6 +258,8 @@ QUANTITIES: tuple[Quantity[ResponseResult], ...] = (
     Quantity("alpha*", "", f"polarisabilities for l_max to infinity; {ERROR}",
              _polarisabilities("alpha", "polarisability"), when=_has("alpha"),
              headline=("alpha1_0", "alpha1_1", "alpha1_2", "alpha2_0")),
+    Quantity("c6_*_with_*", "hartree bohr^6", "dispersion coefficients with atoms of other decks", _with_others,
+             when=_has("c6_with"), headline=("c6_0_with_0", "c6_0_with_1")),
     Quantity("c6_*", "hartree bohr^6", "dispersion coefficients for l_max to infinity", _dispersion, when=_has("c6"),
              headline=("c6_0_0", "c6_0_1", "c6_1_1")),
     Quantity("sum_*", "", "sums of f dE^k over all levels by closure",
@@ -292,10 +304,19 @@ QUANTITIES: tuple[Quantity[ResponseResult], ...] = (
     Quantity("alpha_tensor_error", "", "their errors", _limit("alpha_tensor", 1), FIELD),
     Quantity("c6", "hartree bohr^6", "dispersion coefficients", _limit("c6", 0), ("pair",)),
     Quantity("c6_error", "hartree bohr^6", "their errors", _limit("c6", 1), ("pair",)),
+    Quantity("c6_with", "hartree bohr^6", "dispersion coefficients of the states with atoms of other decks", _limit("c6_with", 0),
+             ("partner", "other")),
+    Quantity("c6_with_error", "hartree bohr^6", "their errors", _limit("c6_with", 1), ("partner", "other")),
+    Quantity("other", "", "names of the atoms of other decks",
+             lambda r: np.array([one.name for one in r.problem.others]) if r.problem.others else None, ("other",)),
+    Quantity("partner", "", "names of the states that attract others",
+             lambda r: np.array([r.levels[k].name for k in r.problem.attracting]) if r.problem.attracting else None,
+             ("partner",)),
     Quantity("partners", "", "numbers of the states of each pair",
              lambda r: np.array(r.problem.partners) if r.problem.partners else None, ("pair", "atom")),
     Quantity("alpha_imaginary", "bohr^3", "dipole polarisabilities of the partners at imaginary frequencies",
              _limit("alpha_imaginary", 0), ("partner", "omega_imaginary")),
+    Quantity("alpha_imaginary_error", "bohr^3", "their errors", _limit("alpha_imaginary", 1), ("partner", "omega_imaginary")),
     Quantity("omega_imaginary", HARTREE, "imaginary frequencies, nodes of a Gauss-Legendre rule of (w - 1)/(w + 1)",
              lambda r: casimir_nodes(1.0, STORED)[0] if "c6" in r.limits else None, ("omega_imaginary",)),
     Quantity("sums/power", "", "powers k of S(k)", lambda r: np.array(POWERS) if _wants_sums(r) else None, ("power",)),

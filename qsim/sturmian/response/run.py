@@ -10,6 +10,7 @@ import numpy as np
 from qsim.core.deck.blocks import Finding
 from qsim.core.run.loop import Progress, drive
 from qsim.sturmian.deck.response import Response
+from qsim.sturmian.radial import automatic
 from qsim.sturmian.response import numbers
 from qsim.sturmian.response.curves import Curve, curve, curve_nodes
 from qsim.sturmian.response.limits import limits_of
@@ -40,6 +41,8 @@ IMAGINARY = np.geomspace(0.05, 100.0, 9)
 ON_A_LEVEL = 1e-4
 # Share of a source along a level from which the level counts.
 SEEN = 1e-10
+# Roots among which a level is named.
+HIGHEST = 12
 
 
 @dataclass(frozen=True)
@@ -178,7 +181,7 @@ class Responses:
                     spectra.append(spectral)
                 if not self.alpha or order not in self.task.multipoles:
                     continue
-                self._require_off_levels(state, responses)
+                self._require_off_levels(atom, state, order, responses)
                 place = self.task.multipoles.index(order)
                 for g, gauge in enumerate(gauges):
                     if order > 1 and gauge != "length":
@@ -206,7 +209,7 @@ class Responses:
         nodes = [complex(x) for x in sorted(real)]
         velocity = nodes if order == 1 and self.alpha and "velocity" in self.gauges else []
         imaginary = []
-        if order == 1 and any(k in pair for pair in self.problem.partners):
+        if order == 1 and k in self.problem.attracting:
             imaginary = [1j * float(x) * ionisation for x in IMAGINARY]
         rough = curve_nodes(ionisation) if order == 1 and last and self.alpha else []
         return Frequencies(nodes + imaginary, velocity, rough)
@@ -230,14 +233,28 @@ class Responses:
             numbers.dispersion(dipoles[a], dipoles[b], float(np.sqrt(scales[a] * scales[b])))
             for a, b in pairs
         ]
-        used = sorted({number for pair in pairs for number in pair})
+        used, others = self.problem.attracting, self.problem.others
         omega = numbers.casimir_nodes(1.0, numbers.STORED)[0]
-        return {
+        found = {
             "c6": np.array(c6),
             "alpha_imaginary": np.stack([numbers.at_imaginary(dipoles[k], omega) for k in used]),
         }
+        if others:
+            # the coefficient, and what the error of the other atom makes of it
+            for name, part in (("c6_with", "alpha"), ("c6_with_off", "error")):
+                rows = [
+                    [numbers.dispersion_with(dipoles[k], getattr(one, part)) for one in others] for k in used
+                ]
+                found[name] = np.array(rows)
+        return found
 
     # ------------------------------------------------------------------------------ refusals
+
+    def _nearest(self, ionisation: float, L: int, S: int) -> str:
+        """Return the name of the level of natural parity whose ionisation energy is nearest to one, hartree."""
+        estimates = [automatic.ionisation(self.problem.Z, L, S, root) for root in range(HIGHEST)]
+        root = int(np.argmin(np.abs(np.array(estimates) - ionisation)))
+        return Level(L, S, "odd" if L % 2 else "even", root).name
 
     def _key(self, number: int) -> str:
         return f"task.omega.{number}" if isinstance(self.task.omega, list) else "task.omega"
@@ -257,7 +274,7 @@ class Responses:
                     ]
                 )
 
-    def _require_off_levels(self, state: Level, responses: Sequence[Reached]) -> None:
+    def _require_off_levels(self, atom: Atom, state: Level, order: int, responses: Sequence[Reached]) -> None:
         """Refuse frequencies on a level that the multipole reaches."""
         for number, omega in enumerate(self.task.frequencies):
             for one in responses:
@@ -265,8 +282,9 @@ class Responses:
                 near = (np.abs(np.abs(dE) - omega) < ON_A_LEVEL) & (b**2 > SEEN * np.sum(b**2))
                 if near.any():
                     at = float(dE[near][0])
-                    text = (
-                        f"{omega:g} hartree is on a level of L = {one.L}, {at:+.6g} hartree from {state.name}"
-                    )
-                    text = f"{text}, within {ON_A_LEVEL:g} of which the width decides; give another frequency"
+                    name = f"of L = {one.L}"
+                    if self.problem.is_bare and state.is_natural and (one.L - state.L - order) % 2 == 0:
+                        name = self._nearest(self._ionisation(atom, state) - at, one.L, state.S)
+                    text = f"omega is on the level {name} ({at:+.6g} hartree from {state.name}), within {ON_A_LEVEL:g} of which"
+                    text = f"{text} the width decides; give another frequency"
                     self.problem.refuse([Finding(self._key(number), text)])

@@ -15,6 +15,15 @@ import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.core.run.checkpoint import fitting
+from qsim.sturmian.linalg.vectors import (
+    Growing,
+    combination,
+    inner,
+    quotient,
+    ritz,
+    row_products,
+    subtract,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,6 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.arrays import FloatArray
+    from qsim.core.device.device import Device
     from qsim.sturmian.two_electron.hamiltonian import TwoElectron
 
 __all__ = ["Eigenpairs", "Preconditioner", "lowest", "orthonormal", "relax"]
@@ -125,15 +135,17 @@ def lowest(
         # component.
         start[:, :, :m, :m] = operator.device.asarray(model_vectors[: start.shape[0]])
         space = _Space.begun(operator, start if guess is None else xp.concatenate([guess, start]))
-    V, AV, iteration, products, history, best, since = space
+    first, applied, iteration, products, history, best, since = space
+    room = most + block
+    grown, products_grown = Growing(xp, first, room), Growing(xp, applied, room)
     while True:
+        V, AV = grown.vectors, products_grown.vectors
         # Rayleigh and Ritz in the space; H V is kept, so that residuals take no further product
         values, weights = np.linalg.eigh(_gram(operator, V, AV))
         k = min(block, values.size)
-        w = operator.device.asarray(np.ascontiguousarray(weights[:, :k].T))
-        X, AX = xp.tensordot(w, V, 1), xp.tensordot(w, AV, 1)
-        R = AX - operator.device.asarray(values[:k])[:, None, None, None] * X
-        residuals = np.sqrt(np.asarray(operator.device.to_host(xp.sum(R * R, axis=(1, 2, 3)))))
+        w = np.ascontiguousarray(weights[:, :k].T)
+        X, R, squares = ritz(operator.device, w, values[:k], V, AV)
+        residuals = np.sqrt(squares)
         # Before as many directions exist as roots are wanted, no residual of the missing ones
         # is known.
         history.append(residuals[:roots].copy() if k >= roots else np.full(roots, np.inf))
@@ -167,11 +179,14 @@ def lowest(
             # Three blocks survive: fewer lose the directions that the last steps have brought
             # in and cost iterations.
             keep = min(max(3 * block, 8), values.size)
-            w = operator.device.asarray(np.ascontiguousarray(weights[:, :keep].T))
-            V, AV = xp.tensordot(w, V, 1), xp.tensordot(w, AV, 1)
+            w = np.ascontiguousarray(weights[:, :keep].T)
+            grown.turn(operator.device, w)
+            products_grown.turn(operator.device, w)
+            V = grown.vectors
         # guard vectors keep the order of the roots right and need not converge themselves
         open_ = [i for i in range(k) if residuals[i] > (tolerance if i < roots else 1e-4)]
-        T = orthonormal(xp, operator.symmetrise(precondition(R[open_], X[open_], values[open_])), V)
+        T = precondition(R[open_], X[open_], values[open_])
+        T = orthonormal(operator.device, operator.symmetrise(T), V)
         # the space is exhausted: what is found is exact to rounding
         if not T.shape[0]:
             if k >= roots:
@@ -180,11 +195,11 @@ def lowest(
                     continue
             raise NumericsError(f"the eigenvalue search found no new direction at a residual of {worst:.1e}")
         # Only the new directions meet H: its products with the others are in AV.
-        V = xp.concatenate([V, T])
-        AV = xp.concatenate([AV, operator.apply(T)])
+        grown.add(T)
+        products_grown.add(operator.apply(T))
         iteration, products = iteration + 1, products + int(T.shape[0])
         if observe is not None:
-            reached = _Space(V, AV, iteration, products, history, best, since)
+            reached = _Space(grown.vectors, products_grown.vectors, iteration, products, history, best, since)
             observe(iteration, float(values[0]), worst, partial(reached.state, operator))
 
 
@@ -216,7 +231,7 @@ class _Space(NamedTuple):
     @classmethod
     def begun(cls, operator: TwoElectron, start: NDArray[np.float64]) -> _Space:
         """Return the space of the first vectors."""
-        V = orthonormal(operator.device.xp, operator.symmetrise(start), None)
+        V = orthonormal(operator.device, operator.symmetrise(start), None)
         return cls(V, operator.apply(V), 0, int(V.shape[0]), [])
 
     def state(self, operator: TwoElectron) -> dict[str, Any]:
@@ -278,19 +293,17 @@ def relax(
         start = xp.concatenate([start, extra])
     # Steps are as in `lowest`, but without restarts, and with another end: the energies need
     # only be good enough to measure their distance from the run's energies.
-    V = orthonormal(xp, start, None)
+    V = orthonormal(operator.device, start, None)
     AV = operator.apply(V)
     before = _means(operator, start[:k], V, AV)
     step = 0
     while True:
         values, weights = np.linalg.eigh(_gram(operator, V, AV))
         count = min(k, values.size)
-        w = operator.device.asarray(np.ascontiguousarray(weights[:, :count].T))
-        X, AX = xp.tensordot(w, V, 1), xp.tensordot(w, AV, 1)
-        R = AX - operator.device.asarray(values[:count])[:, None, None, None] * X
+        w = np.ascontiguousarray(weights[:, :count].T)
+        X, R, norms = ritz(operator.device, w, values[:count], V, AV)
         # the energy that further steps would still gain, by perturbation theory with the diagonal of H
         gain = _second_order(operator, precondition.diagonal, R, values[:count])
-        norms = np.asarray(operator.device.to_host(xp.sum(R * R, axis=(1, 2, 3))))
         # residuals among the lowest states count by the gap, all others by the height of the
         # functions they go to A residual r moves an energy by at most |r|^2 / gap. Where r
         # points at functions high above, second-order perturbation theory is far smaller; four
@@ -304,7 +317,7 @@ def relax(
             break
         chosen = open_ if open_.size else np.arange(count)
         T = precondition(R[chosen], X[chosen], values[chosen])
-        T = orthonormal(xp, operator.symmetrise(T), V)
+        T = orthonormal(operator.device, operator.symmetrise(T), V)
         if not T.shape[0]:
             break
         V = xp.concatenate([V, T])
@@ -333,16 +346,14 @@ def _means(operator: TwoElectron, X: FloatArray, V: FloatArray, AV: FloatArray) 
     """Return the mean energies (k,) of states X (k, P, M, M) in the span of an orthonormal basis V."""
     # X lies in the span of V, so that its energy follows from the small matrix V^T H V without
     # another product.
-    shape = (len(V), -1)
-    c = np.asarray(operator.device.to_host(X.reshape(len(X), -1) @ V.reshape(shape).T))
+    c = inner(operator.device, X, V)
     return np.asarray(np.einsum("ka,ab,kb->k", c, _gram(operator, V, AV), c) / np.einsum("ka,ka->k", c, c))
 
 
 def _gram(operator: TwoElectron, V: NDArray[np.float64], AV: NDArray[np.float64]) -> NDArray[np.float64]:
     # Symmetric by construction: rounding of the two triangles differs and eigh reads one of
     # them.
-    k = V.shape[0]
-    H = np.asarray(operator.device.to_host(V.reshape(k, -1) @ AV.reshape(k, -1).T))
+    H = inner(operator.device, V, AV)
     return 0.5 * (H + H.T)
 
 
@@ -352,40 +363,37 @@ def _gaps(values: NDArray[np.float64], roots: int) -> NDArray[np.float64]:
     return np.minimum(padded[1:-1] - padded[:-2], padded[2:] - padded[1:-1])[:roots]
 
 
-def orthonormal(
-    xp: ModuleType, block: NDArray[np.float64], V: NDArray[np.float64] | None
-) -> NDArray[np.float64]:
+def orthonormal(device: Device, block: FloatArray, V: FloatArray | None) -> Any:
     """Return an orthonormal basis of ``block`` outside of ``V``; directions that are not new are dropped.
 
     Twice: the first pass leaves rounding of the size of what it removed.  The host decides by a few numbers: a GPU would need its
     library of eigenvalues, and kernels for masks, for a matrix of a few rows.
     """
-    shape = block.shape[1:]
-    T = block.reshape(block.shape[0], -1)
     # each direction first to norm one: the Gram matrix then tells directions that are dependent from short ones
-    scale = np.sqrt(_few(xp.sum(T * T, axis=1)))
+    scale = np.sqrt(np.asarray(device.to_host(row_products(device, block, block))))
     kept = np.flatnonzero(scale > 0)
-    T = (T if kept.size == scale.size else T[xp.asarray(kept)]) / xp.asarray(scale[kept])[:, None]
+    if not kept.size:
+        return block[:0]
+    turns = np.zeros((kept.size, scale.size))
+    turns[np.arange(kept.size), kept] = 1.0 / scale[kept]
+    T = combination(device, turns, block)
     for _ in range(2):
-        if V is not None and T.shape[0]:
-            base = V.reshape(V.shape[0], -1)
-            T = T - (T @ base.T) @ base
-        if not T.shape[0]:
-            break
-        gram = _few(T @ T.T)
-        # Orthonormal by the eigenvectors of the Gram matrix: two small matrices on the host, and one product on the
-        # device.
-        s, u = np.linalg.eigh(0.5 * (gram + gram.T))
+        if V is not None and len(V):
+            subtract(device, T, inner(device, T, V), V)
+        gram = inner(device, T, T)
         # Lengths below 1e-10 of a direction that had norm one are rounding of what the
         # subtraction removed.
+        new = np.flatnonzero(np.diag(gram) > 1e-20)
+        # Orthonormal by the eigenvectors of the Gram matrix: two small matrices on the host, and one product on the
+        # device.
+        s, u = np.linalg.eigh(0.5 * (gram + gram.T)[np.ix_(new, new)])
         keep = s > 1e-20
-        T = xp.asarray(np.ascontiguousarray((u[:, keep] / np.sqrt(s[keep])).T)) @ T
-    return T.reshape(T.shape[0], *shape)
-
-
-def _few(values: FloatArray) -> NDArray[np.float64]:
-    """Return a few numbers of a device on the host."""
-    return np.asarray(values.get() if hasattr(values, "get") else values, float)
+        if not keep.any():
+            return T[:0]
+        weights = np.zeros((int(keep.sum()), len(gram)))
+        weights[:, new] = (u[:, keep] / np.sqrt(s[keep])).T
+        T = combination(device, weights, T)
+    return T
 
 
 class Preconditioner:
@@ -405,19 +413,18 @@ class Preconditioner:
         The part along X that the inverse brings in is taken out (J. Olsen et al., Chem. Phys. Lett. 169, 463 (1990)); else a good
         ``H_0`` would return X itself and nothing new.
         """
-        xp = self.device.xp
         correction, along = self.inverse(R, theta), self.inverse(X, theta)
-        weight = xp.sum(X * correction, axis=(1, 2, 3)) / xp.sum(X * along, axis=(1, 2, 3))
-        return correction - weight[:, None, None, None] * along
+        weight = row_products(self.device, X, correction) / row_products(self.device, X, along)
+        correction -= weight[:, None, None, None] * along
+        return correction
 
     def inverse(self, R: NDArray[Any], theta: NDArray[Any]) -> Any:
         """Return ``(H_0 - theta)^-1 R`` for vectors R (k, P, M, M) and energies theta (k,), hartree; both may be complex."""
-        xp, m = self.device.xp, self.m
-        shift = self.device.asarray(np.ascontiguousarray(theta))[:, None, None, None]
+        m = self.m
         # Elementwise with the diagonal first; the lowest orbitals, where levels lie close and
         # the diagonal is a poor guess, are then overwritten by the exact inverse in the model
         # space.
-        T = R / _away(xp, self.diagonal - shift)
+        T = quotient(self.device, R, self.diagonal, theta, _away)
         inner = R[:, :, :m, :m]
         amplitudes = inner.reshape(inner.shape[0], -1) @ self.vectors.T
         amplitudes /= self.device.asarray(_away(np, self.values[None, :] - np.asarray(theta)[:, None]))

@@ -95,7 +95,9 @@ class Space:
         operator = self.operator
         xp, host = operator.device.xp, operator.device.to_host
         known = [part for part in (self.without, self.V) if part is not None and len(part)]
-        new = orthonormal(xp, operator.symmetrise(block), xp.concatenate(known) if known else None)
+        new = orthonormal(
+            operator.device, operator.symmetrise(block), xp.concatenate(known) if known else None
+        )
         count = int(new.shape[0])
         if not count:
             return 0

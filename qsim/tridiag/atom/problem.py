@@ -15,11 +15,13 @@ from qsim.tridiag.atom.evolution.propagator import AtomLattice, Propagator
 from qsim.tridiag.atom.polarization import PlaneField, frame_of
 from qsim.tridiag.atom.states import stored
 from qsim.tridiag.atom.states.grid import RadialGrid, mapped, uniform
+from qsim.tridiag.atom.states.lanes import Lanes
 from qsim.tridiag.atom.states.levels import Radial
 from qsim.tridiag.atom.states.observables import LevelState
 from qsim.tridiag.deck.atom import RadialMap
 from qsim.tridiag.kernels.atom.cuda_tables import MOST_LANES
 from qsim.tridiag.kernels.atom.sharing import Sharing
+from qsim.tridiag.kernels.simd import WIDTH
 from qsim.tridiag.tdse import absorbers
 
 if TYPE_CHECKING:
@@ -57,6 +59,8 @@ T = TypeVar("T")
 DENSE = {"length": (0.0125, 60.0), "velocity": (0.05, 30.0)}
 # of atoms up to neon, and beyond: the valence level to 1e-6
 HEAVY = (0.01, 80.0), (0.005, 120.0)
+# complex numbers from which threads share the steps: below, a step takes some tens of microseconds
+SHARED = 10_000
 GAUGES: tuple[Literal["length", "velocity"], ...] = ("length", "velocity")
 # bohr: E0/w^2 above which velocity gauge needs fewer l
 QUIVER = 5.0
@@ -343,9 +347,11 @@ class AtomProblem:
         if self.device is not None and self.on_cuda:
             how = Stepping(dt, self.velocity, self.order, self.setting.parts)
             return CudaMember(CudaBatch(self.device, lattice, lanes, [made], [self.field()], how))
+        # threads that write to different lanes must not write to one line of the cache
+        threads = self.threads if 2 * lanes.pairs * lattice.grid.points >= SHARED else 1
         run = Propagator(
             lattice,
-            lanes,
+            replace(lanes, width=WIDTH) if threads > 1 and isinstance(lanes, Lanes) else lanes,
             made,
             dt,
             velocity=self.velocity,
@@ -353,7 +359,8 @@ class AtomProblem:
             order=self.order,
             parts=self.setting.parts,
         )
-        run.sharing = Sharing(self.threads, lanes.pairs)
+        # in length gauge lanes and rows are shared one after the other, in velocity gauge pairs
+        run.sharing = Sharing(threads, lanes.pairs if self.velocity else 4 * lanes.pairs)
         return run
 
 

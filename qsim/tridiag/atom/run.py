@@ -26,7 +26,7 @@ from qsim.tridiag.atom.problem import enough
 from qsim.tridiag.atom.resonance import search as resonance
 from qsim.tridiag.atom.result import AtomResult, unpacked
 from qsim.tridiag.atom.states import observables
-from qsim.tridiag.atom.states.levels import Radial
+from qsim.tridiag.atom.states.levels import bound_population
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -45,6 +45,8 @@ SPECTRA, WARNINGS = "the photoelectron spectra", "warnings about the run"
 ERRORS = "the errors of the numbers"
 # samples of the trace that one call on a GPU takes, at most
 GROUP = 256
+# complex numbers times steps of a call on a CPU, at most: some hundredths of a second
+NUMBERS = 10_000_000
 # last points, whose norm is `wall_density`
 EDGE = 25
 # norm of the last two l at which grid.l_max: auto grows: in velocity gauge a dense core leaves more than 1e-11 in high l
@@ -99,7 +101,7 @@ class AtomEvolution:
             self.flux = [self._crossing(0)]
         else:
             p = self.propagator
-            shape = (points, 4 * p.lanes.pairs)
+            shape = (points, 4 * p.lanes.plain.pairs)
             # grid and channels of the state are those to which it had grown
             p.restore(fitting(restored, "state", shape), int(restored["step"]), float(restored["lost"]))
             self.trace = [restored["trace"]]
@@ -134,19 +136,21 @@ class AtomEvolution:
     def remaining(self) -> list[list[int]]:
         """Step numbers that are still to come, of output times and of the fine trace, in the groups that make one call.
 
-        On a GPU a group goes on to the next output time, unless states are needed on the way.
+        On a GPU, and where several threads share the steps, a group goes on to the next output time, unless states are needed on
+        the way.
         """
         problem = self.problem
         # marks: output times, samples of the fine trace, and steps at which the grid may grow
         samples = np.arange(0, problem.setting.steps + 1, problem.every)
         marks = np.unique(np.concatenate([problem.frames, samples, problem.looks])).tolist()
-        # on a CPU a call per mark costs nothing; a GPU takes the sums of many marks in one launch, unless the
-        # state itself is needed at them
-        alone = not isinstance(self.propagator, CudaMember) or bool(problem.spheres)
+        # one call takes the sums of many marks, unless the state itself is needed at them
+        p = self.propagator
+        alone = not p.in_one or bool(problem.spheres)
+        most = GROUP if isinstance(p, CudaMember) else max(1, NUMBERS // (p.numbers * problem.every))
         groups: list[list[int]] = [[]]
         for mark in marks:
             groups[-1].append(int(mark))
-            if alone or mark in self._looks or len(groups[-1]) == GROUP:
+            if alone or mark in self._looks or len(groups[-1]) == min(most, GROUP):
                 groups.append([])
         return [group for group in groups if group and group[-1] > self.start]
 
@@ -426,24 +430,7 @@ def _ending(result: AtomResult) -> None:
         problem.state(problem.lattice, lanes), problem.lattice, lanes
     )
     result.numbers["energy_final"] = observables.energy(phi, problem.lattice, lanes)
-    result.numbers["bound_population"] = _bound(result, phi)
-
-
-def _bound(result: AtomResult, phi: NDArray[np.complex128]) -> float:
-    """Return the population of all levels of the box below 0."""
-    # sum over every level below 0 that the box holds, l by l; with no level of one l there are none of higher l
-    total = 0.0
-    for l in np.unique(result.lanes.ls):
-        here = phi[result.lanes.ls == l]
-        if float(np.sum(np.abs(here) ** 2)) < 1e-14:
-            continue
-        radial = Radial(result.problem.lattice, int(l))
-        count = radial.below(0.0)
-        if count == 0:
-            break
-        for index in range(count):
-            total += float(np.sum(np.abs(here @ radial.state(radial.energy(index))) ** 2))
-    return total
+    result.numbers["bound_population"] = bound_population(problem.lattice, lanes.ls, phi, problem.threads)
 
 
 def _rate(result: AtomResult) -> None:

@@ -16,7 +16,7 @@ from qsim.tridiag.deck.initial import AnyInitial, Level, StoredState
 from qsim.tridiag.deck.laser import Laser
 from qsim.tridiag.deck.numbers import SIZE, exactly_one
 from qsim.tridiag.deck.observe import Gabor, Hhg, StarkState
-from qsim.tridiag.deck.photoelectrons import Spectrum, TsurffSpectrum
+from qsim.tridiag.deck.photoelectrons import Spectrum, TsurffSpectrum, check_projection
 from qsim.tridiag.deck.pulses import CarrierPulse, Pulse
 from qsim.tridiag.deck.scan import Scan
 
@@ -537,6 +537,8 @@ class AtomDeck(Deck):
             low, high = one.energy
             if isinstance(one, TsurffSpectrum):
                 yield from one.check(f"spectra.{index}", self.absorber)
+            else:
+                yield from check_projection(f"spectra.{index}", self.absorber)
             yield from self._check_polar(f"spectra.{index}.polar", one)
             if low >= high:
                 yield Finding(

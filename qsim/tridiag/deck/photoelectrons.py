@@ -6,13 +6,13 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from qsim.core.deck.blocks import Block, Count, Finding, PositiveCount
-from qsim.core.deck.units import Energy, Length
+from qsim.core.deck.units import CollisionEnergy, Energy, Length
 from qsim.tridiag.deck.electron import Absorber
 from qsim.tridiag.deck.numbers import SIZE
 
 __all__ = ["ScatteringSpectrum", "Spectrum", "TsurffSpectrum", "WindowSpectrum"]
 
-Energies = Annotated[list[Energy], Field(min_length=2, max_length=2)]
+Energies = Annotated[list[CollisionEnergy], Field(min_length=2, max_length=2)]
 
 Angles = Annotated[
     Count,
@@ -88,6 +88,17 @@ class TsurffSpectrum(Block):
                 f"isurfv sums all times after the end of the run, which needs a complex absorber, found {absorber.type}; take "
                 "absorber: {type: manolopoulos, kmin: 0.2}, or tail: none and a longer time.t_final",
             )
+
+
+def check_projection(key: str, absorber: Absorber) -> Iterator[Finding]:
+    """Yield a warning where electrons are absorbed that a spectrum of the final state should hold."""
+    if absorber.type != "none":
+        yield Finding(
+            f"{key}.method",
+            f"electrons that the absorber ({absorber.type}) takes are missing in a spectrum of the final state; raise grid.rmax "
+            "and leave the absorber out, or take method: tsurff",
+            "warning",
+        )
 
 
 Spectrum = Annotated[WindowSpectrum | ScatteringSpectrum | TsurffSpectrum, Field(discriminator="method")]

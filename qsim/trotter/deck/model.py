@@ -8,8 +8,9 @@ from pydantic import BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, Deck, Finding, PositiveCount
 from qsim.trotter.deck import sectors, tasks
-from qsim.trotter.deck.couplings import Crystal, Ladder, Ring, System, are_driven
+from qsim.trotter.deck.couplings import System, are_driven
 from qsim.trotter.deck.initial import Initial
+from qsim.trotter.deck.lattices import Crystal, Ladder, Ring
 from qsim.trotter.deck.observe import ObservableItem
 from qsim.trotter.initial.ising import NeelState
 from qsim.trotter.observables.registry import Observables
@@ -224,6 +225,11 @@ class TrotterDeck(Deck):
     }
     meant: ClassVar[Mapping[str, str]] = {
         "system.spin": "all spins are 1/2, and 'spins' is their number",
+        "system.L": "the number of spins is 'spins'",
+        "system.n": "the number of spins is 'spins'",
+        "sector.S": "sectors have sz or up; task: spectrum tells the total spin of its levels",
+        "observe.entropy=half": "half of the chain is {entropy: {sites: half}}",
+        "observe.correlator=[0-9]*": "chosen pairs are {correlator: zz, pairs: [[0, 5]]}",
         "system.bc": "boundaries belong to the lattice of a term: ring is a periodic chain",
         "*lattice.pbc": "periodic directions are periodic: true, or [x, y]",
         "*lattice.L": "the cells are Lx and Ly (Lz)",

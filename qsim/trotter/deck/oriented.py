@@ -4,12 +4,8 @@ import math
 from collections.abc import Iterator
 
 from qsim.core.deck.blocks import Finding
-from qsim.trotter.deck.couplings import (
-    DM,
-    AllToAll,
-    OrientedTerm,
-    System,
-)
+from qsim.trotter.deck.couplings import DM, OrientedTerm, System
+from qsim.trotter.deck.lattices import AllToAll
 
 __all__ = ["check_oriented"]
 

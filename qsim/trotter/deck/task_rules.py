@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from qsim.core.deck.blocks import Finding
-from qsim.trotter.deck.couplings import Crystal, Ladder
+from qsim.trotter.deck.lattices import Crystal, Ladder
 from qsim.trotter.deck.model import TrotterDeck
 from qsim.trotter.deck.sectors import SectorBlock
 from qsim.trotter.deck.sites import check_sites

@@ -7,12 +7,8 @@ from pathlib import Path
 from qsim.core.deck.blocks import Finding
 from qsim.trotter.deck.couplings import (
     XXZ,
-    AllToAll,
-    Crystal,
     Dipolar,
     FieldTerm,
-    Ladder,
-    Lattice,
     LatticeTerm,
     OrientedTerm,
     Pairs,
@@ -20,12 +16,11 @@ from qsim.trotter.deck.couplings import (
     Random,
     RandomBox,
     RandomValues,
-    Ring,
     System,
     Term,
     _Isotropic,
-    cells_of,
 )
+from qsim.trotter.deck.lattices import AllToAll, Crystal, Ladder, Lattice, Ring, cells_of
 from qsim.trotter.deck.oriented import check_oriented
 from qsim.trotter.deck.profiles import check_profile
 from qsim.trotter.deck.sites import check_sites

@@ -212,7 +212,7 @@ class Chebyshev:
             gamma = 0.0 if k == 1 else -1.0
             self.linear.apply(old, new, twice * inverse, -twice * centre * inverse, gamma, space)
             # (-i)^k without rounding
-            axpy((1, -1j, -1, 1j)[k % 4] * numbers[k], new, total)
+            axpy((1, -1j, -1, 1j)[k % 4] * numbers[k], new, total, self.device.threads)
             old, new = new, old
             if poll is not None:
                 poll()
@@ -283,7 +283,7 @@ def lanczos_bounds(
     for _ in range(steps):
         linear.apply(v, old, gamma=-(beside[-1] if beside else 0.0), work=space)
         diagonal.append(overlap(v, old, links).real)
-        axpy(-diagonal[-1], v, old)
+        axpy(-diagonal[-1], v, old, device.threads)
         beside.append(math.sqrt(norm2(old, links)))
         # the space is invariant, or nearly: the next vector would be rounding
         if beside[-1] <= 1e-6 * max(map(abs, rigorous), default=0.0):

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from qsim.core.deck.blocks import Count, Finding
-from qsim.trotter.deck.couplings import LatticeTerm, Ring
+from qsim.trotter.deck.couplings import LatticeTerm
+from qsim.trotter.deck.lattices import Ring
 from qsim.trotter.deck.sites import check_sites
 from qsim.trotter.initial.base import InitialState
 

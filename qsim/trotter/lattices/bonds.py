@@ -11,7 +11,7 @@ import math
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
-from qsim.trotter.deck import couplings as blocks
+from qsim.trotter.deck import lattices as blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -10,7 +10,8 @@ import math
 from itertools import product
 from typing import TYPE_CHECKING
 
-from qsim.trotter.deck import couplings as blocks
+from qsim.core.text import multiple_of_pi
+from qsim.trotter.deck import lattices as blocks
 from qsim.trotter.lattices.bonds import CELLS, ORIGIN, Place, shape_of
 
 if TYPE_CHECKING:
@@ -143,8 +144,10 @@ def wave_vector(lattice: Cells | None, given: object) -> Place:
     """
     if isinstance(lattice, Cells):
         named = points(lattice)
-        if isinstance(given, str) and given in named:
-            return named[given]
+        # Labels are capital letters, and told apart without them.
+        by_lower = {name.lower(): point for name, point in named.items()}
+        if isinstance(given, str) and given.lower() in by_lower:
+            return by_lower[given.lower()]
         size = len(_vectors(lattice))
         if not isinstance(given, list) or len(given) != size:
             example = ", ".join(["pi"] * size)
@@ -166,6 +169,8 @@ def _component(given: object) -> float:
 
     if not isinstance(given, str):
         return float(given)  # type: ignore[arg-type]
+    if (multiple := multiple_of_pi(given)) is not None:
+        return multiple
     try:
         value = float(Expression(given, ())())
     except ExpressionError as error:

@@ -18,6 +18,7 @@ from qsim.core.deck.expression import Expression
 from qsim.core.errors import DeckError, FileError, NumericsError
 from qsim.trotter.deck import couplings as blocks
 from qsim.trotter.deck.axes import AXES
+from qsim.trotter.deck.lattices import AllToAll, Lattice
 from qsim.trotter.deck.term_rules import pair_problems
 from qsim.trotter.lattices import bonds as lattices
 from qsim.trotter.model import disorder
@@ -415,7 +416,7 @@ def _of_axis(axis: str) -> tuple[float, float, float]:
 
 
 def _bonds(
-    term: blocks.BondTerm, lattice: blocks.Lattice | None, spins: int
+    term: blocks.BondTerm, lattice: Lattice | None, spins: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
     """Return pairs (P, 2), their strengths (P,) before disorder and decay, and their distances (P,)."""
     J = 1.0 if isinstance(term, blocks.XXZ | blocks.XYZ) else term.J
@@ -429,7 +430,7 @@ def _bonds(
     assert lattice is not None
     shells = term.shells
     # without a choice of shells or a decay: nearest neighbours
-    if shells is None and term.alpha is None and not isinstance(lattice, blocks.AllToAll):
+    if shells is None and term.alpha is None and not isinstance(lattice, AllToAll):
         shells = [1]
     bonds = lattices.bonds(lattice, spins, shells)
     pairs = np.array([bond[:2] for bond in bonds], dtype=np.int64).reshape(-1, 2)
@@ -441,7 +442,7 @@ def _bonds(
     return pairs, np.full(len(bonds), J), distance
 
 
-def _ways(lattice: blocks.Lattice | None, pairs: NDArray[np.int64], spins: int) -> NDArray[np.float64]:
+def _ways(lattice: Lattice | None, pairs: NDArray[np.int64], spins: int) -> NDArray[np.float64]:
     """Return the number of bonds of each pair, (P,): the equally near ways round with ``images: all``."""
     if getattr(lattice, "images", "one") == "one":
         return np.ones(len(pairs))
@@ -449,7 +450,7 @@ def _ways(lattice: blocks.Lattice | None, pairs: NDArray[np.int64], spins: int) 
     return np.array([len(lattices.images_of(lattice, spins, int(j), int(k))) for j, k in pairs], np.float64)
 
 
-def _positions(term: blocks.PlacedTerm, lattice: blocks.Lattice | None, spins: int) -> NDArray[np.float64]:
+def _positions(term: blocks.PlacedTerm, lattice: Lattice | None, spins: int) -> NDArray[np.float64]:
     """Return (N, 3) positions of a term, or of the lattice."""
     if term.positions is None:
         # the rules ask for one
@@ -476,7 +477,7 @@ def _apart(
 
 
 def _dipolar(
-    term: blocks.Dipolar, lattice: blocks.Lattice | None, spins: int
+    term: blocks.Dipolar, lattice: Lattice | None, spins: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return pairs (P, 2) and ``coupling / r^3 (1 - 3 cos^2 theta)`` (P,)."""
     places = _positions(term, lattice, spins)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from qsim.trotter.deck.couplings import AllToAll, Dipolar, FieldTerm, OrientedTerm, Pairs, are_driven
+from qsim.trotter.deck.couplings import Dipolar, FieldTerm, OrientedTerm, Pairs, are_driven
+from qsim.trotter.deck.lattices import AllToAll
 from qsim.trotter.initial.ground import GroundState
 from qsim.trotter.lattices.bonds import wrapped
 from qsim.trotter.model.hamiltonian import Model, build_hamiltonian

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.trotter.deck import couplings as blocks
+from qsim.trotter.deck.lattices import AllToAll, Lattice
 from qsim.trotter.lattices import bonds as lattices
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["cross_of", "extremes", "mixed", "singular", "tensors_of", "undirected"]
 
 
-def tensors_of(term: blocks.OrientedTerm, lattice: blocks.Lattice | None, spins: int) -> NDArray[np.float64]:
+def tensors_of(term: blocks.OrientedTerm, lattice: Lattice | None, spins: int) -> NDArray[np.float64]:
     """Return the 3 x 3 matrix of every ordered pair of sites, (3, 3, N, N)."""
     made = np.zeros((3, 3, spins, spins))
     for j, k, matrix in _given(term, lattice, spins):
@@ -38,7 +39,7 @@ def cross_of(tensors: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray
 
 
 def _given(
-    term: blocks.OrientedTerm, lattice: blocks.Lattice | None, spins: int
+    term: blocks.OrientedTerm, lattice: Lattice | None, spins: int
 ) -> Iterator[tuple[int, int, NDArray[np.float64]]]:
     """Yield sites and matrix (3, 3) of every bond of a term, a bond of a lattice in the direction of the lattice."""
     if term.list is not None:
@@ -57,7 +58,7 @@ def _given(
         yield bond.k, bond.j, back * matrix
 
 
-def undirected(term: blocks.OrientedTerm, lattice: blocks.Lattice, spins: int) -> str:
+def undirected(term: blocks.OrientedTerm, lattice: Lattice, spins: int) -> str:
     """Return which two sites of a lattice a coupling joins in both directions at once, so that it has none; ``""`` if none."""
     if term.list is not None:
         return ""
@@ -74,9 +75,9 @@ def undirected(term: blocks.OrientedTerm, lattice: blocks.Lattice, spins: int) -
     return ""
 
 
-def _shells(term: blocks.OrientedTerm, lattice: blocks.Lattice) -> list[int] | None:
+def _shells(term: blocks.OrientedTerm, lattice: Lattice) -> list[int] | None:
     """Return the shells of a term, by default nearest neighbours; None for all pairs."""
-    return term.shells or (None if isinstance(lattice, blocks.AllToAll) else [1])
+    return term.shells or (None if isinstance(lattice, AllToAll) else [1])
 
 
 def _of_lattice(term: blocks.OrientedTerm) -> NDArray[np.float64]:

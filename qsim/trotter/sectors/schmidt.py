@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.device.blas import one_thread
+from qsim.core.device.pool import each_call
 from qsim.trotter.sectors.states import unfolded
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ __all__ = ["Spectrum", "sector_schmidt"]
 # amplitudes of a matrix that are gathered at a time
 PIECE = 1 << 22
 NEGLIGIBLE = 1e-300
+# cubes of the sizes of matrices from which their first eigenvalues are found on several threads
+MANY = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -92,17 +96,28 @@ def sector_schmidt(sector: Sector, device: Device, psi: NDArray[Any], sites: Ite
     outer = [site for site in range(sector.spins) if site not in set(inner)]
     if not inner or not outer:
         raise ValueError(f"one part of {sector.spins} sites must hold 1 to {sector.spins - 1} of them")
-    values, charges = [], []
-    with device.use():
-        # spins down in the part: as many as both parts allow
-        for down in range(max(0, sector.down - len(outer)), min(len(inner), sector.down) + 1):
-            weights = _weights(_matrices(sector, device, psi, inner, outer, down), device)
-            values.append(weights)
-            charges.append(np.full(weights.size, 0.5 * len(inner) - down))
+    # spins down in the part: as many as both parts allow
+    counts = range(max(0, sector.down - len(outer)), min(len(inner), sector.down) + 1)
+    values = [np.zeros(0)] * len(counts)
+
+    def spectra(first: int, last: int) -> None:
+        for place in order[first:last]:
+            density = _matrices(sector, device, psi, inner, outer, counts[place])
+            values[place] = _weights(density, device)
+
+    # the matrices of different numbers of spins down are independent of each other: the largest ones first
+    sizes = [min(math.comb(len(inner), down), math.comb(len(outer), sector.down - down)) for down in counts]
+    order = sorted(range(len(counts)), key=lambda place: -sizes[place])
+    threads = 1 if device.is_cuda else device.threads
+    with device.use(), one_thread():
+        each_call(spectra, len(counts), sum(size**3 for size in sizes), threads, MANY, alike="schmidt")
+    charges = [
+        np.full(weights.size, 0.5 * len(inner) - down) for weights, down in zip(values, counts, strict=True)
+    ]
     p, sz = np.maximum(np.concatenate(values), 0.0), np.concatenate(charges)
     # stable, so that equal values keep their order by charge
-    order = np.argsort(-p, kind="stable")
-    return Spectrum(p[order] / p.sum(), sz[order])
+    ranks = np.argsort(-p, kind="stable")
+    return Spectrum(p[ranks] / p.sum(), sz[ranks])
 
 
 def _weights(density: NDArray[Any], device: Device) -> NDArray[np.float64]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from qsim.core.device.device import namespace
 from qsim.core.device.links import Links, total
+from qsim.core.device.pool import each_part
 
 __all__ = ["Amplitudes", "axpy", "hashes", "norm2", "overlap", "scale"]
 
@@ -23,6 +25,10 @@ Amplitudes = NDArray[np.complexfloating[Any, Any]]
 # Amplitudes of a piece.  CPU: a BLAS takes one thread for so few, so that the order of its sum is fixed, and they stay in cache.
 PIECE = 1 << 13
 PIECE_CUDA = 1 << 24
+# of sums of vectors on a CPU: long enough that threads seldom wait for the interpreter
+SHARED = 1 << 15
+# threads of such sums: more of them wait for the interpreter, which they need between two pieces
+MOST = 6
 
 
 def overlap(a: Amplitudes, b: Amplitudes, links: Links | None = None) -> complex:
@@ -58,13 +64,26 @@ def norm2(a: Amplitudes, links: Links | None = None) -> float:
     return overlap(a, a, links).real
 
 
-def axpy(c: complex, x: Amplitudes, y: Amplitudes) -> None:
-    """Add ``c x`` to ``y`` in place; x and y are (n,) complex of one dtype."""
+def axpy(c: complex, x: Amplitudes, y: Amplitudes, threads: int = 1) -> None:
+    """Add ``c x`` to ``y`` in place; x and y are (n,) complex of one dtype, `threads` of the CPU share the work."""
+    if namespace(y) is np and threads > 1:
+        each_part(
+            partial(_axpy, c, x, y, SHARED), -(-y.shape[0] // PIECE), 2 * y.shape[0], min(threads, MOST)
+        )
+    else:
+        _axpy(c, x, y, PIECE, 0, y.shape[0])
+
+
+def _axpy(c: complex, x: Amplitudes, y: Amplitudes, size: int, first: int, last: int) -> None:
+    """Add the pieces `first` to `last` - 1 of ``c x``, or as many as there are, `size` amplitudes at a time on a CPU."""
     xp = namespace(y)
     factor = y.dtype.type(c)
+    if xp is np:
+        x, y = x[first * PIECE : last * PIECE], y[first * PIECE : last * PIECE]
     # one piece of work space, whatever the length
-    term = xp.empty_like(y[next(_pieces(y))])
-    for s in _pieces(y):
+    pieces = list(_pieces(y, size))
+    term = xp.empty_like(y[pieces[0]]) if pieces else y
+    for s in pieces:
         piece = y[s]
         part = term[: piece.shape[0]]
         xp.multiply(x[s], factor, out=part)
@@ -88,7 +107,7 @@ def hashes(xp: Any, start: int, end: int, offset: int) -> Any:
     return z ^ (z >> np.uint64(31))
 
 
-def _pieces(a: Amplitudes) -> Iterator[slice]:
-    size = PIECE if namespace(a) is np else PIECE_CUDA
+def _pieces(a: Amplitudes, cpu: int = PIECE) -> Iterator[slice]:
+    size = cpu if namespace(a) is np else PIECE_CUDA
     for start in range(0, a.shape[0], size):
         yield slice(start, min(start + size, a.shape[0]))

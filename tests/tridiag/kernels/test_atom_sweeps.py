@@ -4,13 +4,15 @@ Tolerance: the matrices of a step have condition numbers below 10 (velocity gaug
 of norm 1 leave less than 1e-12.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.linalg
 
 from qsim.tridiag.atom.evolution.propagator import AtomLattice, Propagator, radial_arrays
 from qsim.tridiag.atom.states.grid import mapped, uniform
-from qsim.tridiag.atom.states.lanes import Lanes
+from qsim.tridiag.atom.states.lanes import Lanes, PlanarLanes
 from qsim.tridiag.kernels.atom import sharing as atom_sharing
 from qsim.tridiag.kernels.atom.sharing import TRIAL, Sharing
 from qsim.tridiag.kernels.simd import WIDTH
@@ -153,6 +155,42 @@ def test_threads_share_steps_to_the_bit(gauge, points, momenta, mask, parts, m):
         found.append((run.state, run.lost))
     assert all(np.array_equal(state, found[0][0]) and lost == found[0][1] for state, lost in found)
     assert (found[0][1] > 0.0) == (gauge == "velocity" and parts > 0)
+
+
+MARKS = [2, 3, 8]
+
+
+@pytest.mark.parametrize("mask", [False, True])
+@pytest.mark.parametrize("lanes", [Lanes(0, 2 * WIDTH + 2), Lanes(-1, 6), PlanarLanes((0,), 6)])
+def test_samples_on_the_way_are_those_of_calls_that_end_there(lanes, mask):
+    """To the bit, in states and sums, on any number of threads and with empty pairs."""
+    lattice = atom(uniform(20.1, 0.3), mask)
+    phi = np.random.default_rng(4).normal(size=(lanes.used, lattice.grid.points)) + 0j
+    turning = isinstance(lanes, PlanarLanes)
+
+    def field(t):
+        t = np.asarray(t)
+        return 0.4 * (np.array([np.cos(0.3 * t), np.sin(0.3 * t)]) if turning else np.cos(0.3 * t))
+
+    def run(threads, width=1):
+        wide = lanes if turning else replace(lanes, width=width)
+        made = Propagator(lattice, wide, phi / np.linalg.norm(phi), 0.05, velocity=False, field=field)
+        made.sharing = Always(threads, 4 * WIDTH)
+        return made
+
+    alone, sums = run(1), []
+    for mark in MARKS:
+        alone.advance(mark - alone.step)
+        sums.append(alone.sums())
+    for threads in (2, 3):
+        shared = run(threads, WIDTH)
+        assert shared.in_one
+        assert np.array_equal(shared.sampled(MARKS), sums)
+        assert np.array_equal(shared.phi, alone.phi)
+        # a checkpoint has no empty pairs
+        again = run(1)
+        again.restore(shared.snapshot(), MARKS[-1], 0.0)
+        assert np.array_equal(again.state, alone.state)
 
 
 class Always(Sharing):

@@ -5,7 +5,7 @@ import pytest
 
 from qsim.core.errors import DeckError
 from qsim.core.run.stages import Method
-from qsim.trotter.deck import couplings as blocks
+from qsim.trotter.deck import lattices
 from qsim.trotter.lattices.bonds import positions
 from qsim.trotter.lattices.momenta import all_momenta, points, wave_vector
 from qsim.trotter.measurement.total_spin import products_of_spins
@@ -174,12 +174,12 @@ def test_wave_numbers_of_a_ring(trotter):
 def test_momenta_lie_in_the_zone():
     """Momenta of a torus are those by which shifts around it are closed, each once, none longer than an equal one."""
     for kind, size in (
-        (blocks.Square, 1),
-        (blocks.Triangular, 1),
-        (blocks.Kagome, 3),
-        (blocks.Pyrochlore, 4),
+        (lattices.Square, 1),
+        (lattices.Triangular, 1),
+        (lattices.Kagome, 3),
+        (lattices.Pyrochlore, 4),
     ):
-        sides = {"Lx": 3, "Ly": 2} | ({"Lz": 2} if kind is blocks.Pyrochlore else {})
+        sides = {"Lx": 3, "Ly": 2} | ({"Lz": 2} if kind is lattices.Pyrochlore else {})
         lattice = kind(type=kind.model_fields["type"].annotation.__args__[0], periodic=True, **sides)
         spins = size * int(np.prod(list(sides.values())))
         momenta = np.array(all_momenta(lattice, spins))
@@ -190,14 +190,14 @@ def test_momenta_lie_in_the_zone():
         for vector, length in zip(steps, sides.values(), strict=True):
             turns = momenta @ vector * length / 2.0
             np.testing.assert_allclose(turns, np.round(turns), atol=1e-9)
-    hexagonal = points(blocks.Triangular(type="triangular"))
+    hexagonal = points(lattices.Triangular(type="triangular"))
     np.testing.assert_allclose(hexagonal["K"], [4 / 3, 0.0, 0.0], atol=1e-12)
 
 
 def test_names_of_momenta():
     written = [multiple_of_pi(x) for x in (0.0, 0.5, 1.0, -2 / 3, 2.0, 1 / np.sqrt(3))]
     assert written == ["0", r"\pi/2", r"\pi", r"-2\pi/3", r"2\pi", r"0.577\pi"]
-    square = blocks.Square(type="square")
+    square = lattices.Square(type="square")
     for given, said in (
         (0.5, r"expected \[pi, pi\] with 2 components"),
         ("Z", "a point of the square zone, Gamma, X, Y, M"),

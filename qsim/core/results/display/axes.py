@@ -63,13 +63,13 @@ class AxesOptions:
     panel: int | None = None
 
 
-def adjust(figure: Figure, options: AxesOptions) -> None:
-    """Change the axes of a figure.
+def adjust(figure: Figure, options: AxesOptions) -> set[str]:
+    """Change the axes of a figure, and return the units in which it has an axis.
 
     Raises
     ------
     ValueError
-        If there is no such panel, or no axis can be shown in one of the units.
+        If there is no such panel.
     """
     panels = [ax for ax in figure.axes if ax.get_label() != "<colorbar>"]
     every: list[Any] = [*figure.axes, *(child for ax in figure.axes for child in ax.child_axes)]
@@ -77,11 +77,6 @@ def adjust(figure: Figure, options: AxesOptions) -> None:
     for ax in every:
         for axis in (ax.xaxis, ax.yaxis):
             used |= _convert(axis, options.convert)
-    if unused := [unit for unit in options.units if unit not in used and unit != "sr"]:
-        labels = ", ".join(
-            repr(label) for ax in panels for label in (ax.get_xlabel(), ax.get_ylabel()) if label
-        )
-        raise ValueError(f"no axis of this figure can be given in {unused[0]}: {labels}")
     if options.panel is not None:
         if not 1 <= options.panel <= len(panels):
             raise ValueError(f"the figure has no panel {options.panel}: it has {len(panels)}")
@@ -89,6 +84,14 @@ def adjust(figure: Figure, options: AxesOptions) -> None:
     for ax in panels:
         _scale(ax, options)
         _limit(ax, options)
+    return used
+
+
+def labels_of(figure: Figure) -> str:
+    """Return what stands at the axes of a figure, for messages."""
+    panels = [ax for ax in figure.axes if ax.get_label() != "<colorbar>"]
+    texts = [label for ax in panels for label in (ax.get_xlabel(), ax.get_ylabel()) if label]
+    return ", ".join(f"'{text}'" for text in dict.fromkeys(texts))
 
 
 def _scale(ax: Axes, options: AxesOptions) -> None:

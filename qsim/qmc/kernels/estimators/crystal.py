@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.device import kernels
+from qsim.core.device.pool import Shared, each_part
 from qsim.qmc.kernels.crystal.launch import CRYSTAL
 from qsim.qmc.kernels.estimators import crystal_cpu as crystal_pairs_cpu
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.qmc.kernels.crystal.types import CrystalOrbitals
 
-__all__ = ["crystal_pair_histogram"]
+__all__ = ["crystal_pair_histogram", "sums_of_waves"]
 
 THREADS = 128  # as in crystal.cu
 
@@ -75,3 +76,30 @@ def _crystal_pair_histogram_cpu(
 ) -> None:
     """Do the same on the CPU."""
     crystal_pairs_cpu.pairs(R, count, orbitals, n_up, inverse_width, out)
+
+
+def sums_of_waves(device: Device, R: FloatArray, waves: FloatArray) -> FloatArray:
+    """Return Re and Im of ``sum_i exp(i k r_i)`` of every walker, (2, walkers, waves) float64.
+
+    Parameters
+    ----------
+    R : (walkers, N, 3) float64
+        Positions, bohr.
+    waves : (waves, 3) float64
+        k, 1/bohr; on the device.
+    """
+    xp, shape = device.xp, (R.shape[0], waves.shape[0])
+    out = xp.empty((2, *shape))
+    if device.is_cuda:
+        phase = R @ waves.T
+        out[0], out[1] = xp.cos(phase).sum(1), xp.sin(phase).sum(1)
+    else:
+        _sums_of_waves_cpu(device, R, waves, out)
+    return out
+
+
+def _sums_of_waves_cpu(device, R, waves, out):
+    work = Shared(
+        crystal_pairs_cpu.waves_shared, (np.ascontiguousarray(R), np.ascontiguousarray(waves.T), out)
+    )
+    each_part(work, R.shape[0], R.shape[1] * out[0].size, device.threads)

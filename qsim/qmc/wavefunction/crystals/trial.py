@@ -248,13 +248,14 @@ def _ions(
 def _check_valence(crystal: Crystal, potentials: Mapping[str, Pseudopotential]) -> None:
     """Refuse bare nuclei where the orbitals are of valence electrons alone."""
     from qsim.qmc.deck.elements import atomic_number
+    from qsim.qmc.system.library import likely
 
     for symbol, charge in crystal.charges.items():
         if symbol not in potentials and charge is not None and charge < atomic_number(symbol) - 1e-6:
             raise InvalidInput(
                 "system.pseudopotentials",
                 f"the orbitals in {crystal.origin} were made with a pseudopotential of {symbol} that leaves {charge:g} of "
-                f"{atomic_number(symbol)} electrons; give one, such as pseudopotentials: {{{symbol}: {symbol}.xml}}",
+                f"{atomic_number(symbol)} electrons; give one, such as pseudopotentials: {{{symbol}: {likely(symbol, charge)}}}",
             )
 
 

@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["HdfFile"]
 
 
+def _is_molden(path: Path) -> bool:
+    """Return True for a text that begins as molden files do."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(40).lstrip().lower().startswith(b"[molden format]")
+
+
 class HdfFile:
     """An open file; each name is a path of groups within it.
 
@@ -36,6 +44,8 @@ class HdfFile:
 
     def __init__(self, path: Path, expected: str) -> None:
         self.path = path
+        if _is_molden(path):
+            raise FileError(f"{path} is a molden file, which source: molden reads; expected {expected}")
         self.file = open_hdf5(path, expected)
 
     def __enter__(self) -> HdfFile:

@@ -9,6 +9,7 @@ import numpy as np
 from qsim.core.errors import InvalidInput
 from qsim.qmc.deck.elements import atomic_number
 from qsim.qmc.system.ions import System, build_system
+from qsim.qmc.system.library import likely
 from qsim.qmc.wavefunction.formats.chkfile import read_chkfile
 from qsim.qmc.wavefunction.formats.molden import read_molden
 from qsim.qmc.wavefunction.formats.qmcpack import read_qmcpack
@@ -130,5 +131,5 @@ def _check_ions(molecule: Molecule, symbols: list[str], potentials: Mapping[str,
                 "system.pseudopotentials",
                 f"the orbitals in {molecule.path} were made with a pseudopotential of {symbol} that leaves "
                 f"{charge or number:g} of {number} electrons; give one, such as pseudopotentials: "
-                f"{{{symbol}: {kept or f'{symbol}.xml'}}}",
+                f"{{{symbol}: {kept or likely(symbol, charge)}}}",
             )

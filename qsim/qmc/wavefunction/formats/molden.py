@@ -102,6 +102,7 @@ class _Content:
     orbitals: list[_Orbital] = field(default_factory=list)
     atom: int | None = None  # of [GTO], whose shells follow
     left: int = 0  # primitives that the last shell still waits for
+    shared: int = 1  # shells that read them: two of an sp shell
 
 
 def read_molden(path: Path) -> Molecule:
@@ -193,8 +194,12 @@ def _shell(content: _Content, text: str) -> None:
     words = text.split()
     # The head of a shell says how many Gaussians follow.
     if content.left:
-        a, c = float(words[0]), float(words[1])
-        content.basis[-1][2].append((a, c))
+        # Of an sp shell the third column is the coefficient of p.
+        shells = content.basis[-content.shared :]
+        if len(words) <= content.shared:
+            raise ValueError(f"an exponent and {content.shared} coefficient(s) are expected")
+        for shell, c in zip(shells, words[1 : 1 + content.shared], strict=True):
+            shell[2].append((float(words[0]), float(c)))
         content.left -= 1
     elif words[0].isdigit():
         content.atom = int(words[0]) - 1
@@ -204,13 +209,15 @@ def _shell(content: _Content, text: str) -> None:
         raise ValueError("a shell before the number of its atom")
     else:
         letters = words[0].lower()
-        # sp shells share exponents, not coefficients: rare, and not read.
-        if letters == "sp" or letters not in LETTERS or LETTERS.index(letters) > L_MAX:
-            raise ValueError(f"shells of type {words[0]} are not supported; s, p, d, f and g are")
+        # An sp shell is one of s and one of p with the same exponents.
+        momenta = [0, 1] if letters == "sp" else [LETTERS.find(letters)]
+        if len(letters) > len(momenta) or not 0 <= momenta[-1] <= L_MAX:
+            raise ValueError(f"shells of type {words[0]} are not supported; s, p, sp, d, f and g are")
         content.left = int(words[1])
         if content.left < 1:
             raise ValueError("a shell needs at least one Gaussian")
-        content.basis.append((content.atom, LETTERS.index(letters), []))
+        content.shared = len(momenta)
+        content.basis += [(content.atom, l, []) for l in momenta]
 
 
 def _orbital(content: _Content, text: str) -> None:

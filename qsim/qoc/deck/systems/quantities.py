@@ -144,6 +144,12 @@ class Units:
             return self._atomic(value, "temperature", key) * self._atomic_times
         return value * self.factor
 
+    @property
+    def of_times(self) -> str:
+        """The unit of bare times, for messages: `` ns`` for ``GHz``; empty for plain numbers."""
+        names = {1.0: "s", 1e-3: "ms", 1e-6: "us", 1e-9: "ns", 1e-12: "ps", 1e-15: "fs"}
+        return "" if self.name is None else f" {names.get(SCALES[self.name], 'a.u.')}"
+
     def text(self, frequency: float) -> str:
         """Return an angular frequency as a text in the unit of the block."""
         return f"{frequency / self.factor:.6g}" + (f" {self.name}" if self.name else "")

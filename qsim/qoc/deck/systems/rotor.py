@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, Count
-from qsim.core.deck.units import CODATA, Dipole, Frequency
+from qsim.core.deck.units import CODATA, Dipole, Quantity
 from qsim.core.text import shorten
 from qsim.qoc.deck.numbers import SIGNED, SIZE
 from qsim.qoc.deck.systems.quantities import TemperatureValue
@@ -33,6 +33,10 @@ def _volume(value: object) -> object:
 Polarisability = Annotated[float, SIGNED, BeforeValidator(_volume, json_schema_input_type=float | str)]
 
 
+# The lightest molecule, H2, has 2.8e-4 hartree.
+ROTATION = Quantity("frequency", ((1e-3, 1e4, "cm-1"),))
+
+
 class RotorSystem(Block):
     """Linear rotor in a linearly polarised field; M is conserved, each M of the start is a block of the matrices."""
 
@@ -41,7 +45,7 @@ class RotorSystem(Block):
     fields: ClassVar[bool] = True
 
     type: Literal["rotor"]
-    B: Annotated[Frequency, SIZE] = Field(description="rotational constant, H0 = B J(J+1)")
+    B: Annotated[float, ROTATION, SIZE] = Field(description="rotational constant, H0 = B J(J+1)")
     dipole: Annotated[Dipole, SIGNED] | None = Field(
         default=None, description="permanent dipole: control field, -dipole E cos"
     )

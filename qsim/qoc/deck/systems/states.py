@@ -67,8 +67,10 @@ class Density(Block):
 
 def _known(value: object) -> object:
     """Refuse a text that is neither the name of a gate nor that of a file."""
-    if isinstance(value, str) and value not in GATES and not Path(value).suffix:
-        close = difflib.get_close_matches(value, GATES, n=1)
+    if isinstance(value, str) and value.lower() in GATES:
+        return value.lower()
+    if isinstance(value, str) and not Path(value).suffix:
+        close = difflib.get_close_matches(value.lower(), GATES, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
         raise ValueError(f"unknown gate {shorten(repr(value))}; {hint}gates: {', '.join(GATES)}; or a file")
     return value
@@ -113,7 +115,10 @@ def _block(kind: type[B], value: dict[str, Any], info: ValidationInfo) -> B:
     try:
         return kind.model_validate(value, context=info.context)
     except ValidationError as error:
-        told = [".".join(map(str, e["loc"])) + f": {e['msg']}" for e in error.errors()]
+        told = [
+            ".".join(map(str, e["loc"])) + f": {e['msg'].removeprefix('Value error, ')}"
+            for e in error.errors()
+        ]
         raise ValueError("; ".join(told)) from None
 
 

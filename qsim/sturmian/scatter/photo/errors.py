@@ -26,6 +26,8 @@ __all__ = ["Judge", "Judgement", "judged", "resonance_errors", "told"]
 
 # Least change of half a width over that of the position, with other partial waves.
 BY_CHANCE = 1e-3
+# Of the modulus of a change with the grid, that either part may be off.
+SHARE = 0.2
 # Hartree: as far as one partial wave less moves a resonance.
 MOVED = 0.05
 # Largest slope of beta over the relative change of an amplitude.
@@ -56,6 +58,8 @@ class Judge:
         Of the initial state.
     lost : bool
         Whether the other spectra could not be found, so that no error is known.
+    by_excess : bool
+        Whether the deck gives the energy of both electrons instead of that of the photon.
     """
 
     own: Spectrum
@@ -66,6 +70,7 @@ class Judge:
     setup: Setup
     L: int = 0
     lost: bool = False
+    by_excess: bool = False
 
     def error(self, value: Callable[[Spectrum], NDArray[np.float64]]) -> NDArray[np.float64]:
         """Return the error of a quantity by grid and partial waves."""
@@ -88,6 +93,9 @@ class Judge:
 
     def shifted(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return what the error of the threshold changes (..., e)."""
+        if self.by_excess:
+            # The photon alone is off, and a cross section is proportional to its energy.
+            return np.asarray(self.shift * np.abs(values) / self.own.omega)
         if self.own.E.size < 2:
             return np.zeros_like(values)
         return np.asarray(self.shift * np.abs(np.gradient(values, self.own.E, axis=-1)))
@@ -158,10 +166,12 @@ def judged(judge: Judge) -> Judgement:
     level_error = np.zeros_like(level)
     for (n, l, *_), error in zip(own.channels.tolist(), channel_error, strict=True):
         level_error[names.index((n, l))] += error
-    # The total is stationary: two spectra may agree in it by more than they deserve.
+    # The total is stationary: two spectra may agree in it by more than they deserve. Where a small cross section is a small
+    # part of a large response, channels that all are there tell by how much.
     known = np.nan_to_num(level_error, nan=0.0)
     total_error = (
         judge.error(lambda of: of.total)
+        + np.abs(missing) * _complete(own)
         + own.left
         + judge.shifted(own.total)
         + STATIONARY * known.sum(axis=0)
@@ -186,6 +196,13 @@ def judged(judge: Judge) -> Judgement:
         missing / scale,
         (total_error + known.sum(axis=0)) / scale,
     )
+
+
+def _complete(own: Spectrum) -> NDArray[np.bool_]:
+    """Return whether the box holds every open level at an energy (e,): its last one is closed there."""
+    if not own.levels.size:
+        return np.zeros(own.E.size, bool)
+    return np.asarray(own.levels.max() > own.E)
 
 
 def _channel(channel: list[int]) -> Callable[[Spectrum], NDArray[np.float64]]:
@@ -241,9 +258,13 @@ def resonance_errors(judge: Judge) -> NDArray[np.float64]:
         there = fano.matched(pole, coarse)
         if there is None:
             continue
-        moved = SAFETY * abs(there.energy - pole.energy) + pole.change
+        moved = there.energy - pole.energy
+        # Waves from the end of the contour move both parts: neither is off by much less than the other.
+        position, half = (
+            SAFETY * max(abs(part), SHARE * abs(moved)) + pole.change for part in (moved.real, moved.imag)
+        )
         changes = SAFETY * _apart(pole, there) + 2.0 * pole.change / pole.width
-        out[p] = (moved, 2.0 * moved, *changes)
+        out[p] = (position, 2.0 * half, *changes)
         if judge.fewer is None:
             continue
         other = fano.matched(there, fewer, MOVED)

@@ -54,14 +54,20 @@ class Photoionisation(Problem):
         return observable in named
 
     @property
-    def photons(self) -> NDArray[np.float64]:
-        """Photon energies of the deck, hartree, ascending."""
+    def by_excess(self) -> bool:
+        """True if the deck gives the energy of both electrons, which no error of the initial state moves."""
+        return not self.settings.photons
+
+    def photons(self, threshold: float) -> NDArray[np.float64]:
+        """Return the photon energies of the deck, hartree, ascending, where they count from a threshold."""
+        if self.by_excess:
+            return np.sort(np.array(self.settings.energies)) - threshold
         return np.array(self.settings.photons)
 
     @property
     def refines(self) -> bool:
         """True if energies are added across resonances."""
-        given = self.task.photon
+        given = self.task.excess if self.by_excess else self.task.photon
         return isinstance(given, PhotonRange) and given.refine == "resonances"
 
     @property

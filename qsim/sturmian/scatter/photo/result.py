@@ -37,6 +37,7 @@ SUM_TEXTS = (
     "S(0), sum of oscillator strengths: the number of electrons",
     "S(1), sum of f times the energy of excitation",
 )
+SUM_POWERS = (-2, -1, 0, 1)
 SUM_UNITS = ("bohr^3", "bohr^2", "", "hartree")
 
 
@@ -67,14 +68,19 @@ class PhotoResult:
     task: ClassVar[str] = "photoionisation"
 
     @property
+    def photons(self) -> NDArray[np.float64]:
+        """Photon energies of the deck, hartree, ascending."""
+        return self.problem.photons(self.threshold[0])
+
+    @property
     def shown(self) -> list[int]:
         """Numbers of the levels (n, l) that the deck asks for."""
-        return [i for i, (n, _) in enumerate(self.judgement.levels) if n <= self.problem.task.levels]
+        return [i for i, (n, _) in enumerate(self.judgement.levels) if n <= self.problem.task.highest]
 
     @property
     def channels(self) -> list[int]:
         """Numbers of the channels that the deck asks for."""
-        return [c for c, (n, *_) in enumerate(self.own.channels.tolist()) if n <= self.problem.task.levels]
+        return [c for c, (n, *_) in enumerate(self.own.channels.tolist()) if n <= self.problem.task.highest]
 
     def thresholds(self) -> dict[int, float]:
         """Return the photon energy, hartree, at which every level n of the ion opens."""
@@ -184,7 +190,7 @@ def _principal(result: PhotoResult) -> NDArray[np.int64]:
 
 def _totals(result: PhotoResult) -> dict[str, Scalar]:
     """Return the total at the energies of a short list."""
-    own, judgement, photons = result.own, result.judgement, result.problem.photons
+    own, judgement, photons = result.own, result.judgement, result.photons
     out: dict[str, Scalar] = {}
     if photons.size > FEW:
         return out
@@ -260,6 +266,38 @@ def _correlation(result: PhotoResult, p: int) -> tuple[float, float]:
     return Fit(result.own.fits[p, 0], result.own.fit_errors[p, 0]).correlation
 
 
+def _profiles(result: PhotoResult) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return E, Gamma, q, sigma_a and rho^2 of every resonance, and their errors, (5, p, route): of the pole, and of the fit.
+
+    A pole knows nothing of the rest of the cross section, and has no rho^2.
+    """
+    columns = [_by_pole, lambda r, p: [*(_fit(k)(r, p) for k in range(HEIGHT + 1)), _correlation(r, p)]]
+    count = result.own.poles.size
+    made = np.array([[column(result, p) for p in range(count)] for column in columns])
+    values, errors = np.moveaxis(made.reshape(len(columns), count, 5, 2), 3, 0)
+    return np.transpose(values, (2, 1, 0)), np.transpose(errors, (2, 1, 0))
+
+
+def _by_pole(result: PhotoResult, p: int) -> list[tuple[float, float]]:
+    """Return parameters of a resonance with their errors from its pole."""
+    pole, d, errors = result.own.poles[p], result.own.strengths[p, 0], result.resonance_errors[p]
+    values = (pole.real, -2.0 * pole.imag, -d.real / d.imag)
+    first = [(float(value), float(error)) for value, error in zip(values, errors, strict=False)]
+    return [*first, _height_with_error(result, p), (np.nan, np.nan)]
+
+
+def _profile(parameter: int, part: int) -> Callable[[PhotoResult], NDArray[np.float64]]:
+    """Return a function that gives a parameter of all resonances, or its error, (p, route)."""
+    return lambda result: np.ascontiguousarray(_profiles(result)[part][parameter])
+
+
+def _sum_routes(result: PhotoResult) -> NDArray[np.float64]:
+    """Return S(-2), ..., S(1) by closure and over the spectrum of the deck, (k, route)."""
+    short = result.photons.size <= FEW
+    spectrum = [np.nan if short else result.strength(power) for power in SUM_POWERS]
+    return np.column_stack((result.own.closures, spectrum))
+
+
 def _closures(result: PhotoResult) -> dict[str, Scalar]:
     return {
         name: Scalar(float(value), unit, description=f"{text}, by closure")
@@ -270,7 +308,7 @@ def _closures(result: PhotoResult) -> dict[str, Scalar]:
 
 def _spectral(result: PhotoResult) -> dict[str, Scalar]:
     # A short list is no spectrum to integrate over.
-    if result.problem.photons.size <= FEW:
+    if result.photons.size <= FEW:
         return {}
     return {
         f"{name}_spectrum": Scalar(
@@ -278,7 +316,7 @@ def _spectral(result: PhotoResult) -> dict[str, Scalar]:
             unit,
             description=f"{text}: bound levels of the box and the energies of the deck",
         )
-        for name, unit, text, power in zip(SUMS, SUM_UNITS, SUM_TEXTS, (-2, -1, 0, 1), strict=True)
+        for name, unit, text, power in zip(SUMS, SUM_UNITS, SUM_TEXTS, SUM_POWERS, strict=True)
     }
 
 
@@ -291,7 +329,7 @@ def _open_scalars(result: PhotoResult) -> dict[str, Scalar]:
             f"photon energy at which the ion is left in n = {n}",
         )
         for n, opens in result.thresholds().items()
-        if n <= result.problem.task.levels
+        if n <= result.problem.task.highest
     }
 
 
@@ -300,6 +338,29 @@ def _speed(result: PhotoResult) -> float:
 
 
 POINT, GAUGE = ("photon",), ("photon", "gauge")
+# Parameters of a profile: name, unit, text.
+PROFILE = (
+    ("E", "hartree", "positions of the resonances, total energy"),
+    ("Gamma", "hartree", "their widths"),
+    ("q", "", "Fano's q"),
+    ("sigma_a", "Mb", "Fano's sigma_a"),
+    ("rho2", "", "correlation sigma_a/(sigma_a + sigma_b)"),
+)
+
+
+def _of_profiles() -> tuple[Quantity[PhotoResult], ...]:
+    """Return the arrays of all resonances, parameters and errors, by pole and by fit."""
+    made: list[Quantity[PhotoResult]] = []
+    for k, (name, unit, text) in enumerate(PROFILE):
+        made.append(
+            Quantity(f"fano/{name}", unit, f"{text}, first gauge", _profile(k, 0), ("resonance", "route"))
+        )
+        made.append(
+            Quantity(f"fano/{name}_error", unit, "their errors", _profile(k, 1), ("resonance", "route"))
+        )
+    return tuple(made)
+
+
 _ALL: tuple[Quantity[PhotoResult], ...] = (
     Quantity("sigma_photo_*", "Mb", "photoabsorption, in a gauge, at the energies of a short list", _totals,
              headline=("sigma_photo_length_0",)),
@@ -368,6 +429,15 @@ _ALL: tuple[Quantity[PhotoResult], ...] = (
              lambda r: np.swapaxes(r.own.fits, 0, 1), ("gauge", "resonance", "parameter")),
     Quantity("resonance/fit_error", "", "their errors", lambda r: np.swapaxes(r.own.fit_errors, 0, 1),
              ("gauge", "resonance", "parameter")),
+    Quantity("fano/route", "", "ways to a resonance: its pole, and a fit to the cross section",
+             lambda r: np.array(["pole", "fit"], dtype=object), ("route",)),
+    *_of_profiles(),
+    Quantity("thresholds", "eV", "photon energies at which levels of the ion open, as threshold/energy",
+             lambda r: np.array(list(r.thresholds().values())) * HARTREE_EV, ("opening",)),
+    Quantity("sums/k", "", "powers of the excitation energy in sums of oscillator strengths",
+             lambda r: np.array(SUM_POWERS), ("k",)),
+    Quantity("sums/S_k", "", "sums S(k), atomic units", _sum_routes, ("k", "sum"),
+             note="by closure over all states, then over bound levels of the box and the energies of the deck"),
     Quantity("bound/energy", "hartree", "bound levels of the box that the photon reaches, total energy",
              lambda r: r.own.bound_levels, ("bound_level",)),
     Quantity("bound/strength", "", "their oscillator strengths, first gauge", lambda r: r.own.bound_strengths, ("bound_level",)),
@@ -385,8 +455,8 @@ _OBSERVABLES = {
     "partial": ("sigma_level", "sigma_channel"),
     "beta": ("beta",),
     "phases": ("amplitude", "phase"),
-    "fano": ("fano_", "resonance/fit"),
-    "sum_rules": ("sum_",),
+    "fano": ("fano", "resonance/fit"),
+    "sum_rules": ("sum_", "sums/"),
 }
 
 

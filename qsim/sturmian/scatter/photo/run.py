@@ -104,15 +104,14 @@ class Photons:
         bound = problem.initial(setup, poll, problem.initial_l_max)
         self.threshold = problem.energy_of_all_waves(setup, bound, poll)
         ion = float(setup.continuum.levels(0, 1)[0][0])
-        first = ion - self.threshold[0]
-        if problem.photons[0] <= first:
+        first, photons = ion - self.threshold[0], problem.photons(self.threshold[0])
+        if photons[0] <= first:
             raise NumericsError(
-                f"{problem.photons[0] * HARTREE_EV:.6g} eV is not above the ionisation energy of this state, "
-                f"{first * HARTREE_EV:.6g} eV",
-                hint="a larger task.photon; bound levels have no cross section",
+                f"{photons[0] * HARTREE_EV:.6g} eV is below the ionisation energy {first * HARTREE_EV:.6g} eV of this state",
+                hint="a larger task.photon; bound levels belong to task: response",
             )
         case = Case(setup, bound, problem.pairs(), False)
-        return spectrum(problem, case, problem.photons, self.threshold[0], poll, problem.refines)
+        return spectrum(problem, case, photons, self.threshold[0], poll, problem.refines)
 
     def _other(self, number: int, poll: Callable[[], None]) -> Spectrum:
         """Return the spectrum of the coarser grid, with the pairs of the deck or with others, at the same photon energies."""
@@ -133,7 +132,8 @@ class Photons:
         threshold = self.threshold[0] if problem.extrapolates else bound.energy
         case = Case(setup, bound, pairs, True)
         own = self.spectra[0]
-        return spectrum(problem, case, own.omega, threshold, poll)
+        photons = own.E - threshold if problem.by_excess else own.omega
+        return spectrum(problem, case, photons, threshold, poll)
 
     def result(self) -> PhotoResult:
         """Return cross sections with their errors; complete after `advance`."""
@@ -148,6 +148,7 @@ class Photons:
             self.setup,
             self.problem.settings.initial.L,
             self.lost,
+            self.problem.by_excess,
         )
         # A pole that another contour does not have belongs to the continuum, or to states that the box cuts off.
         own = own.with_resonances(told(judge))

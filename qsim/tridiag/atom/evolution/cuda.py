@@ -326,6 +326,9 @@ class CudaMember:
     index : int
     """
 
+    #: one launch makes the steps to many marks
+    in_one = True
+
     def __init__(self, batch: CudaBatch, index: int = 0) -> None:
         self.batch, self.index = batch, index
         self.lattice, self.lanes, self.dt = batch.lattice, batch.lanes, batch.dt

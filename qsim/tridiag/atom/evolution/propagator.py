@@ -13,6 +13,7 @@ Order 4 is Suzuki's composition S(q) S(q) S(1 - 4 q) S(q) S(q) with ``q = 1 / (4
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,9 +21,9 @@ import numpy as np
 from qsim.tridiag.atom.states.grid import RadialGrid, first_entry
 from qsim.tridiag.atom.states.lanes import PlanarLanes
 from qsim.tridiag.kernels.atom import length as kernels
-from qsim.tridiag.kernels.atom.planar import planar_length_steps, planar_sums, planar_velocity_steps
-from qsim.tridiag.kernels.atom.records import Couplings, Mix, Radial
-from qsim.tridiag.kernels.atom.sharing import ALONE
+from qsim.tridiag.kernels.atom import planar
+from qsim.tridiag.kernels.atom.records import Couplings, Mix, Radial, Samples
+from qsim.tridiag.kernels.atom.sharing import ALONE, lined
 from qsim.tridiag.kernels.atom.velocity import velocity_steps
 
 if TYPE_CHECKING:
@@ -109,7 +110,6 @@ class Tables:
     odd: Any
     mask: Any
     inner: Any
-    zero: Any
     pivot: Any = field(repr=False)
     y: Any = field(repr=False)
     scratch: Any = field(repr=False)
@@ -151,12 +151,12 @@ def tables(
     grid, l = lattice.grid, lanes.momenta
     a, potential, rotation, ll, first = radial_arrays(lattice, lanes, dt, cap=cap)
     down, up = kernels.pivots(a, potential, rotation, ll, first)
-    pairs, wide, n = lanes.pairs, 4 * lanes.pairs, grid.points
+    pairs, n = lanes.pairs, grid.points
     even, odd = lanes.even, lanes.odd
     inner = emptied(lattice, lanes) if clear else np.zeros((0, 2 * pairs))
-    planar = isinstance(lanes, PlanarLanes)
+    flat = isinstance(lanes, PlanarLanes)
     # pairs of planar lanes are mixed row by row over the whole grid; those along z have a ring in the sweep
-    rows = n if velocity and planar else 1
+    rows = n if velocity and flat else 1
     even_growth, odd_growth = even * (l[:pairs] + 1.0), odd * (l[pairs:] + 1.0)
     return Tables(
         down=down,
@@ -170,10 +170,9 @@ def tables(
         odd=odd,
         mask=np.zeros(0) if lattice.mask is None else lattice.mask,
         inner=inner,
-        zero=np.zeros(wide),
         pivot=np.zeros((rows, 2, pairs)),
         y=np.zeros((rows, 4, pairs)),
-        scratch=kernels.scratch(ll, first, even, odd, even_growth, odd_growth) if planar else np.zeros(1),
+        scratch=kernels.scratch(even, odd, even_growth, odd_growth)[None] if flat else np.zeros((1, 1)),
         swaps=lanes.swaps,
         turns=lanes.turns,
         links=lanes.links,
@@ -213,7 +212,7 @@ class Propagator:
     Attributes
     ----------
     sharing : Sharing
-        CPU threads that share the steps, one until others are given; steps in elliptical light are not shared.
+        CPU threads that share the steps, one until others are given; steps in velocity gauge in elliptical light are not shared.
     """
 
     def __init__(
@@ -241,7 +240,7 @@ class Propagator:
             for q in set(self.stages)
         }
         self.tables = [made[q] for q in self.stages]
-        self.state = np.zeros((lattice.grid.points, 4 * lanes.pairs))
+        self.state = lined(np.zeros((lattice.grid.points, 4 * lanes.pairs)))
         self.set(u)
         self.step = 0
         self.lost = 0.0
@@ -279,13 +278,19 @@ class Propagator:
         return self.state.size // 2
 
     def snapshot(self) -> NDArray[np.float64]:
-        """Return a copy of the state as the kernels have it, (n, 4 K)."""
-        return self.state.copy()
+        """Return a copy of the state as the kernels have it, without empty pairs, (n, 4 K)."""
+        return self.state[:, self._kept()]
 
     def restore(self, state: NDArray[np.float64], step: int, lost: float) -> None:
         """Take what `snapshot` returned, after `step` steps."""
-        self.state[:] = state
+        self.state[:] = 0.0
+        self.state[:, self._kept()] = state
         self.count_from(step, lost)
+
+    def _kept(self) -> NDArray[np.int64]:
+        """Return the columns of the pairs that are not empty, of which a checkpoint holds any number of threads'."""
+        pairs, kept = self.lanes.pairs, np.arange(self.lanes.plain.pairs)
+        return np.concatenate([part * pairs + kept for part in range(4)])
 
     def count_from(self, step: int, lost: float) -> None:
         """Take the state as that after `step` steps, in which the norm `lost` was set to zero."""
@@ -293,11 +298,20 @@ class Propagator:
 
     def sums(self) -> NDArray[np.float64]:
         """Return norm, dipole and mean force (along z, or along x and y), and the norm of the last l."""
+        take = planar.planar_sums if isinstance(self.lanes, PlanarLanes) else kernels.atom_sums
+        threads = self.sharing.threads
+        return np.asarray(take(self.state, self.tables[0], *self._weights, self._last, threads))
+
+    @cached_property
+    def _weights(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Weights of the norm and of the force."""
+        return 1.0 / self.lattice.grid.slope**2, weighted_force(self.lattice)
+
+    @cached_property
+    def _last(self) -> Any:
+        """Lane of the largest l, or its lanes."""
         last = self.lanes.order[self.lanes.ls == self.lanes.lmax]
-        weight, force = 1.0 / self.lattice.grid.slope**2, weighted_force(self.lattice)
-        if isinstance(self.lanes, PlanarLanes):
-            return np.asarray(planar_sums(self.state, self.tables[0], weight, force, last))
-        return np.asarray(kernels.atom_sums(self.state, self.tables[0], weight, force, int(last[0])))
+        return last if isinstance(self.lanes, PlanarLanes) else int(last[0])
 
     def edges(self, rows: int) -> tuple[float, float]:
         """Return the norm of the last two l, and the norm of the last points."""
@@ -308,13 +322,51 @@ class Propagator:
         high = np.sum(weight * (self.state[:, last] ** 2 + self.state[:, half + last] ** 2))
         return float(high), float(np.sum(weight[-rows:] * self.state[-rows:] ** 2))
 
+    @property
+    def in_one(self) -> bool:
+        """Whether one call makes the steps to many marks and takes the sums there."""
+        shared = self.sharing.threads > 1 or isinstance(self.lanes, PlanarLanes)
+        return shared and not self.velocity and len(self.stages) == 1
+
     def sampled(self, marks: list[int]) -> NDArray[np.float64]:
         """Go on to each mark, a number of steps from the start, and return the `sums` there, (marks, ...)."""
+        if self.in_one and marks[0] > self.step:
+            return self._sampled_in_one(marks)
         sums = []
         for mark in marks:
             self.advance(mark - self.step)
             sums.append(self.sums())
         return np.array(sums)
+
+    def _sampled_in_one(self, marks: list[int]) -> NDArray[np.float64]:
+        """Go on to each mark, after the present step, by one call of the kernels."""
+        # the times are those of calls from mark to mark: the same bits
+        begins = [self.step, *marks[:-1]]
+        middle = np.concatenate(
+            [
+                begin * self.dt + (np.arange(end - begin) + 0.5) * self.dt
+                for begin, end in zip(begins, marks, strict=True)
+            ]
+        )
+        places = np.full(middle.size + 1, -1)
+        places[np.array(marks) - self.step] = np.arange(len(marks))
+        flat = isinstance(self.lanes, PlanarLanes)
+        columns = planar.SUMS if flat else kernels.SUMS
+        samples = Samples(places, np.empty((len(marks), self.lattice.grid.points, columns)), self._last)
+        self._length(0, middle, self.dt, samples)
+        self.step = marks[-1]
+        summed = planar.planar_summed if flat else kernels.summed
+        return np.asarray(summed(samples.sums, self.tables[0], *self._weights))
+
+    def _length(self, stage: int, middle: NDArray[np.float64], dt: float, samples: Samples | None) -> None:
+        """Make steps in length gauge, with the field at their midpoints."""
+        how = {"samples": samples, "sharing": self.sharing}
+        if isinstance(self.lanes, PlanarLanes):
+            x, y = self.field(middle)
+            vector = np.hypot(x, y), np.arctan2(y, x)
+            planar.planar_length_steps(self.state, self.tables[stage], *vector, dt, **how)
+        else:
+            kernels.length_steps(self.state, self.tables[stage], self.field(middle), dt, **how)
 
     def advance(self, count: int) -> None:
         """Make `count` steps."""
@@ -336,14 +388,13 @@ class Propagator:
         count, dt = count * self.parts, dt / self.parts
         # fields at the midpoint of each step make it symmetric in time, hence of second order
         middle = start + (np.arange(count) + 0.5) * dt
-        if isinstance(self.lanes, PlanarLanes):
+        if not self.velocity:
+            self._length(stage, middle, dt, None)
+        elif isinstance(self.lanes, PlanarLanes):
             x, y = self.field(middle)
             vector = np.hypot(x, y), np.arctan2(y, x)
-            if self.velocity:
-                self.lost += planar_velocity_steps(self.state, self.tables[stage], *vector, dt)
-            else:
-                planar_length_steps(self.state, self.tables[stage], *vector, dt)
-        elif self.velocity:
+            self.lost += planar.planar_velocity_steps(self.state, self.tables[stage], *vector, dt)
+        else:
             # even pairs of neighbouring steps are joined at the ends of the steps, where they take A
             ends = start + np.arange(count + 1) * dt
             self.lost += velocity_steps(
@@ -354,5 +405,3 @@ class Propagator:
                 dt,
                 sharing=self.sharing,
             )
-        else:
-            kernels.length_steps(self.state, self.tables[stage], self.field(middle), dt, sharing=self.sharing)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.tridiag.kernels.atom.length import HALF, NO_SWAPS
+from qsim.tridiag.kernels.atom.records import Links
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,25 +18,6 @@ __all__ = ["AnyLanes", "Lanes", "Links", "PlanarLanes"]
 
 # largest l in a field that turns: the channels of both parities fill the lanes of the kernels at 70
 MOST_PLANAR = 98
-
-
-@dataclass(frozen=True)
-class Links:
-    """Lanes that the field couples, of planar lanes.
-
-    Attributes
-    ----------
-    pairs : (count, 2) int64
-        Lanes of (l, m) and (l + 1, m +- 1).
-    coupling : (count,) float64
-        ``<l + 1, m +- 1| sin(theta) cos(phi) |l m>``.
-    sign : (count,) float64
-        +1 for m + 1, -1 for m - 1.
-    """
-
-    pairs: NDArray[np.int64]
-    coupling: NDArray[np.float64]
-    sign: NDArray[np.float64]
 
 
 NO_LINKS = Links(np.zeros((0, 2), np.int64), np.zeros(0), np.zeros(0))
@@ -51,10 +33,13 @@ class Lanes:
         Magnetic quantum number.
     lmax : int
         Largest l.
+    width : int
+        What the pairs are a multiple of; lanes beyond the largest l are empty.
     """
 
     m: int
     lmax: int
+    width: int = 1
 
     @property
     def used(self) -> int:
@@ -64,7 +49,12 @@ class Lanes:
     @property
     def pairs(self) -> int:
         """K: half of the number of lanes."""
-        return (self.used + 1) // 2
+        return -(-((self.used + 1) // 2) // self.width) * self.width
+
+    @property
+    def plain(self) -> Lanes:
+        """The lanes without empty pairs."""
+        return Lanes(self.m, self.lmax)
 
     @property
     def lowest(self) -> int:
@@ -130,7 +120,7 @@ class Lanes:
 
     def wider(self, lmax: int) -> Lanes:
         """Return the lanes up to another l."""
-        return Lanes(self.m, lmax)
+        return Lanes(self.m, lmax, self.width)
 
 
 @dataclass(frozen=True)
@@ -177,6 +167,11 @@ class PlanarLanes:
     def used(self) -> int:
         """Number of channels."""
         return len(self._lane)
+
+    @property
+    def plain(self) -> PlanarLanes:
+        """These lanes, which have no pairs that are empty."""
+        return self
 
     @property
     def pairs(self) -> int:

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
     from qsim.tridiag.atom.evolution.propagator import AtomLattice
 
-__all__ = ["Radial", "bound_count", "level"]
+__all__ = ["Radial", "bound_count", "bound_population", "level"]
 
-# of the inverse iteration; two suffice
-ITERATIONS = 4
+
+# norm of an l below which its levels hold nothing
+NOTHING = 1e-14
 
 
 class Radial:
@@ -57,18 +58,22 @@ class Radial:
             raise NumericsError(
                 f"the box holds {self.below(highest)} levels of l = {self.l} below {highest:g} hartree"
             )
+        return float(sturm.level_radial(self.square, self.potential, self.first, k, self.lowest(), highest))
+
+    def lowest(self) -> float:
+        """Return an energy below all levels, hartree."""
         low = self.deepest
         # potentials from formulas may be deeper than any Coulomb potential
         while self.below(low) > 0:
             low *= 2.0
-        return float(sturm.level_radial(self.square, self.potential, self.first, k, low, highest))
+        return low
 
     def state(self, energy: float) -> NDArray[np.float64]:
         """Return phi (n,) at an eigenvalue, ``sum phi^2 = 1``, positive near the nucleus."""
         # a little off the eigenvalue, at which the matrix would be singular to rounding
         shift = energy + 1e-13 * max(abs(energy), 1e-3)
         x = np.ones(self.square.size)
-        for _ in range(ITERATIONS):
+        for _ in range(sturm.ITERATIONS):
             x = self.resolvent(shift, x).real
             x /= np.linalg.norm(x)
         # in the first point that is not deep in the centrifugal barrier, where rounding decides the sign
@@ -135,6 +140,49 @@ class Radial:
 def bound_count(lattice: AtomLattice, l: int) -> int:
     """Return the number of levels of one l below 0 in the box."""
     return Radial(lattice, l).below(0.0)
+
+
+def bound_population(
+    lattice: AtomLattice, ls: NDArray[np.int64], phi: NDArray[np.complex128], threads: int = 1
+) -> float:
+    """Return what a state holds of all levels of the box below 0.
+
+    Parameters
+    ----------
+    lattice : AtomLattice
+    ls : (channels,) int64
+        l of each channel, ascending.
+    phi : (channels, n) complex128
+        State.
+    threads : int
+        At most.
+    """
+    radials, levels, rows = [], [], []
+    for l in np.unique(ls):
+        here = np.flatnonzero(ls == l)
+        if float(np.sum(np.abs(phi[here]) ** 2)) < NOTHING:
+            continue
+        radial = Radial(lattice, int(l))
+        count = radial.below(0.0)
+        # with no level of one l there are none of higher l
+        if count == 0:
+            break
+        levels += [(len(radials), index) for index in range(count)]
+        radials.append(radial)
+        rows.append(here)
+    if not radials:
+        return 0.0
+    held = sturm.populations(
+        lattice.grid.slope,
+        np.array([one.potential for one in radials]),
+        np.array([one.first for one in radials]),
+        np.array(levels, np.int64),
+        np.array([one.lowest() for one in radials]),
+        np.cumsum([0, *(here.size for here in rows)]),
+        np.ascontiguousarray(phi[np.concatenate(rows)]),
+        threads,
+    )
+    return float(held.sum())
 
 
 def level(lattice: AtomLattice, n: int, l: int) -> tuple[float, NDArray[np.float64]]:

@@ -93,14 +93,18 @@ def _planar_length_gauge(
 
 def along(lanes: PlanarLanes, direction: NDArray[np.float64]) -> Any:
     """Return ``sin(theta) cos(phi - alpha)`` in the channels, sparse (used, used), alpha the angle of a unit vector."""
-    # from lanes of the kernels to channels
-    links, channel = lanes.links, np.full(2 * lanes.pairs, -1)
-    channel[lanes.order] = np.arange(lanes.used)
-    low, high = channel[links.pairs].T
+    links, (low, high) = lanes.links, _channels(lanes)
     # x and y components of the direction enter as real and imaginary part, with the sign of m' - m
     up = links.coupling * (direction[0] - 1j * links.sign * direction[1])
     half = coo_array((up, (high, low)), shape=(lanes.used, lanes.used))
     return (half + half.conj().T).tocsr()
+
+
+def _channels(lanes: PlanarLanes) -> NDArray[np.int64]:
+    """Return the channels (l, m) and (l + 1, m +- 1) of the pairs that the field couples, (2, pairs)."""
+    channel = np.full(2 * lanes.pairs, -1)
+    channel[lanes.order] = np.arange(lanes.used)
+    return np.asarray(channel[lanes.links.pairs].T)
 
 
 def momentum(phi: NDArray[np.complex128], lattice: AtomLattice, lanes: AnyLanes) -> NDArray[np.float64]:
@@ -123,13 +127,10 @@ def momentum(phi: NDArray[np.complex128], lattice: AtomLattice, lanes: AnyLanes)
     slope -= (lanes.ls[:, None] + 1.0) / grid.r * phi
     if isinstance(lanes, PlanarLanes):
         # half the operator, from l to l + 1: its conjugate is the other half
-        components = []
-        for direction in np.eye(2):
-            up = along(lanes, direction).tocoo()
-            rising = lanes.ls[up.row] > lanes.ls[up.col]
-            each = np.sum(phi[up.row[rising]].conj() * slope[up.col[rising]], axis=1)
-            components.append(2.0 * float(np.sum(up.data[rising] * each).imag))
-        return np.array(components)
+        links, (low, high) = lanes.links, _channels(lanes)
+        each = np.array([np.vdot(phi[h], slope[l]) for l, h in zip(low.tolist(), high.tolist(), strict=True)])
+        parts = links.coupling * each, -1j * links.coupling * links.sign * each
+        return np.array([2.0 * float(np.sum(part).imag) for part in parts])
     c = lanes.coupling(lanes.ls[:-1])
     return np.array([2.0 * float(np.sum(c * np.sum(phi[1:].conj() * slope[:-1], axis=1).imag))])
 

@@ -23,16 +23,18 @@ import numba as nb
 import numpy as np
 
 from qsim.core.device.jit import variant
-from qsim.core.device.pool import Shared, each_together
+from qsim.core.device.pool import Shared, each_part, each_together
 from qsim.core.device.team import ranges, share
 from qsim.tridiag.kernels.atom.cuda_tables import CudaTables
 from qsim.tridiag.kernels.atom.launch import launch_length, moves
+from qsim.tridiag.kernels.atom.phases import SUMS, meet, radial_phase, row_sums, turn_phase
 from qsim.tridiag.kernels.atom.records import Pivots, Rows, Way
-from qsim.tridiag.kernels.atom.sharing import ALONE, TRIAL, progress
+from qsim.tridiag.kernels.atom.sharing import ALONE, TRIAL, lined, progress, unsampled
 from qsim.tridiag.kernels.atom.sweeps import length_sweep, masked, radial_carries, share_of
 from qsim.tridiag.kernels.jit import JIT, PART
+from qsim.tridiag.kernels.simd import WIDTH
 
-__all__ = ["HALF", "atom_sums", "length_steps", "pivots", "scratch"]
+__all__ = ["HALF", "SUMS", "atom_sums", "length_steps", "pivots", "scratch", "summed"]
 
 TWELFTH = 1.0 / 12.0
 
@@ -98,10 +100,8 @@ def _tangent(x):
 # the compiler can prove that the lanes are independent, and writes vectors.  HALF is the most lanes of either
 # parity, and no multiple of a page: segments must not share cache sets.
 HALF = 2616
-# state, part of M2 w, w, right side: [Re even | Re odd | Im even | Im odd]
-F, T, C, Y = (0, 4 * HALF, 8 * HALF, 12 * HALF)
-# l (l + 1); (M2)_11 - 10/12: [even | odd]
-LL, FIRST = 16 * HALF, 18 * HALF
+# state: [Re even | Re odd | Im even | Im odd]
+F = 0
 EVEN, ODD, EVEN_GROWTH, ODD_GROWTH, RATE = 20 * HALF, 21 * HALF, 22 * HALF, 23 * HALF, 24 * HALF
 IMAG = 2 * HALF
 # cos and sin of the turn of the frame: [cos even | cos odd | sin even | sin odd]
@@ -187,62 +187,6 @@ def _turns_planar(x, angles, r, k, swaps):
 
 
 @nb.njit(**PART)
-def _turns(x, angles, r, k, swaps):
-    """Turn the odd, the even and again the odd pairs of one row."""
-    if swaps.shape[0] > 0:
-        _turns_planar(x, angles, r, k, swaps)
-        return
-    if angles[0] != 0.0:
-        _turn_odd(x, k - 1, angles[0] * r)
-    if angles[1] != 0.0:
-        _turn_even(x, k, angles[1] * r)
-    if angles[2] != 0.0:
-        _turn_odd(x, k - 1, angles[2] * r)
-
-
-@nb.njit(**PART)
-def _next_row(x, yr, yi, pr, pi, k, ci, v, rotation, edge):
-    """Substitute one row, ``w = p (y - w(before) / 12)``, and finish the row before: ``f' = w + (B + i a) M2 w``.
-
-    x begins with the even lanes, or with the odd ones; `edge`: 1 if the new row is the first of the grid.
-    """
-    for i in range(k):
-        # w of this row from w of the row before
-        cr, ci_ = x[C + i], x[C + IMAG + i]
-        dr = yr[i] - TWELFTH * cr
-        di = yi[i] - TWELFTH * ci_
-        wr = pr[i] * dr - pi[i] * di
-        wi = pr[i] * di + pi[i] * dr
-        # its last term completes M2 w of the row before: f' there is final
-        mr = x[T + i] + TWELFTH * wr
-        mi = x[T + IMAG + i] + TWELFTH * wi
-        br = v + rotation * x[LL + i] - 1.0
-        x[F + i] = cr + br * mr - ci * mi
-        x[F + IMAG + i] = ci_ + br * mi + ci * mr
-        # T becomes what is known of M2 w in this row; the first row of the grid has its own entry of M2, which
-        # makes u ~ r^(l+1) exact to the order of the scheme
-        m = 10.0 * TWELFTH + edge * x[FIRST + i]
-        x[T + i] = TWELFTH * cr + m * wr
-        x[T + IMAG + i] = TWELFTH * ci_ + m * wi
-        x[C + i] = wr
-        x[C + IMAG + i] = wi
-
-
-@nb.njit(**PART)
-def _eliminate(x, pr, pi, k, bi, v, rotation):
-    """``y = -q f - p y / 12`` with the inverse pivot p and y of the row before."""
-    for i in range(k):
-        br = v + rotation * x[LL + i] - 1.0
-        # q = 1 / (B - i a): one real division per row and lane
-        d = 1.0 / (br * br + bi * bi)
-        qr, qi = br * d, bi * d
-        fr, fi = x[F + i], x[F + IMAG + i]
-        yr, yi = x[Y + i], x[Y + IMAG + i]
-        x[Y + i] = -(qr * fr - qi * fi) - TWELFTH * (pr[i] * yr - pi[i] * yi)
-        x[Y + IMAG + i] = -(qr * fi + qi * fr) - TWELFTH * (pr[i] * yi + pi[i] * yr)
-
-
-@nb.njit(**PART)
 def _read(x, to, row, k):
     for i in range(k):
         x[to + i] = row[i]
@@ -266,67 +210,6 @@ def _write(row, x, at, k):
         row[3 * k + i] = x[at + IMAG + HALF + i]
 
 
-@nb.njit(**PART)
-def _row_eliminated(x, p, k, a, v, absorbed, rotation):
-    bi = a - absorbed
-    _eliminate(x, p[:k], p[2 * k : 3 * k], k, bi, v, rotation)
-    _eliminate(x[HALF:], p[k : 2 * k], p[3 * k :], k, bi, v, rotation)
-
-
-@nb.njit(**PART)
-def _sweep(s, pivots, way, angles, tables, zero, swaps, x):
-    """Go through the rows once: substitute (``way.solve``), turn the pairs, eliminate (``way.go_on``).
-
-    ``way.down``: from the first row to the last, after an elimination from the last row (inverse pivots ``up``), and as the
-    elimination from the first row (``down``); otherwise the other way round.
-    """
-    pd, pu = pivots
-    down, solve, go_on = way
-    r, a, potential, rotation = tables
-    n = s.shape[0]
-    k = s.shape[1] // 4
-    # an elimination that came from the last row is substituted from the first row on, and the reverse
-    ps, pe = (pu, pd) if down else (pd, pu)
-    step = 1 if down else -1
-    j = 0 if down else n - 1
-    before = zero
-    x[T : T + 4 * HALF] = 0.0
-    x[C : C + 4 * HALF] = 0.0
-    x[Y : Y + 4 * HALF] = 0.0
-    # the first sweep of a run: the rows hold the state, not the right side of a substitution
-    if not solve:
-        for _ in range(n):
-            _read(x, F, s[j], k)
-            _turns(x, angles, r[j], k, swaps)
-            if go_on:
-                _row_eliminated(x, before, k, a[j], potential[j, 0], potential[j, 1], rotation[j])
-                before = pe[j]
-                _write(s[j], x, Y, k)
-            else:
-                _write(s[j], x, F, k)
-            j += step
-        return
-    # substitute row j, finish row `last`
-    for count in range(n + 1):
-        last = j - step
-        # after the last row a row of zeros, which completes it
-        y, p = (s[j], ps[j]) if count < n else (zero, zero)
-        here = last if count > 0 else j
-        ci, v, turn = a[here] + potential[here, 1], potential[here, 0], rotation[here]
-        edge = 1.0 if j == 0 else 0.0
-        _next_row(x, y[:k], y[2 * k : 3 * k], p[:k], p[2 * k : 3 * k], k, ci, v, turn, edge)
-        _next_row(x[HALF:], y[k : 2 * k], y[3 * k :], p[k : 2 * k], p[3 * k :], k, ci, v, turn, edge)
-        if count > 0:
-            _turns(x, angles, r[last], k, swaps)
-            if go_on:
-                _row_eliminated(x, before, k, a[last], potential[last, 0], potential[last, 1], rotation[last])
-                before = pe[last]
-                _write(s[last], x, Y, k)
-            else:
-                _write(s[last], x, F, k)
-        j += step
-
-
 @nb.njit(**JIT)
 def _length_steps_shared(ticket, *arguments):
     return share(ticket, ranges(_length_steps_cpu, arguments))
@@ -334,7 +217,7 @@ def _length_steps_shared(ticket, *arguments):
 
 @nb.njit(**PART)
 def _length_steps_cpu(first, last, worker, s, pivots, field, tables, mask, progress):
-    """Make steps: alone, or as one of as many threads as `progress` has rows.
+    """Make steps on one thread, each sweep completing one and beginning the next.
 
     ``field``: E of every step, and dt; ``tables``: r, radial, couplings.
     """
@@ -343,7 +226,7 @@ def _length_steps_cpu(first, last, worker, s, pivots, field, tables, mask, progr
     if steps == 0:
         return
     rows, lanes = s.shape[0], s.shape[1] // 2
-    own = share_of(first, progress.shape[0] if last == first + 1 else 1, lanes, progress)
+    own = share_of(0, 1, lanes, progress)
     flat, flat_pivots = s.reshape(-1), Pivots(pivots.down.reshape(-1), pivots.up.reshape(-1))
     angles = np.zeros(3)
     r, radial, couplings = tables
@@ -377,6 +260,44 @@ def _length_steps_cpu(first, last, worker, s, pivots, field, tables, mask, progr
         length_sweep(flat, flat_pivots, own, Way(down, True, not whole), angles, *rest)
 
 
+@nb.njit(**JIT)
+def _length_phases_shared(ticket, *arguments):
+    return share(ticket, ranges(_length_phases_cpu, arguments))
+
+
+@nb.njit(**PART)
+def _length_phases_cpu(first, last, worker, s, pivots, field, tables, mask, samples, progress):
+    """Make the steps of `_length_steps_cpu` as one of as many threads as `progress` has rows, and take sums on the way."""
+    fields, dt = field
+    steps = fields.shape[0]
+    if steps == 0:
+        return
+    n, lanes = s.shape[0], s.shape[1] // 2
+    own = share_of(first, progress.shape[0] if last == first + 1 else 1, lanes, progress)
+    flat, flat_pivots = s.reshape(-1), Pivots(pivots.down.reshape(-1), pivots.up.reshape(-1))
+    r, radial, couplings = tables
+    carry, partial = radial_carries(lanes).own, np.empty(2 * WIDTH)
+    angles = np.zeros(4)
+    down = True
+    for k in range(steps + 1):
+        here = 0.5 * dt * fields[k - 1] if k > 0 else 0.0
+        after = 0.5 * dt * fields[k] if k < steps else 0.0
+        place = samples.places[k]
+        if k > 0:
+            radial_phase(flat, flat_pivots.down if down else flat_pivots.up, own, down, n, radial, carry)
+            meet(own)
+            # as calls that begin and end at the samples would go
+            down = place >= 0 or not down
+        # nothing lies between the even pairs of two steps, unless the state is needed there
+        whole = k == 0 or mask.shape[0] > 0 or place >= 0
+        angles[0] = here
+        angles[1] = here if whole else here + after
+        angles[2] = after if whole else 0.0
+        angles[3] = after
+        turn_phase(flat, own, angles, r, couplings, mask if k > 0 else mask[:0], samples, place, partial)
+        meet(own)
+
+
 def length_steps(s, tables, fields, dt, samples=None, sharing=ALONE):
     """Make steps in length gauge; the state is whole before and after.
 
@@ -390,8 +311,8 @@ def length_steps(s, tables, fields, dt, samples=None, sharing=ALONE):
         E of every step, a.u.
     dt : float
         Time step, a.u.
-    samples : (steps + 1,) int32, optional
-        On a GPU: place of the sums to be taken after that many steps, -1 for none.
+    samples : (steps + 1,) int32 on a GPU, Samples on a CPU, optional
+        Place of the sums to be taken after that many steps, -1 for none; on a CPU with the arrays that take the sums of rows.
     sharing : qsim.tridiag.kernels.atom.sharing.Sharing
         On a CPU: threads.
 
@@ -404,23 +325,24 @@ def length_steps(s, tables, fields, dt, samples=None, sharing=ALONE):
         taken = np.full(fields.shape[1] + 1, -1, np.int32) if samples is None else samples
         return launch_length(("length", "length_steps"), s, tables, moves(fields, dt, taken), taken)
     pivots, grid = Pivots(tables.down, tables.up), (tables.r, tables.radial, tables.couplings)
+    if samples is None and sharing.choices == [1]:
+        work = Shared(_length_steps_shared, (s, pivots, (fields, dt), grid, tables.mask, progress(1)))
+        each_together(work, 1, 1)
+        return None
 
-    def run(parts, s=s, fields=fields):
-        arguments = (s, pivots, (fields, dt), grid, tables.mask, progress(parts))
-        each_together(Shared(_length_steps_shared, arguments), parts, sharing.threads)
+    def run(parts, s=s, fields=fields, samples=samples):
+        taken = unsampled(fields.size, 0) if samples is None else samples
+        arguments = (s, pivots, (fields, dt), grid, tables.mask, taken, progress(parts))
+        each_together(Shared(_length_phases_shared, arguments), parts, sharing.threads)
 
-    sharing.do(fields.size, run, lambda: partial(run, s=s.copy(), fields=fields[:TRIAL]))
+    sharing.do(fields.size, run, lambda: partial(run, s=lined(s), fields=fields[:TRIAL], samples=None))
     return None
 
 
-def scratch(ll, first, even, odd, even_growth, odd_growth):
-    """Return the scratch array of a run with what depends on l alone: arrays (2 K,) of `pivots`, couplings (K,)."""
+def scratch(even, odd, even_growth, odd_growth):
+    """Return the scratch array of a run with what depends on l alone: couplings (K,)."""
     x = np.zeros(SCRATCH)
     k = even.size
-    for parity in range(2):
-        lanes = slice(parity * k, (parity + 1) * k)
-        x[LL + parity * HALF :][:k] = ll[lanes]
-        x[FIRST + parity * HALF :][:k] = first[lanes] - 10.0 * TWELFTH
     for at, values in ((EVEN, even), (ODD, odd), (EVEN_GROWTH, even_growth), (ODD_GROWTH, odd_growth)):
         x[at : at + k] = values
     return x
@@ -430,30 +352,33 @@ def scratch(ll, first, even, odd, even_growth, odd_growth):
 
 
 @nb.njit(**JIT)
-def _atom_sums_cpu(s, weight, r, force, even, odd, last, out):
-    """Fill norm, ``<z>``, ``<cos(theta) V'>`` and the norm of lane `last`."""
-    k = even.shape[0]
-    half = 2 * k
+def _row_sums_shared(ticket, *arguments):
+    return share(ticket, ranges(_row_sums_cpu, arguments))
+
+
+@nb.njit(**PART)
+def _row_sums_cpu(first, last, worker, s, couplings, lane, out):
+    row_sums(
+        s.reshape(-1), s.shape[1] // 2, couplings, lane, Rows(0, 1, first, last), out, np.empty(2 * WIDTH)
+    )
+
+
+@nb.njit(**JIT)
+def _summed_cpu(sums, weight, r, force, out):
+    """Fill what `atom_sums` returns from the sums of rows, (places, n, 3)."""
     out[:] = 0.0
-    # <z> couples l to l + 1: twice the real part of conj(u_l) u_(l+1), with the even pairs (even i, odd i) and
-    # the odd pairs (odd i, even i + 1) of the lanes
-    for j in range(s.shape[0]):
-        norm = 0.0
-        cosine = 0.0
-        for i in range(2 * half):
-            norm += s[j, i] * s[j, i]
-        for i in range(k):
-            cosine += even[i] * (s[j, i] * s[j, k + i] + s[j, half + i] * s[j, half + k + i])
-        for i in range(k - 1):
-            cosine += odd[i] * (s[j, k + i] * s[j, i + 1] + s[j, half + k + i] * s[j, half + i + 1])
-        out[0] += weight[j] * norm
-        out[1] += 2.0 * weight[j] * r[j] * cosine
-        # cos(theta) dV/dr has the angular factor of z = r cos(theta)
-        out[2] += 2.0 * weight[j] * force[j] * cosine
-        out[3] += weight[j] * (s[j, last] * s[j, last] + s[j, half + last] * s[j, half + last])
+    # <z> couples l to l + 1: twice the real part of conj(u_l) u_(l+1); cos(theta) dV/dr has the angular factor of
+    # z = r cos(theta)
+    for place in range(sums.shape[0]):
+        for j in range(sums.shape[1]):
+            norm, cosine, edge = sums[place, j, 0], 2.0 * sums[place, j, 1], sums[place, j, 2]
+            out[place, 0] += weight[j] * norm
+            out[place, 1] += weight[j] * r[j] * cosine
+            out[place, 2] += weight[j] * force[j] * cosine
+            out[place, 3] += weight[j] * edge
 
 
-def atom_sums(s, tables, weight, force, last):
+def atom_sums(s, tables, weight, force, last, threads=1):
     """Return norm, dipole ``<z>``, mean force ``<cos(theta) V'>`` and the norm of one lane, (4,) float64.
 
     Parameters
@@ -468,7 +393,16 @@ def atom_sums(s, tables, weight, force, last):
         dV/dr with the weights of its integral.
     last : int
         Lane.
+    threads : int
+        At most.
     """
-    out = np.empty(4)
-    _atom_sums_cpu(s, weight, tables.r, force, tables.even, tables.odd, last, out)
+    sums = np.empty((1, s.shape[0], SUMS))
+    each_part(Shared(_row_sums_shared, (s, tables.couplings, last, sums[0])), s.shape[0], s.size, threads)
+    return summed(sums, tables, weight, force)[0]
+
+
+def summed(sums, tables, weight, force):
+    """Return what `atom_sums` does, (places, 4), from the sums of rows at some steps, (places, n, 3) float64."""
+    out = np.empty((len(sums), 4))
+    _summed_cpu(sums, weight, tables.r, force, out)
     return out

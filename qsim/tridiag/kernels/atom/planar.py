@@ -8,44 +8,62 @@ where their couplings are the same up to the sign:
     r sin(theta) cos(phi): (l, m) to (l + 1, m -+ 1): +- r c,   c = 1/2 sqrt((l -+ m + 1) (l -+ m + 2) / ((2 l + 1) (2 l + 3))).
 
 A step is ``Pe Po Qe Qo R Qo Qe Po Pe`` in the frame whose x axis is the direction alpha of the field in that step; the frame
-turns between steps, exactly, by phases ``exp(i m (alpha' - alpha))``.  State and scratch: `atom/length`.
+turns between steps, exactly, by phases ``exp(i m (alpha' - alpha))``.  State and scratch: `atom/length`; threads share steps in
+length gauge as in `atom/phases`.
 """
 
 from __future__ import annotations
 
+from functools import partial
+
 import numba as nb
 import numpy as np
 
+from qsim.core.device.pool import Shared, each_part, each_together
+from qsim.core.device.team import ranges, share
 from qsim.tridiag.kernels.atom.cuda_tables import CudaTables
 from qsim.tridiag.kernels.atom.launch import launch_length, launch_velocity, moves, planar_operations
 from qsim.tridiag.kernels.atom.length import (
     HALF,
     IMAG,
-    NO_SWAPS,
     PHASE,
     F,
     _phase,
     _read,
     _swap,
-    _sweep,
+    _turns_planar,
     _write,
 )
-from qsim.tridiag.kernels.atom.records import Pivots, Planar, RowTables, Turning, Way
+from qsim.tridiag.kernels.atom.phases import edges_of, meet, radial_phase
+from qsim.tridiag.kernels.atom.records import Pivots, Planar, Turning
+from qsim.tridiag.kernels.atom.sharing import ALONE, TRIAL, progress, unsampled
+from qsim.tridiag.kernels.atom.sweeps import radial_carries, share_of
 from qsim.tridiag.kernels.atom.velocity import _clear, _pairs
 from qsim.tridiag.kernels.jit import JIT, PART
 
-__all__ = ["planar_length_steps", "planar_sums", "planar_velocity_steps"]
+__all__ = ["planar_length_steps", "planar_summed", "planar_sums", "planar_velocity_steps"]
+
+# of a row: norm, Re and Im of conj(b) a of the pairs times their couplings, norm of the last l
+SUMS = 4
 
 
 @nb.njit(**PART)
 def _set_phase(x, turns, angle):
     """Fill the phases ``exp(i m angle)`` of swapped lanes."""
     k = turns.shape[0] // 2
-    for i in range(k):
-        x[PHASE + i] = np.cos(turns[i] * angle)
-        x[PHASE + HALF + i] = np.cos(turns[k + i] * angle)
-        x[PHASE + IMAG + i] = np.sin(turns[i] * angle)
-        x[PHASE + IMAG + HALF + i] = np.sin(turns[k + i] * angle)
+    # few m for many lanes
+    most = 0
+    for i in range(2 * k):
+        most = max(most, abs(int(turns[i])))
+    cos, sin = np.empty(most + 1), np.empty(most + 1)
+    for m in range(most + 1):
+        cos[m], sin[m] = np.cos(m * angle), np.sin(m * angle)
+    for half in range(2):
+        for i in range(k):
+            m = int(turns[half * k + i])
+            at = PHASE + half * HALF + i
+            x[at] = cos[abs(m)]
+            x[at + IMAG] = sin[abs(m)] if m > 0 else -sin[abs(m)]
 
 
 @nb.njit(**PART)
@@ -55,41 +73,78 @@ def _masked(s, mask):
             s[j] *= mask[j]
 
 
+@nb.njit(**PART)
+def _planar_turns(s, own, angles, r, mask, planar, samples, place, x):
+    """Turn pairs and frame in a thread's rows, then mask them and take their sums.
+
+    ``angles``: half a step of the field before and after, and whether the frame turns by the phases in `x`; ``place``: of the
+    sums, -1 for none.
+    """
+    k = s.shape[1] // 4
+    first, last = edges_of(own.part, own.parts, s.shape[0])
+    for j in range(first, last):
+        _read(x, F, s[j], k)
+        _turns_planar(x, angles, r[j], k, planar.swaps)
+        _write(s[j], x, F, k)
+        if mask.shape[0] > 0 and mask[j] != 1.0:
+            for i in range(4 * k):
+                s[j, i] *= mask[j]
+        if place >= 0:
+            _planar_row(s[j], planar.links, samples.last, samples.sums[place, j])
+
+
 @nb.njit(**JIT)
-def _planar_length_steps_cpu(s, pivots, field, tables, mask, planar):
-    """Make steps in length gauge, each sweep completing one and beginning the next; see `planar_length_steps`."""
-    fields, directions, dt = field
-    zero, swaps, turns, x = planar
+def _planar_length_steps_shared(ticket, *arguments):
+    return share(ticket, ranges(_planar_length_steps_cpu, arguments))
+
+
+@nb.njit(**PART)
+def _planar_length_steps_cpu(first, last, worker, s, pivots, field, tables, planar, samples, progress):
+    """Make steps in length gauge as one of as many threads as `progress` has rows; see `planar_length_steps`."""
+    fields, directions, dt = field.sizes, field.directions, field.dt
+    r, radial, mask = tables
     steps = fields.shape[0]
+    n, lanes = s.shape[0], s.shape[1] // 2
+    own = share_of(first, progress.shape[0] if last == first + 1 else 1, lanes, progress)
+    flat, flat_pivots = s.reshape(-1), Pivots(pivots.down.reshape(-1), pivots.up.reshape(-1))
+    carry, x = radial_carries(lanes).own, planar.scratch[own.part]
     angles = np.zeros(3)
-    rest = (angles, tables, zero, swaps, x)
     # the frame turns with the field: its x axis lies along the field of the step that begins
     frame = 0.0
     down = True
     for k in range(steps + 1):
-        # one sweep ends step k - 1 and begins step k: half a step of either field
-        before = 0.5 * dt * fields[k - 1] if k > 0 else 0.0
-        after = 0.5 * dt * fields[k] if k < steps else 0.0
-        target = directions[k] if k < steps else 0.0
-        # after the step is complete
-        if mask.shape[0] > 0 and k > 0:
-            angles[0], angles[1], angles[2] = before, 0.0, 0.0
-            _sweep(s, pivots, Way(down, True, False), *rest)
-            _masked(s, mask)
-            down = not down
-        angles[0] = 0.0 if mask.shape[0] > 0 else before
-        angles[1] = after
-        angles[2] = 1.0 if target != frame else 0.0
-        # only the difference of two directions turns the state, so a field along a line costs no phases
-        _set_phase(x, turns, target - frame)
-        frame = target
-        # with a mask the sweep above has substituted already
-        solve = k > 0 and mask.shape[0] == 0
-        _sweep(s, pivots, Way(down, solve, k < steps), *rest)
-        down = not down
+        before, place = 0.0, samples.places[k]
+        if k > 0:
+            radial_phase(flat, flat_pivots.down if down else flat_pivots.up, own, down, n, radial, carry)
+            meet(own)
+            down = place >= 0 or not down
+            before = 0.5 * dt * fields[k - 1]
+        # the turns of a row end step k - 1 and begin step k, unless the state is needed between them, in the fixed frame
+        whole = k == steps or place >= 0
+        apart = k > 0 and (whole or mask.shape[0] > 0)
+        for half in range(2):
+            ends = half == 0
+            if ends and not apart:
+                continue
+            if not ends and k == steps:
+                continue
+            target = frame
+            if not ends:
+                target = directions[k]
+            elif whole:
+                target = 0.0
+            angles[0] = before
+            angles[1] = 0.0 if ends else 0.5 * dt * fields[k]
+            # only the difference of two directions turns the state, so a field along a line costs no phases
+            angles[2] = 1.0 if target != frame else 0.0
+            _set_phase(x, planar.turns, target - frame)
+            factor, sums = (mask, place) if ends else (mask[:0], -1)
+            _planar_turns(s, own, angles, r, factor, planar, samples, sums, x)
+            frame, before = target, 0.0
+        meet(own)
 
 
-def planar_length_steps(s, tables, fields, directions, dt, samples=None):
+def planar_length_steps(s, tables, fields, directions, dt, samples=None, sharing=ALONE):
     """Make steps in length gauge; the state is whole, and in the fixed frame, before and after.
 
     Parameters
@@ -102,8 +157,10 @@ def planar_length_steps(s, tables, fields, directions, dt, samples=None):
         |E| of every step, a.u., and its angle with the x axis, radian.
     dt : float
         Time step, a.u.
-    samples : (steps + 1,) int32, optional
-        On a GPU: place of the sums to be taken after that many steps, -1 for none.
+    samples : (steps + 1,) int32 on a GPU, Samples on a CPU, optional
+        Place of the sums to be taken after that many steps, -1 for none; on a CPU with the arrays that take the sums of rows.
+    sharing : qsim.tridiag.kernels.atom.sharing.Sharing
+        On a CPU: threads.
 
     Returns
     -------
@@ -115,20 +172,25 @@ def planar_length_steps(s, tables, fields, directions, dt, samples=None):
         taken = np.full(fields.shape[1] + 1, -1, np.int32) if samples is None else samples
         table = moves(fields, dt, taken, directions)
         return launch_length(("planar", "planar_length_steps"), s, tables, table, taken)
-    field = Turning(fields, directions, dt)
-    _planar_length_steps_cpu(s, *_of_rows(tables, field), tables.mask, _lanes_of(tables))
+    pivots, grid = Pivots(tables.down, tables.up), (tables.r, tables.radial, tables.mask)
+
+    def run(parts, s=s, count=fields.size, samples=samples):
+        field = Turning(fields[:count], directions[:count], dt)
+        taken = unsampled(count, np.zeros(0, np.int64)) if samples is None else samples
+        lanes = _lanes_of(tables, parts)
+        arguments = (s, pivots, field, grid, lanes, taken, progress(parts))
+        each_together(Shared(_planar_length_steps_shared, arguments), parts, sharing.threads)
+
+    few = min(TRIAL, fields.size)
+    sharing.do(fields.size, run, lambda: partial(run, s=s.copy(), count=few, samples=None))
     return None
 
 
-def _of_rows(tables, field):
-    """Return pivots, field and tables as sweeps row by row take them."""
-    pivots = Pivots(tables.down, tables.up)
-    return pivots, field, RowTables(tables.r, tables.a, tables.potential, tables.rotation)
-
-
-def _lanes_of(tables):
-    """Return what planar lanes need."""
-    return Planar(tables.zero, tables.swaps, tables.turns, tables.scratch)
+def _lanes_of(tables, parts):
+    """Return what planar lanes need, with a scratch array for each of some threads."""
+    if len(tables.scratch) < parts:
+        tables.scratch = np.repeat(tables.scratch[:1], parts, axis=0)
+    return Planar(tables.swaps, tables.turns, tables.links, tables.scratch)
 
 
 @nb.njit(**PART)
@@ -161,15 +223,16 @@ def _exchange(s, swaps, x):
 
 
 @nb.njit(**JIT)
-def _planar_velocity_steps_cpu(s, pivots, field, tables, mask, planar, slope, inner, work):
+def _planar_velocity_steps_cpu(s, pivots, field, tables, mask, planar, slope, inner, work, progress):
     """Make steps ``Pe Po Qe Qo R Qo Qe Po Pe`` in velocity gauge; return the norm that was set to zero near the nucleus."""
     fields, directions, dt = field
-    zero, swaps, turns, x = planar
+    swaps, turns, x = planar.swaps, planar.turns, planar.scratch[0]
     pivot, y = work
-    # the radial step couples no pairs, and sees neither swaps nor turns
-    still = np.zeros(3)
-    radial = (still, tables, zero, NO_SWAPS, x)
-    rest = (tables.r, slope, pivot, y, x)
+    r, radial = tables
+    n, lanes = s.shape[0], s.shape[1] // 2
+    own, carry = share_of(0, 1, lanes, progress), radial_carries(lanes).own
+    flat, inverse = s.reshape(-1), pivots.down.reshape(-1)
+    rest = (r, slope, pivot, y, x)
     lost = 0.0
     frame = 0.0
     for step in range(fields.shape[0]):
@@ -185,9 +248,8 @@ def _planar_velocity_steps_cpu(s, pivots, field, tables, mask, planar, slope, in
         _exchange(s, swaps, x)
         _pairs(s, False, g, *rest)
         _pairs(s, True, g, *rest)
-        # the radial step in two sweeps of its own: eliminate down, substitute up
-        _sweep(s, pivots, Way(True, False, True), *radial)
-        _sweep(s, pivots, Way(False, True, False), *radial)
+        # the radial step couples no pairs, and sees neither swaps nor turns
+        radial_phase(flat, inverse, own, True, n, radial, carry)
         _pairs(s, True, g, *rest)
         _pairs(s, False, g, *rest)
         _exchange(s, swaps, x)
@@ -214,45 +276,51 @@ def planar_velocity_steps(s, tables, fields, directions, dt, samples=None):
         taken = np.full(fields.shape[1] + 1, -1, np.int32) if samples is None else samples
         made = planar_operations(dt * fields, directions, taken, masked=tables.mask is not None)
         return launch_velocity(("planar", "planar_velocity_steps"), s, tables, made)
-    field = Turning(fields, directions, dt)
-    rest = (tables.mask, _lanes_of(tables), tables.slope, tables.inner, (tables.pivot, tables.y))
-    return _planar_velocity_steps_cpu(s, *_of_rows(tables, field), *rest)
+    arguments = (Pivots(tables.down, tables.up), Turning(fields, directions, dt), (tables.r, tables.radial))
+    rest = (
+        tables.mask,
+        _lanes_of(tables, 1),
+        tables.slope,
+        tables.inner,
+        (tables.pivot, tables.y),
+        progress(1),
+    )
+    return _planar_velocity_steps_cpu(s, *arguments, *rest)
 
 
 # ------------------------------------------------------------------------------------------ observables
 
 
+@nb.njit(**PART)
+def _planar_row(row, links, last, out):
+    """Fill the sums of a row (4 K,): norm, real and imaginary part of the pairs' conj(b) a, coupled, norm of the lanes `last`."""
+    half = row.shape[0] // 2
+    norm, along, across, edge = 0.0, 0.0, 0.0, 0.0
+    for i in range(2 * half):
+        norm += row[i] * row[i]
+    for i in range(links.pairs.shape[0]):
+        a, b = links.pairs[i, 0], links.pairs[i, 1]
+        # the real part of conj(b) a belongs to <x>, the imaginary part to <y>, with opposite signs for pairs to
+        # m + 1 and to m - 1
+        along += links.coupling[i] * (row[a] * row[b] + row[half + a] * row[half + b])
+        across += links.sign[i] * links.coupling[i] * (row[b] * row[half + a] - row[a] * row[half + b])
+    for i in last:
+        edge += row[i] * row[i] + row[half + i] * row[half + i]
+    out[0], out[1], out[2], out[3] = norm, along, across, edge
+
+
 @nb.njit(**JIT)
-def _planar_sums_cpu(s, weight, r, force, pairs, coupling, sign, last, out):
-    """Fill norm, <x>, <y>, <x V'/r>, <y V'/r>, and the norm of the lanes `last`."""
-    half = s.shape[1] // 2
-    out[:] = 0.0
-    for j in range(s.shape[0]):
-        norm = 0.0
-        for i in range(2 * half):
-            norm += s[j, i] * s[j, i]
-        across = 0.0
-        along = 0.0
-        for i in range(pairs.shape[0]):
-            a, b = pairs[i, 0], pairs[i, 1]
-            # the real part of conj(b) a belongs to <x>, the imaginary part to <y>, with opposite signs for
-            # pairs to m + 1 and to m - 1
-            re = s[j, a] * s[j, b] + s[j, half + a] * s[j, half + b]
-            im = s[j, b] * s[j, half + a] - s[j, a] * s[j, half + b]
-            along += coupling[i] * re
-            across += sign[i] * coupling[i] * im
-        edge = 0.0
-        for i in last:
-            edge += s[j, i] * s[j, i] + s[j, half + i] * s[j, half + i]
-        out[0] += weight[j] * norm
-        out[1] += 2.0 * weight[j] * r[j] * along
-        out[2] += 2.0 * weight[j] * r[j] * across
-        out[3] += 2.0 * weight[j] * force[j] * along
-        out[4] += 2.0 * weight[j] * force[j] * across
-        out[5] += weight[j] * edge
+def _planar_rows_shared(ticket, *arguments):
+    return share(ticket, ranges(_planar_rows_cpu, arguments))
 
 
-def planar_sums(s, tables, weight, force, last):
+@nb.njit(**PART)
+def _planar_rows_cpu(first, last, worker, s, links, lanes, out):
+    for j in range(first, last):
+        _planar_row(s[j], links, lanes, out[j])
+
+
+def planar_sums(s, tables, weight, force, last, threads=1):
     """Return norm, ``<x>``, ``<y>``, mean force along both, and the norm of lanes, (6,) float64.
 
     Parameters
@@ -267,8 +335,17 @@ def planar_sums(s, tables, weight, force, last):
         dV/dr with the weights of its integral.
     last : (count,) int64
         Lanes of the largest l.
+    threads : int
+        At most.
     """
-    out = np.empty(6)
-    t = tables
-    _planar_sums_cpu(s, weight, t.r, force, t.links.pairs, t.links.coupling, t.links.sign, last, out)
-    return out
+    sums = np.empty((1, s.shape[0], SUMS))
+    each_part(Shared(_planar_rows_shared, (s, tables.links, last, sums[0])), s.shape[0], s.size, threads)
+    return planar_summed(sums, tables, weight, force)[0]
+
+
+def planar_summed(sums, tables, weight, force):
+    """Return what `planar_sums` does, (places, 6), from the sums of rows at some steps, (places, n, 4) float64."""
+    norm, along, across, edge = np.moveaxis(sums, 2, 0)
+    r, push = 2.0 * weight * tables.r, 2.0 * weight * force
+    columns = [norm * weight, along * r, across * r, along * push, across * push, edge * weight]
+    return np.column_stack([column.sum(axis=1) for column in columns])

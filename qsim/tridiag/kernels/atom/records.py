@@ -12,14 +12,15 @@ __all__ = [
     "Cayley",
     "Couplings",
     "Kicks",
+    "Links",
     "Mix",
     "PairTile",
     "Pivots",
     "Planar",
     "Radial",
     "Ring",
-    "RowTables",
     "Rows",
+    "Samples",
     "Share",
     "Tile",
     "Turning",
@@ -93,6 +94,24 @@ class Share(NamedTuple):
     last: Any
     lanes: Any
     done: Any
+
+
+class Samples(NamedTuple):
+    """Sums that are taken after some steps.
+
+    Attributes
+    ----------
+    places : (steps + 1,) int64
+        Place of the sums after that many steps, -1 for none; -1 at 0.
+    sums : (places, n, 3 or 6) float64
+        Sums of each row.
+    last : int, or (count,) int64
+        Lane, or lanes, of the largest l.
+    """
+
+    places: Any
+    sums: Any
+    last: Any
 
 
 class Pivots(NamedTuple):
@@ -185,15 +204,6 @@ class Kicks(NamedTuple):
     dt: Any
 
 
-class RowTables(NamedTuple):
-    """Tables of sweeps row by row: radius, and a, potential, rotation of `Radial` with ``potential`` as (n, 2)."""
-
-    r: Any
-    a: Any
-    potential: Any
-    rotation: Any
-
-
 class Turning(NamedTuple):
     """A field that turns: its size and its angle in every step, (steps,) float64, and dt."""
 
@@ -202,22 +212,39 @@ class Turning(NamedTuple):
     dt: Any
 
 
+class Links(NamedTuple):
+    """Lanes that the field couples, of planar lanes.
+
+    Attributes
+    ----------
+    pairs : (count, 2) int64
+        Lanes of (l, m) and (l + 1, m +- 1).
+    coupling : (count,) float64
+        ``<l + 1, m +- 1| sin(theta) cos(phi) |l m>``.
+    sign : (count,) float64
+        +1 for m + 1, -1 for m - 1.
+    """
+
+    pairs: Any
+    coupling: Any
+    sign: Any
+
+
 class Planar(NamedTuple):
     """Lanes of planar polarisation.
 
     Attributes
     ----------
-    zero : (4 K,) float64
-        A row of zeros.
     swaps : (count, 2) int64
         Lanes to exchange between pairs to m - 1 and pairs to m + 1.
     turns : (2 K,) float64
         m of swapped lanes.
-    scratch : (SCRATCH,) float64
+    links : Links
+    scratch : (threads, SCRATCH) float64
         One row at a time; see `length`.
     """
 
-    zero: Any
     swaps: Any
     turns: Any
+    links: Any
     scratch: Any

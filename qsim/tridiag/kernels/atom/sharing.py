@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.device.team import LINE
+from qsim.tridiag.kernels.atom.records import Samples
 from qsim.tridiag.kernels.simd import WIDTH
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["ALONE", "TRIAL", "Sharing", "progress"]
+__all__ = ["ALONE", "TRIAL", "Sharing", "lined", "progress", "unsampled"]
 
 # steps of a trial
 TRIAL = 4
@@ -37,6 +38,21 @@ LATE = 1.5
 def progress(parts: int) -> NDArray[np.int64]:
     """Return what threads tell each other by, each in a line of the cache of its own: (parts, 8)."""
     return np.zeros((parts, LINE // 8), np.int64)
+
+
+def unsampled(steps: int, last: int | NDArray[np.int64]) -> Samples:
+    """Return that no sums are taken in some steps; `last`, of any value, gives its type."""
+    return Samples(np.full(steps + 1, -1), np.empty((0, 0, 0)), last)
+
+
+def lined(state: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a copy of a state that begins with a line of the cache, so that vectors of whole lines share none."""
+    numbers = LINE // 8
+    memory = np.empty(state.size + numbers)
+    start = (-memory.ctypes.data // 8) % numbers
+    copy = memory[start : start + state.size].reshape(state.shape)
+    copy[:] = state
+    return copy
 
 
 class Sharing:

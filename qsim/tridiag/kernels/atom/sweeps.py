@@ -4,9 +4,10 @@ A sweep goes through the rows, up or down, in ranges that stay in the caches.  I
 elimination ran the other way, couples the pairs, and eliminates the next radial step.  In length gauge the couplings are local
 in r; in velocity gauge each follows the one before it at the distance from which a row is no longer felt (``until``).
 
-Threads share a sweep by pairs (`Share`), each with lanes ``first ... last`` of the even and of the odd l.  Its odd pairs reach
-into the even lane ``last`` of the next thread.  So before odd pairs a thread waits for the next one, after them for the one
-before it, range by range; the arithmetic of a lane does not depend on the number of threads.
+In velocity gauge threads share a sweep by pairs (`Share`), each with lanes ``first ... last`` of the even and of the odd l.  Its
+odd pairs reach into the even lane ``last`` of the next thread.  So before odd pairs a thread waits for the next one, after them
+for the one before it, range by range; the arithmetic of a lane does not depend on the number of threads.  (In length gauge they
+share a step by lanes and rows in turn, :mod:`qsim.tridiag.kernels.atom.phases`.)
 """
 
 from __future__ import annotations
@@ -33,7 +34,17 @@ from qsim.tridiag.kernels.atom.tiles import (
 from qsim.tridiag.kernels.jit import JIT, PART, largest
 from qsim.tridiag.kernels.simd import WIDTH
 
-__all__ = ["length_sweep", "masked", "mix_work", "radial_carries", "share_of", "velocity_sweep"]
+__all__ = [
+    "eliminated_lanes",
+    "length_sweep",
+    "masked",
+    "mix_work",
+    "radial_carries",
+    "share_of",
+    "substituted_lanes",
+    "turned",
+    "velocity_sweep",
+]
 
 #: For functions that allocate nothing: counting references at each call takes as long as some rows.
 BARE: dict[str, Any] = {**PART, "_nrt": False}
@@ -97,13 +108,14 @@ def _halves(share):
 def _substituted(s, p, share, rows, n, radial, carries):
     """Substitute the radial step on a range of rows, in both halves of a thread's lanes."""
     begin0, end0, begin1, end1 = _halves(share)
-    _substituted_lanes(s, p, share.lanes, (begin0, end0), rows, n, radial, carries.own)
+    substituted_lanes(s, p, share.lanes, (begin0, end0), rows, n, radial, carries.own)
     if begin1 < end1:
-        _substituted_lanes(s, p, share.lanes, (begin1, end1), rows, n, radial, carries.other)
+        substituted_lanes(s, p, share.lanes, (begin1, end1), rows, n, radial, carries.other)
 
 
 @nb.njit(**BARE)
-def _substituted_lanes(s, p, lanes, part, rows, n, radial, carry):
+def substituted_lanes(s, p, lanes, part, rows, n, radial, carry):
+    """Substitute the radial step on a range of rows, in the lanes ``part[0] ... part[1] - 1``."""
     # the last tile may be narrower than a vector: its kernel loads and stores only the lanes that are there
     start, end = part
     for at in range(start, end, WIDTH):
@@ -117,13 +129,14 @@ def _substituted_lanes(s, p, lanes, part, rows, n, radial, carry):
 def _eliminated(s, p, share, rows, radial, carries):
     """Eliminate the next radial step on a range of rows, in both halves of a thread's lanes."""
     begin0, end0, begin1, end1 = _halves(share)
-    _eliminated_lanes(s, p, share.lanes, (begin0, end0), rows, radial, carries.own)
+    eliminated_lanes(s, p, share.lanes, (begin0, end0), rows, radial, carries.own)
     if begin1 < end1:
-        _eliminated_lanes(s, p, share.lanes, (begin1, end1), rows, radial, carries.other)
+        eliminated_lanes(s, p, share.lanes, (begin1, end1), rows, radial, carries.other)
 
 
 @nb.njit(**BARE)
-def _eliminated_lanes(s, p, lanes, part, rows, radial, carry):
+def eliminated_lanes(s, p, lanes, part, rows, radial, carry):
+    """Eliminate the radial step on a range of rows, in the lanes ``part[0] ... part[1] - 1``."""
     start, end = part
     for at in range(start, end, WIDTH):
         if at + WIDTH <= end:
@@ -133,7 +146,7 @@ def _eliminated_lanes(s, p, lanes, part, rows, radial, carry):
 
 
 @nb.njit(**BARE)
-def _turned(s, share, odd, coupling, rows, angle, r):
+def turned(s, share, odd, coupling, rows, angle, r):
     """Turn the even or the odd pairs."""
     pairs = share.lanes // 2
     size = min(share.last, pairs - 1 if odd else pairs)
@@ -164,29 +177,17 @@ def length_sweep(s, pivots, share, way, angles, r, radial, couplings, carries):
     carries.other[:] = 0.0
     # rows whose turns are complete, from the sweep's first position on
     done = 0
-    # they wait for each other once per range
-    size = RANGE if share.parts == 1 else 2 * RANGE * share.parts
-    for low in range(0, n, size):
-        ready = min(low + size, n)
+    for low in range(0, n, RANGE):
+        ready = min(low + RANGE, n)
         if way.solve:
             # the last row of a range waits for the next range; position n completes the last row of the grid
             whole = ready == n
             _substituted(s, ps, share, Rows(begin, step, low, n + 1 if whole else ready), n, radial, carries)
             ready = n if whole else ready - 1
-        # odd pairs reach into the first even lane of the next thread: it must have come as far, and this thread's even pairs
-        # must not begin before the thread before has turned its odd pairs
         rows = Rows(begin, step, done, ready)
-        _completed(share)
-        _await_next(share)
-        _turned(s, share, True, couplings.odd, rows, angles[0], r)
-        _completed(share)
-        _await_before(share)
-        _turned(s, share, False, couplings.even, rows, angles[1], r)
-        _completed(share)
-        _await_next(share)
-        _turned(s, share, True, couplings.odd, rows, angles[2], r)
-        _completed(share)
-        _await_before(share)
+        turned(s, share, True, couplings.odd, rows, angles[0], r)
+        turned(s, share, False, couplings.even, rows, angles[1], r)
+        turned(s, share, True, couplings.odd, rows, angles[2], r)
         if way.go_on:
             _eliminated(s, pe, share, rows, radial, carries)
         done = ready
