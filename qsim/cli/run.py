@@ -16,6 +16,7 @@ from qsim import methods
 from qsim.cli.arguments import DeckFile, DeckKey, device_option, formats_option
 from qsim.cli.decks import findings_of, of_another_method
 from qsim.cli.terminal import columns, say, say_warnings
+from qsim.core.device.cuda.driver import device_of, prepare
 from qsim.core.device.parallel import launched_ranks, world
 from qsim.core.errors import DeckError, QsimError, Stopped
 from qsim.core.text import format_bytes, format_scalar, format_seconds, grouped, json_text
@@ -146,6 +147,11 @@ class _Arguments:
             # the processes read the option again, and find that they have been started
             become_ranks(self.gpus, [method, *sys.argv[sys.argv.index(method) + 1 :]])
 
+    def prepare(self) -> None:
+        """Start the driver of a GPU that is named; ranks choose their devices together, later."""
+        if world().size == 1:
+            prepare(device_of(self.device))
+
     def options(self) -> Options:
         """Return the options of the pipeline."""
         from qsim.core.run.pipeline import Options
@@ -173,6 +179,8 @@ def _run(method: str, arguments: _Arguments) -> None:
     arguments.refuse_clashes()
     arguments.share(method)
     rank = world().rank  # before NumPy is imported: it settles the threads of each rank
+    # beside the imports that follow
+    arguments.prepare()
     from qsim.core.run.pipeline import execute
 
     try:

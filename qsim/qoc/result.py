@@ -93,6 +93,25 @@ def _error(result: Result) -> float | None:
     return result.errors.total if result.errors is not None and result.claimed else None
 
 
+def _guess_error(result: Result) -> float | None:
+    """Return the claimed error of P of the first field; None if none is claimed."""
+    if result.errors is None or not result.claimed or not np.isfinite(result.errors.guess):
+        return None
+    return result.errors.guess
+
+
+def _worst_error(result: Result) -> float | None:
+    """Return the error of the smallest P: it changes by no more than that of a member does."""
+    return float(result.errors.of_members.max()) if result.errors is not None and result.claimed else None
+
+
+def _spread_error(result: Result) -> float | None:
+    """Return the error of the standard deviation, at most the root mean square of those of the members."""
+    if result.errors is None or not result.claimed:
+        return None
+    return float(np.sqrt(np.mean(result.errors.of_members**2)))
+
+
 def _verified_error(result: Result) -> float | None:
     return result.verification.error if result.verification is not None and result.claimed else None
 
@@ -369,7 +388,9 @@ SCALARS: tuple[Quantity[Result], ...] = (
         headline=True,
     ),
     Quantity("iterations", "", "iterations of the optimiser", lambda r: r.iterations, headline=True),
-    Quantity("probability_guess", "", "P of the first field", lambda r: r.guess_probability),
+    Quantity(
+        "probability_guess", "", "P of the first field", lambda r: r.guess_probability, error=_guess_error
+    ),
     Quantity("threshold_reached", "", "whether P reached objective.threshold", lambda r: r.reached),
     Quantity("stop_reason", "", "why the optimiser stopped", lambda r: r.reason),
     Quantity("norm_error", "", "largest deviation of the norm at T", lambda r: r.norm_error, headline=True),
@@ -429,6 +450,7 @@ SCALARS: tuple[Quantity[Result], ...] = (
         "",
         "smallest P in the ensemble",
         lambda r: float(r.member_probabilities.min()),
+        error=_worst_error,
         when=_has_ensemble,
     ),
     Quantity(
@@ -436,6 +458,7 @@ SCALARS: tuple[Quantity[Result], ...] = (
         "",
         "standard deviation of P in the ensemble",
         lambda r: float(r.member_probabilities.std()),
+        error=_spread_error,
         when=_has_ensemble,
     ),
     Quantity(

@@ -11,8 +11,7 @@ from qsim.sturmian.deck.blocks import as_list
 from qsim.sturmian.radial import parameters
 from qsim.sturmian.radial.box import BEYOND
 from qsim.sturmian.radial.parameters import Radial
-from qsim.sturmian.two_electron import reference
-from qsim.sturmian.two_electron.hamiltonian import MODEL_SIZE
+from qsim.sturmian.two_electron.sizes import MODEL_SIZE, STEP_WORK, WORK, finer_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -94,11 +93,11 @@ def dense(size: Size, unknowns: int) -> dict[str, int]:
 
 def relaxation(size: Size, elements: int, order: int) -> dict[str, int]:
     """Return bytes of the states on the finer grid, beside the states of the run; nothing where there is too much work."""
-    n = reference.finer_size(elements, order)
+    n = finer_size(elements, order)
     work = 8.0 * size.P * float(n) ** 3
-    if size.roots * work > reference.STEP_WORK:
+    if size.roots * work > STEP_WORK:
         return {}
-    steps = 0 if 12.0 * size.roots * work > reference.WORK else STEPS
+    steps = 0 if 12.0 * size.roots * work > WORK else STEPS
     fine = Size(n, n, size.P, size.C, size.multipoles, size.roots, size.ls)
     made = sum(_operator(fine).values()) + 4 * n * n * REAL
     # V, H V and their copies while they grow, for the start and after every step, and the
@@ -141,7 +140,7 @@ def finer(deck: SturmianDeck, values: parameters.Values) -> int:
     if deck.grid.ecs is None and values.energy is not None and values.energy < 0.0:
         width = float(bounds[-1] - bounds[-2])
         elements += math.ceil(BEYOND / (math.sqrt(-2.0 * values.energy) * width))
-    return reference.finer_size(elements, values.order)
+    return finer_size(elements, values.order)
 
 
 def basis(deck: SturmianDeck, values: parameters.Values, ls: Sequence[int]) -> dict[str, int]:

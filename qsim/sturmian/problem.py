@@ -17,7 +17,7 @@ from qsim.sturmian.deck.symmetry import pairs_of
 from qsim.sturmian.radial import parameters
 from qsim.sturmian.radial.box import BEYOND
 from qsim.sturmian.radial.grid import RadialGrid
-from qsim.sturmian.two_electron.reference import finer_order
+from qsim.sturmian.two_electron.sizes import finer_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

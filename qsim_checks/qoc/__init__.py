@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.qoc.control.fields import way_between
 from qsim.qoc.deck.states import parse_weight
 from qsim_checks.coverage import Claim, Kind, Trial
 from qsim_checks.qoc import oracle
@@ -58,13 +59,33 @@ def judge(drawn: Drawn, results: Results) -> list[Claim]:
     between = str(results.scalars["field_between"].value)
     found = {name: results.scalars[name] for name in ("probability", "probability_verified")}
     claimed = np.asarray(results["dipole_matrix_error"])
-    exact, error = _probability(drawn, top, dipoles, claimed, field, duration, between)
+    values, errors = _probabilities(drawn, top, dipoles, claimed, field, duration, between)
+    exact, error = float(np.mean(values)), float(np.mean(errors))
     for name, scalar in found.items():
         claims.append(_claim(name, scalar, exact, error))
+    if "probability_worst" in results.scalars:
+        most = float(np.max(errors))
+        claims.append(_claim("probability_worst", results.scalars["probability_worst"], min(values), most))
+        spread = results.scalars["probability_spread"]
+        claims.append(_claim("probability_spread", spread, float(np.std(values)), most))
+    guess = _first_field(drawn, results)
+    if guess is not None:
+        way = way_between(guess, drawn.deck["verify"]["interpolation"])
+        values, errors = _probabilities(drawn, top, dipoles, claimed, guess, duration, way)
+        scalar = results.scalars["probability_guess"]
+        claims.append(_claim("probability_guess", scalar, float(np.mean(values)), float(np.mean(errors))))
     if drawn.deck["verify"]["interpolation"] == "auto" and between == "cubic":
-        held, error = _probability(drawn, top, dipoles, claimed, field, duration, "hold")
+        values, errors = _probabilities(drawn, top, dipoles, claimed, field, duration, "hold")
+        held, error = float(np.mean(values)), float(np.mean(errors))
         claims.append(_claim("probability, field held", found["probability"], held, error))
     return claims
+
+
+def _first_field(drawn: Drawn, results: Results) -> NDArray[np.float64] | None:
+    """Return the first field of the search; None where constraints changed the guess, which alone is in the file."""
+    if drawn.deck["optimizer"] in ("none", {"type": "none"}):
+        return np.asarray(results["field"])
+    return np.asarray(results["field_guess"]) if set(drawn.deck["control"]) <= {"guess"} else None
 
 
 def _claim(name: str, scalar: Any, exact: float, error: float) -> Claim:
@@ -110,7 +131,7 @@ def _worst(
     )
 
 
-def _probability(
+def _probabilities(
     drawn: Drawn,
     top: float,
     dipoles: NDArray[np.float64],
@@ -118,8 +139,8 @@ def _probability(
     field: NDArray[np.float64],
     duration: float,
     between: str,
-) -> tuple[float, float]:
-    """Return the true P of a field, mean over the ensemble, and its error."""
+) -> tuple[list[float], list[float]]:
+    """Return the true P of a field of every member of the ensemble, and its error."""
     block = drawn.deck.get("ensemble", {})
     values, errors = [], []
     for mass, depth, scale in product(
@@ -135,8 +156,9 @@ def _probability(
         if truth.other is not None:  # close levels, which the two grids may mix in two ways
             mixed = _member(drawn, truth.other, dipoles, claimed, scale * field, duration, between, 4)
             error += abs(exact - mixed)
-        errors.append(error)
-    return float(np.mean(values)), float(np.mean(errors)) + 1e-13 * duration  # rounding of the levels
+        # and the rounding of the levels
+        errors.append(error + 1e-13 * duration)
+    return values, errors
 
 
 def _member(

@@ -11,7 +11,7 @@ import numpy as np
 from qsim_checks.coverage import Claim
 from qsim_checks.sturmian import known
 from qsim_checks.sturmian.hylleraas import s_state
-from qsim_checks.sturmian.oracle import Functions, Symmetry, energies
+from qsim_checks.sturmian.oracle import Functions, Symmetry, energies, moments
 
 if TYPE_CHECKING:
     from qsim.core.results.results import Results
@@ -24,6 +24,7 @@ PARTS = ("solver", "radial", "box")
 UNSURE = 1e-3  # hartree: error of the oracle from which it tells nothing
 COUNT = 16  # functions of each l of the oracle
 TABLES = 10.0  # times what two sets of functions of the oracle differ by, of an integral
+MOST_PAIRS = 3  # of a state whose expectation values are judged
 ROOTS = 1  # highest root of S states that Hylleraas' functions find
 WITHDRAWS = "not a bound state|was not estimated"  # that errors may be too small is said by these
 
@@ -47,6 +48,7 @@ def bound(results: Results, deck: dict[str, Any], model: Model) -> list[Claim]:
             continue
         claims.append(Claim(f"energy_{k} of its pairs", _value(energy) - true, claimed, 0.0, oracle, warning))
         if "pairs" in deck["channels"]:
+            claims += _moment_claims(results, model, k, int(root), warning)
             claims.append(Claim(f"energy_{k}", _value(energy) - true, _error(energy), 0.0, oracle, warning))
             continue
         limit = _limit(results, model, k, (int(L), int(S), int(root)))
@@ -57,6 +59,19 @@ def bound(results: Results, deck: dict[str, Any], model: Model) -> list[Claim]:
             scalar = results.scalars[name]
             claims.append(Claim(name, _value(scalar) - limit[0], _error(scalar), 0.0, limit[1], warning))
     return claims
+
+
+def _moment_claims(results: Results, model: Model, k: int, root: int, warning: str) -> list[Claim]:
+    """Return the claims of the expectation values of a state with few pairs."""
+    symmetry = _symmetry(results, k)
+    if len(symmetry.pairs) > MOST_PAIRS:
+        return []
+    truth = moments(symmetry, root, model.value, model.charge, breaks=model.breaks)
+    return [
+        Claim(name, _value(scalar) - exact, _error(scalar), 0.0, oracle, warning)
+        for name, (exact, oracle) in truth.items()
+        if (scalar := results.scalars[f"{name}_{k}"]).error is not None
+    ]
 
 
 def _value(scalar: Scalar) -> float:

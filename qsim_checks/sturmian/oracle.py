@@ -21,7 +21,7 @@ from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 from scipy.linalg import eigh, qr
 
-__all__ = ["Functions", "Symmetry", "energies"]
+__all__ = ["Functions", "Symmetry", "energies", "moments"]
 
 NODES = 16  # Gauss-Legendre points of an interval
 INTERVALS = 24  # of the whole range, before the breaks are added
@@ -246,6 +246,97 @@ class Functions:
         return np.concatenate((found, np.full(roots - len(found), np.inf)))
 
 
+class _Weighted(Functions):
+    """The same functions with another operator: a function of each radius, or a factor g(r1) g(r2) of the cosine between."""
+
+    def __init__(self, own: Functions, one: Potential | None, between: Potential | None) -> None:
+        self.__dict__.update(own.__dict__)
+        self.one, self.between = one, between
+
+    def one_body(self, l: int) -> Array:
+        """Return the matrix of the function of the radius, (count, count)."""
+        u = self.functions(l)[0]
+        return np.zeros((self.count,) * 2) if self.one is None else (u * self.w * self.one(self.r)) @ u.T
+
+    def repulsion(self, l: int, left: tuple[int, int], right: tuple[int, int]) -> Array:
+        """Return the product of the matrices of g, of the multipole 1 alone."""
+        if self.between is None or l != 1:
+            return np.zeros((self.count,) * 4)
+        g = self.w * self.between(self.r)
+        a, c = (self.functions(one)[0] for one in left)
+        b, d = (self.functions(one)[0] for one in right)
+        return np.einsum("ac,bd->acbd", (a * g) @ c.T, (b * g) @ d.T)
+
+
+class _Free(Functions):
+    """The same functions without repulsion."""
+
+    def __init__(self, own: Functions) -> None:
+        self.__dict__.update(own.__dict__)
+
+    def repulsion(self, l: int, left: tuple[int, int], right: tuple[int, int]) -> Array:
+        """Return nothing."""
+        return np.zeros((self.count,) * 4)
+
+
+def moments(
+    symmetry: Symmetry, root: int, potential: Potential, charge: float, *, breaks: Sequence[float] = ()
+) -> dict[str, tuple[float, float]]:
+    """Return the expectation values of a state by the names of the run, each with its error, atomic units."""
+    k, d = _shape(symmetry, root + 1, potential, charge, breaks)
+    count = 14 + 2 * root
+    found, less = (
+        _moments(Functions(k * charge, d / charge, n, potential, breaks), symmetry, root)
+        for n in (count, count - LESS)
+    )
+    return {
+        name: (value, 4.0 * abs(value - less[name]) + 1e-9 * (1.0 + abs(value)))
+        for name, value in found.items()
+    }
+
+
+def _moments(basis: Functions, symmetry: Symmetry, root: int) -> dict[str, float]:
+    """Return the expectation values of a state in a basis."""
+    _, vectors = eigh(basis.matrix(symmetry), subset_by_index=(root, root))
+    c = vectors[:, 0]
+
+    def mean(functions: Functions) -> float:
+        return float(c @ functions.matrix(symmetry) @ c)
+
+    def each(one: Potential) -> float:
+        return mean(_Weighted(basis, one, None))
+
+    whole, free, nuclear = mean(basis), mean(_Free(basis)), each(basis.potential)
+    r2, dot = 0.5 * each(lambda r: r**2), mean(_Weighted(basis, None, lambda r: r))
+    return {
+        "mean_r": 0.5 * each(lambda r: r),
+        "mean_r2": r2,
+        "mean_inv_r": 0.5 * each(lambda r: 1.0 / r),
+        "mean_inv_r2": 0.5 * each(lambda r: 1.0 / r**2),
+        "mean_r1_dot_r2": dot,
+        "mean_r12_squared": 2.0 * (r2 - dot),
+        "mean_cos_theta12": mean(_Weighted(basis, None, np.ones_like)),
+        "mean_inv_r12": whole - free,
+        "repulsion": whole - free,
+        "nuclear": nuclear,
+        "kinetic": free - nuclear,
+        "virial_ratio": -(nuclear + whole - free) / (free - nuclear),
+    }
+
+
+def _shape(
+    symmetry: Symmetry, roots: int, potential: Potential, charge: float, breaks: Sequence[float]
+) -> tuple[float, float]:
+    """Return exponent and middle that make the highest of some roots lowest, in units of the charge."""
+    few = Symmetry(symmetry.L, symmetry.S, symmetry.pairs[:2])
+
+    def tried(shape: tuple[float, float]) -> float:
+        k, d = shape
+        return float(Functions(k * charge, d / charge, TRIED, potential, breaks).lowest(few, roots)[-1])
+
+    return min(product(EXPONENTS, MIDDLES), key=tried)
+
+
 def energies(
     symmetry: Symmetry,
     roots: int,
@@ -271,13 +362,7 @@ def energies(
     count : int
         Functions of each l.
     """
-    few = Symmetry(symmetry.L, symmetry.S, symmetry.pairs[:2])
-
-    def tried(shape: tuple[float, float]) -> float:
-        k, d = shape
-        return float(Functions(k * charge, d / charge, TRIED, potential, breaks).lowest(few, roots)[-1])
-
-    k, d = min(product(EXPONENTS, MIDDLES), key=tried)
+    k, d = _shape(symmetry, roots, potential, charge, breaks)
     basis = Functions(k * charge, d / charge, count, potential, breaks)
     found = basis.lowest(symmetry, roots)
     gain = np.abs(basis.lowest(symmetry, roots, count - LESS) - found)

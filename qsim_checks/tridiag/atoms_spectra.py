@@ -141,4 +141,24 @@ def _judge(world: _World, results: Results, methods: list[str]) -> list[Claim]:
     claims.append(
         Claim("pes_total", difference, stated, oracle=float(np.trapezoid(oracle, energy)), warning=WITHDRAWN)
     )
-    return claims
+    return claims + _peak(world, results, float(energy[1] - energy[0]))
+
+
+def _peak(world: _World, results: Results, step: float) -> list[Claim]:
+    """Return the claim of the energy of the highest peak, where there is one between two energies of the spectrum."""
+    if "peak_energy_0" not in results.scalars:
+        return []
+    from scipy.interpolate import CubicSpline
+
+    scalar = results.scalars["peak_energy_0"]
+    found, stated = float(scalar), math.nan if scalar.error is None else scalar.error
+    near = found + 1.5 * step * np.linspace(-1.0, 1.0, 25)
+    near = near[near > 1e-3]
+    tops = []
+    for setting in ((13, 25.0, 1.5), (11, 18.0, 1.0)):
+        slope = CubicSpline(near, np.log(_truth(world, near, *setting))).derivative()
+        roots = [root for root in slope.roots(extrapolate=False) if slope(root, 1) < 0.0]
+        # no peak within the energies beside it: the claim is off by them at least
+        tops.append(min(roots, key=lambda root: abs(root - found), default=found + 1.5 * step))
+    oracle = 2.0 * abs(tops[0] - tops[1]) + 1e-8
+    return [Claim("peak_energy_0", found - tops[0], stated, oracle=oracle, warning=WITHDRAWN)]

@@ -108,6 +108,24 @@ def test_reasons_name_both_sizes():
     assert unknown == (GPU, ["auto: cuda:0, as the size of the run is not known before it"])
 
 
+def test_no_gpu_is_looked_for_where_auto_takes_the_cpu_anyway(monkeypatch, tmp_path):
+    monkeypatch.setattr(choice, "driver_version", lambda: 13000)
+    few, many = Plan(size=Size(1.2e4, "walkers", 3e6)), Plan(size=Size(3e6, "walkers", 3e6))
+    for plan_ in (few, replace(many, cpu_only="spinors")):
+        # the same words as with a GPU at hand
+        assert choice.settled(plan_, 1) == choice.chosen(plan_, GPU, True, 1)[1]
+    assert choice.settled(many, 1) == choice.settled(few, 2) == choice.settled(Plan(), 1) == []
+    monkeypatch.setattr("qsim.core.device.device.cuda_status", lambda: pytest.fail("asked for CUDA"))
+    monkeypatch.setattr(pipeline, "prepare", lambda index: pytest.fail("started CUDA"))
+    options = Options(dry_run=True, output=tmp_path, device="auto", verbosity=-1)
+    summary = execute("qoc", INPUTS / "qoc/morse.yaml", options).summary
+    assert summary["device"] == "cpu"
+    assert "auto: the CPU, as a GPU is faster from" in summary["notices"][0]
+    # without a driver the run says so, as ever
+    monkeypatch.setattr(choice, "driver_version", lambda: 0)
+    assert choice.settled(few, 1) == []
+
+
 def test_what_no_gpu_computes_takes_the_cpu_or_is_refused():
     made = plan("qmc/diamond_primitive", "wavefunction.orbitals.muffin_tins=auto")
     assert made.cpu_only == ""

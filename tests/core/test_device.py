@@ -11,6 +11,8 @@ import pytest
 
 from qsim.core.device import device as module
 from qsim.core.device import hardware
+from qsim.core.device.cuda import driver
+from qsim.core.device.cuda.driver import device_of, prepare
 from qsim.core.device.device import (
     CudaStatus,
     Device,
@@ -76,6 +78,32 @@ def test_auto_without_a_gpu_takes_the_cpu_with_one_notice(found):
 def test_cpu_on_request_says_nothing_and_asks_nothing(monkeypatch):
     monkeypatch.setattr(module, "cuda_status", lambda: pytest.fail("asked for CUDA"))
     assert select("cpu", environ=EMPTY)[1] == []
+
+
+def test_the_driver_is_started_early_where_a_command_names_a_gpu(monkeypatch):
+    assert [device_of(request, {}) for request in ("cuda", " CUDA:3", "auto", "cpu", None)] == [0, 3] + [
+        None
+    ] * 3
+    assert device_of(None, {"QSIM_DEVICE": "cuda:1"}) == 1
+    assert device_of("cpu", {"QSIM_DEVICE": "cuda"}) is None
+    calls = []
+
+    class Driver:
+        def __getattr__(self, name):
+            return lambda *arguments: calls.append((name, arguments[1:])) or 0
+
+    monkeypatch.setattr(driver, "_driver", Driver)
+    prepare.cache_clear()
+    assert prepare(None) is None
+    prepare(3).join()
+    prepare(3).join()  # once
+    assert [name for name, _ in calls] == ["cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain"]
+    assert calls[1][1] == (3,)
+    # without a driver nothing happens
+    monkeypatch.setattr(driver, "_driver", lambda: None)
+    prepare.cache_clear()
+    prepare(0).join()
+    prepare.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import math
 import h5py
 import numpy as np
 import pytest
+from scipy.optimize import lsq_linear
 
 from qsim.core.device import rng
 from qsim.core.device.device import cpu
@@ -23,7 +24,7 @@ from qsim.qmc.kernels.walkers.walk_cpu import ACCEPTED, DRIFT, FIXED_NODE, NONLO
 from qsim.qmc.sampling.optimise import parameter_tables
 from qsim.qmc.sampling.walkers import Walkers
 from qsim.qmc.system.breakup import break_up
-from qsim.qmc.system.cell import Cell, reduced_basis
+from qsim.qmc.system.cell import Cell, distances_of_cells, reduced_basis
 from qsim.qmc.system.ewald import ewald_energy, madelung, potential
 from qsim.qmc.system.twists import twists_of
 from qsim.qmc.wavefunction.crystals.bloch import (
@@ -98,6 +99,18 @@ def test_reduction_and_nearest_images(seed):
     for row, full in zip(few, everything, strict=True):
         near = np.sort(full[full < 1.7 * cell.radius])
         np.testing.assert_allclose(np.sort(row[row < 1.7 * cell.radius]), near, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_distances_of_cells_are_those_of_least_squares_with_bounds(seed):
+    generator = np.random.default_rng(seed)
+    basis = generator.normal(size=(3, 3))
+    centres = np.concatenate([generator.normal(size=(20, 3)) * 2, generator.integers(-2, 3, (20, 3)) @ basis])
+    solved = [
+        lsq_linear(basis.T, -centre, bounds=(-0.5, 0.5), tol=1e-12, method="bvls") for centre in centres
+    ]
+    expected = [math.sqrt(2.0 * each.cost) for each in solved]
+    np.testing.assert_allclose(distances_of_cells(basis, centres), expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("lattice", [np.eye(3), FCC, SKEWED, 1.0 - 2.0 * np.eye(3), np.diag([1.0, 2.0, 3.0])])

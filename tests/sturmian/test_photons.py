@@ -14,7 +14,7 @@ from qsim.sturmian.deck.photon import PhotonRange
 from qsim.sturmian.deck.symmetry import pairs as pairs_up_to
 from qsim.sturmian.driven import operator as driven
 from qsim.sturmian.driven import sources
-from qsim.sturmian.driven.block import ChannelBlock
+from qsim.sturmian.driven.block import AWAY, ChannelBlock
 from qsim.sturmian.driven.numbers import Numbers
 from qsim.sturmian.driven.setup import Setup
 from qsim.sturmian.radial.potentials import OneBody
@@ -81,7 +81,7 @@ def model():
         ]
     )
     block = ChannelBlock(operator)
-    made = Reduced(operator, s, [False, True], -2.0, -2.0, block.green)
+    made = Reduced(operator, s, [False, True], -2.0, -2.0, block)
     E = bound.energy + np.linspace(26.0, 72.0, 90) * EV
     made.grow(E, Demand(1e-4, 200, 8, lambda: None))
     return setup, made, E, block
@@ -127,7 +127,7 @@ def test_channels_add_up_to_the_total(model):
 
 def test_the_space_of_many_energies_is_much_smaller_than_one_per_energy(model):
     _, made, E, _ = model
-    assert made.size < E.size
+    assert made.size < 0.6 * made.count * E.size
     # W = (E0 - H) Q is orthonormal
     assert made.W.conj() @ made.W.T == pytest.approx(np.eye(made.size), abs=1e-9)
 
@@ -143,11 +143,13 @@ def test_the_block_of_low_levels_is_that_of_the_operator(model, L, S, pairs):
     x.reshape(-1)[block.places] = np.random.default_rng(L + S).normal(size=block.size)
     # (E - H) x, of which the block keeps its own places
     E = np.array([-0.3 + 0.0j])
+    away = E + 1j * AWAY
     r = np.zeros_like(x)
     r.reshape(-1)[block.places] = operator.project(
-        -operator.residual(operator.on_grid(x), np.zeros_like(x), E)
+        -operator.residual(operator.on_grid(x), None, away)
     ).reshape(-1)[block.places]
-    assert block.green(operator.on_grid(r), E) == pytest.approx(operator.on_grid(x), abs=1e-7)
+    # single precision, refined once
+    assert block.green(operator.on_grid(r), E) == pytest.approx(operator.on_grid(x), abs=1e-6)
 
 
 # ------------------------------------------------------------------------------------- beta and Fano

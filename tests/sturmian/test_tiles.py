@@ -12,6 +12,7 @@ from qsim.core.device.device import cpu
 from qsim.sturmian.driven.numbers import Numbers
 from qsim.sturmian.driven.setup import Setup
 from qsim.sturmian.linalg import tiles
+from qsim.sturmian.linalg.banded import Banded
 from qsim.sturmian.radial import potentials
 
 EPS = 2.3e-16
@@ -63,6 +64,36 @@ def test_parts_along_directions(device, size):
     assert abs(h - want).max() < 8 * EPS * size
     rest = w - np.einsum("jk,jks->js", want, basis)
     assert abs(device.to_host(left) - rest).max() < 64 * EPS * size
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_products_and_combinations_of_long_vectors(device, size):
+    left, right, c = random(3, size), random(2, size, seed=1), random(2, 3, seed=2)
+    made = tiles.products(device, device.asarray(left), device.asarray(right), (True, False))
+    want = np.concatenate((left @ right.conj().T, left @ right.T), axis=1)
+    assert abs(device.to_host(made) - want).max() < 8 * EPS * size
+    out = device.asarray(np.full((2, size), np.nan + 0j))
+    tiles.combined(device, device.asarray(c), device.asarray(left), out)
+    assert abs(device.to_host(out) - c @ left).max() < 64 * EPS
+    tiles.add_combinations(device, device.asarray(-c), device.asarray(left), out)
+    assert abs(device.to_host(out)).max() < 128 * EPS
+
+
+@pytest.mark.parametrize(("size", "width"), [(1, 0), (31, 4), (32, 31), (65, 9), (100, 40)])
+def test_products_with_a_banded_matrix(size, width):
+    """Zeros may lie at different distances from the diagonal; rows begin anywhere."""
+    i = np.arange(size)
+    matrix = random(size, size)
+    matrix[abs(i[:, None] - i) > width * (1 + i[:, None] + i) / (2 * size)] = 0.0
+    banded = Banded(matrix)
+    x, left = random(size, 7, seed=1), random(5, size, seed=2)
+    for rows in (slice(0, size), slice(size // 3, size // 2), slice(size - 1, size)):
+        out = np.ones((rows.stop - rows.start, 7), complex)
+        banded.add_rows(rows, x, out)
+        assert abs(out - 1.0 - matrix[rows] @ x).max(initial=0.0) < 64 * EPS * size
+    out = np.ones((5, size), complex)
+    banded.add_right(left, out)
+    assert abs(out - 1.0 - left @ matrix).max() < 64 * EPS * size
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ Nothing is asked of a driver when this module is imported; :func:`select` does t
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import importlib
 import math
 import os
@@ -18,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from qsim.core.device.cuda.driver import driver_version as _driver_version
 from qsim.core.device.footprint import (
     CONTEXT,
     CUDA_LIBRARIES,
@@ -488,17 +488,6 @@ def _first_line(error: Exception) -> str:
 def _device_name(runtime: Any, index: int) -> str:
     name = runtime.getDeviceProperties(index)["name"]
     return name.decode() if isinstance(name, bytes) else str(name)
-
-
-def _driver_version() -> int:
-    """Return the CUDA version of the driver without CuPy and without starting CUDA; 0 without a driver."""
-    # The driver itself, through ctypes: CuPy may be missing, and asking for the version starts nothing.
-    for library in ("libcuda.so.1", "nvcuda.dll"):
-        with contextlib.suppress(OSError, AttributeError):
-            version = ctypes.c_int(0)
-            if ctypes.CDLL(library).cuDriverGetVersion(ctypes.byref(version)) == 0:
-                return version.value
-    return 0
 
 
 def _version(number: int) -> str:

@@ -47,7 +47,7 @@ from qsim.core.results.hdf5 import (
     scale_names,
 )
 from qsim.core.results.jsonable import python_scalar
-from qsim.core.results.reading import reading, require_room
+from qsim.core.results.reading import damage_of, reading, require_room
 from qsim.core.results.tables import (
     Scalar,
     Value,
@@ -301,7 +301,7 @@ def _tables(path: Path, group: h5py.Group, prefix: str = "") -> Iterator[tuple[s
 
 
 def _read_scalar(path: Path, dataset: h5py.Dataset) -> Scalar:
-    with reading(path, "a number or a text", place=f"scalar '{leaf(dataset.name)}'", hint=DAMAGED):
+    with damage_of(path, "a number or a text", f"scalar '{leaf(dataset.name)}'", DAMAGED):
         error = attribute(dataset, "error")
         return Scalar(
             value=None if "null" in dataset.attrs else _read_value(path, dataset),
@@ -313,7 +313,7 @@ def _read_scalar(path: Path, dataset: h5py.Dataset) -> Scalar:
 
 
 def _read_entry(path: Path, dataset: h5py.Dataset) -> Any:
-    with reading(path, "a value or JSON", place=f"provenance '{leaf(dataset.name)}'", hint=DAMAGED):
+    with damage_of(path, "a value or JSON", f"provenance '{leaf(dataset.name)}'", DAMAGED):
         value = _read_value(path, dataset)
         return json.loads(str(value)) if attribute(dataset, "encoding") == "json" else value
 
@@ -323,10 +323,11 @@ def _read_value(path: Path, dataset: h5py.Dataset) -> Value:
     require_inside(path, dataset.name, dataset)
     if dataset.shape != ():
         raise ValueError(f"{dataset.name} has shape {dataset.shape}, but should be a single value")
-    if h5py.check_string_dtype(dataset.dtype) is not None:
+    kind = dataset.dtype
+    if h5py.check_string_dtype(kind) is not None:
         require_text(path, dataset.name, dataset)
         return str(dataset.asstr()[()])
-    value = python_scalar(dataset[()]) if is_plain(dataset.dtype) else None
+    value = python_scalar(dataset[()]) if is_plain(kind) else None
     if not isinstance(value, bool | int | float | str):
-        raise TypeError(f"{dataset.name} holds {dataset.dtype}")
+        raise TypeError(f"{dataset.name} holds {kind}")
     return value

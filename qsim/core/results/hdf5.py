@@ -14,7 +14,7 @@ import numpy as np
 
 from qsim.core.errors import FileError
 from qsim.core.results.atomic import PartFile, replacing
-from qsim.core.results.reading import reading, require_file, require_room
+from qsim.core.results.reading import damage_of, reading, require_file, require_room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -240,13 +240,14 @@ def member(path: Path, group: h5py.Group, name: str) -> h5py.Group | h5py.Datase
         If there is nothing, or a link to another file or to nowhere.
     """
     place = f"{group.name.rstrip('/')}/{name}"
-    with reading(path, "a dataset or a group", place=place, hint=DAMAGED):
+    with damage_of(path, "a dataset or a group", place, DAMAGED):
         # A link is looked at before it is followed: HDF5 would open the other file.
         link = group.get(name, getlink=True)
         if isinstance(link, h5py.ExternalLink):
             raise FileError(f"{path}: {place} is a link to the file {link.filename}", hint=OTHER_FILE)
         item = group[name]
-        if item.file.filename != group.file.filename:
+        # Only a name of something else can lead through a third one into another file.
+        if not isinstance(link, h5py.HardLink) and item.file.filename != group.file.filename:
             raise FileError(f"{path}: {place} is a link to the file {item.file.filename}", hint=OTHER_FILE)
         return item
 
@@ -261,7 +262,8 @@ def require_inside(path: Path, place: str, item: h5py.Dataset) -> None:
     """
     if item.shape is None:
         raise FileError(f"{path}: {place} is empty; expected data", hint=DAMAGED)
-    if item.external or item.is_virtual:
+    layout = item.id.get_create_plist()
+    if layout.get_external_count() or layout.get_layout() == h5py.h5d.VIRTUAL:
         raise FileError(f"{path}: {place} keeps its data in other files", hint=OTHER_FILE)
     size = math.prod(item.shape) * item.dtype.itemsize
     if size > UNWRITTEN and not _is_written(item, size):
@@ -287,18 +289,21 @@ def attribute(holder: h5py.File | h5py.Group | h5py.Dataset, name: str, default:
     TypeError
         If it is something else.
     """
-    if name not in holder.attrs:
+    attributes = holder.attrs
+    if name not in attributes:
         return default
     # Type and size first, by the low-level interface: reading a damaged attribute may crash the process.
-    stored = holder.attrs.get_id(name)
-    text = h5py.check_string_dtype(stored.dtype)
-    if (
-        stored.shape is None
-        or math.prod(stored.shape) > MAX_ATTRIBUTE
-        or (text is None and not is_plain(stored.dtype))
-    ):
+    stored = attributes.get_id(name)
+    kind, shape = stored.dtype, stored.shape
+    text = h5py.check_string_dtype(kind)
+    if shape is None or math.prod(shape) > MAX_ATTRIBUTE or (text is None and not is_plain(kind)):
         raise TypeError(f"its attribute '{name}' is neither text nor a few numbers")
-    return holder.attrs[name]
+    if shape or text is None or text.length is not None:
+        return attributes[name]
+    # Most are texts of any length, some hundred in a file: read without opening each a second time.
+    value = np.empty((), kind)
+    stored.read(value)
+    return value[()].decode("utf-8", "surrogateescape")
 
 
 def is_plain(dtype: np.dtype[Any]) -> bool:

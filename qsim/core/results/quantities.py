@@ -75,7 +75,7 @@ class Quantity(Generic[R]):
         Function from the result to the axes of its array, where they are not always `axes`.
     exact
         True for a number that needs no error: a setting, a count, or what measures an error itself.  Other computed numbers
-        without a claimed error are marked "no error known".
+        without a claimed error are marked "no error known", or with the text `why_no_errors` of the result if it has one.
     error
         Function from the result to the error of a scalar, or to a mapping from names of scalars to errors; None: no error is
         claimed.
@@ -189,9 +189,10 @@ def scalars(quantities: Iterable[Quantity[R]], result: R, failed: Failed | None 
                 value = Scalar(cast("Value", value), quantity.unit, error, quantity.meaning(name))
             elif error is not None:
                 value = replace(value, error=error)
-            found[name] = (
-                value if quantity.exact or not _unclaimed(name, value) else replace(value, note=NO_ERROR)
-            )
+            if not quantity.exact and _unclaimed(name, value):
+                # a run that was told not to look for errors says so
+                value = replace(value, note=getattr(result, "why_no_errors", "") or NO_ERROR)
+            found[name] = value
     return found
 
 

@@ -25,7 +25,16 @@ from qsim.core.device.hardware import free_host_memory
 from qsim.core.errors import FileError, InvalidInput, QsimError
 from qsim.core.text import reason
 
-__all__ = ["MAX_TEXT", "open_binary", "read_bytes", "reading", "require_file", "require_room", "unusable"]
+__all__ = [
+    "MAX_TEXT",
+    "damage_of",
+    "open_binary",
+    "read_bytes",
+    "reading",
+    "require_file",
+    "require_room",
+    "unusable",
+]
 
 # Bytes of a text file, after decompression, beyond which it is not read.
 MAX_TEXT = 4 * 2**30
@@ -76,13 +85,14 @@ def reading(path: str | Path, expected: str, *, place: str = "", hint: str | Non
     FileError
         With the name of the file, the place, what went wrong and what was expected; errors of qsim pass unchanged.
     """
-    with _damage_of(path, expected, place, hint), warnings.catch_warnings():
+    with damage_of(path, expected, place, hint), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 @contextmanager
-def _damage_of(path: str | Path, expected: str, place: str = "", hint: str | None = None) -> Iterator[None]:
+def damage_of(path: str | Path, expected: str, place: str = "", hint: str | None = None) -> Iterator[None]:
+    """Do what `reading` does, and leave warnings as they are: for the many small parts of what is read."""
     try:
         yield
     except (QsimError, InvalidInput):
@@ -159,7 +169,7 @@ def open_binary(path: str | Path, expected: str) -> Iterator[BinaryIO]:
     """
     path = require_file(path, expected)
     # not blocking: the path may have been replaced by a pipe since it was looked at
-    with _damage_of(path, expected), open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as raw:  # noqa: PTH123
+    with damage_of(path, expected), open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as raw:  # noqa: PTH123
         # By the content, not by the name: a file may be renamed after packing.
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from qsim.core.results.atomic import write_text
 from qsim.core.results.jsonable import json_ready
 from qsim.core.results.reading import read_bytes, reading
-from qsim.core.results.tables import NO_ERROR, Scalar
+from qsim.core.results.tables import NO_ERROR, NOT_VERIFIED, Scalar
 from qsim.version import __version__
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ _SCALAR: dict[str, Any] = {
         "unit": {"type": "string", "description": "empty for a pure number"},
         "note": {
             "type": "string",
-            "description": f"'{NO_ERROR}': a computed number without a claimed error; absent otherwise",
+            "description": f"'{NO_ERROR}': a computed number without a claimed error; '{NOT_VERIFIED}': the deck, or "
+            "the length of the run, left out what finds errors; absent otherwise",
         },
     },
     "required": ["value", "error", "unit"],

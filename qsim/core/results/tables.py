@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "NOT_VERIFIED",
     "NO_ERROR",
     "SPEED_UNITS",
     "Scalar",
@@ -32,8 +33,9 @@ __all__ = [
 # same twice.
 SPEED_UNITS = ("s", "ns", "1/s")
 
-# Stands beside a computed number whose error nobody knows.
+# Stands beside a computed number whose error nobody knows, or that was not asked for.
 NO_ERROR = "no error known"
+NOT_VERIFIED = "not verified"
 
 Value = float | int | bool | str | None
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from qsim.core.device.cuda.driver import driver_version
 from qsim.core.device.device import cpu
 from qsim.core.errors import NoGpuError
 
@@ -17,7 +18,21 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.core.run.stages import Plan, Size
 
-__all__ = ["chosen"]
+__all__ = ["chosen", "settled"]
+
+
+def settled(plan: Plan, ranks: int) -> list[str]:
+    """Return why ``auto`` takes the CPU whatever GPU there is: then none is looked for, which loads CuPy; nothing if it may not.
+
+    Without a driver a run says that it found no GPU.
+    """
+    if ranks > 1 or not driver_version():
+        return []
+    if plan.cpu_only:
+        return [_without_kernels(plan)]
+    if plan.size is None or plan.size.is_for_gpu:
+        return []
+    return [_reason(plan.size, "")]
 
 
 def chosen(plan: Plan, device: Device, auto: bool, ranks: int) -> tuple[Device, list[str]]:
@@ -42,14 +57,17 @@ def chosen(plan: Plan, device: Device, auto: bool, ranks: int) -> tuple[Device, 
     if plan.cpu_only:
         if not auto:
             raise NoGpuError(f"{plan.cpu_only}: on the CPU only", hint="run.device (--device): auto or cpu")
-        why = f"auto: the CPU, as there are no CUDA kernels for this run: {plan.cpu_only}"
-        return cpu(device.threads), [why]
+        return cpu(device.threads), [_without_kernels(plan)]
     if not auto or ranks > 1:
         return device, []
     if plan.size is None:
         return device, [f"auto: {device.label}, as the size of the run is not known before it"]
     reason = _reason(plan.size, device.label)
     return (device if plan.size.is_for_gpu else cpu(device.threads)), [reason]
+
+
+def _without_kernels(plan: Plan) -> str:
+    return f"auto: the CPU, as there are no CUDA kernels for this run: {plan.cpu_only}"
 
 
 def _reason(size: Size, label: str) -> str:

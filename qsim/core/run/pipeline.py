@@ -20,14 +20,8 @@ from qsim.core.device.blas import small_matrices
 from qsim.core.device.compilers import caches
 from qsim.core.device.compilers.ahead import Ahead, ahead, processes_to_compile
 from qsim.core.device.compilers.compilation import collect_as_usual
-from qsim.core.device.device import (
-    Device,
-    cuda_status,
-    out_of_memory,
-    requested_device,
-    requested_threads,
-    select,
-)
+from qsim.core.device.cuda.driver import device_of, driver_version, prepare
+from qsim.core.device.device import Device, out_of_memory, requested_device, requested_threads, select
 from qsim.core.device.footprint import kernels_are_compiled, seconds_to_compile
 from qsim.core.device.hardware import available_threads
 from qsim.core.device.parallel import agreed, first, world
@@ -139,7 +133,7 @@ def _compilers(job: Job[D, P, R], comm: Comm) -> AbstractContextManager[Ahead]:
 def _certain_device(job: Job[D, P, R]) -> str | None:
     """Return ``"cpu"`` or ``"cuda"`` where the plan is not needed to tell; None otherwise."""
     asked, _ = requested_device(job.options.device, job.loaded.deck.run.device)
-    if asked == "cpu" or (asked == "auto" and cuda_status().count == 0):
+    if asked == "cpu" or (asked == "auto" and driver_version() == 0):
         return "cpu"
     return "cuda" if asked.startswith("cuda") else None
 
@@ -208,15 +202,18 @@ def _plan(job: Job[D, P, R], comm: Comm, compiled: bool) -> tuple[Plan, Device, 
         plan = job.method.build.plan(loaded)
     loaded.raise_for(plan.findings)
     require_share(loaded, plan, comm)
+    asked, _ = requested_device(job.options.device, settings.device)
+    spared = choice.settled(plan, comm.size) if asked == "auto" else []
+    if not spared and comm.size == 1:
+        prepare(device_of("cuda" if asked == "auto" else asked))
     device, notices = select(
-        job.options.device,
+        "cpu" if spared else job.options.device,
         settings.device,
         threads=requested_threads(job.options.threads, settings.threads),
         local_rank=comm.local_rank,
     )
-    asked, _ = requested_device(job.options.device, settings.device)
     device, reasons = choice.chosen(plan, device, asked == "auto", comm.size)
-    notices += reasons
+    notices += [*spared, *reasons]
     memory = plan.memory.with_interpreter(
         loaded.deck.method, figures=bool(job.figures), cuda=device.is_cuda, compiled=compiled
     )

@@ -19,7 +19,7 @@ from qsim.core.errors import InvalidInput
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Cell", "points_within", "reduced_basis"]
+__all__ = ["Cell", "distances_of_cells", "points_within", "reduced_basis"]
 
 FLAT = 1e-6  # volume over the product of the edges, below which a cell is flat
 LONGEST = 1e4  # bohr of a lattice vector: waves of the longest wavelength would be counted in thousands
@@ -59,6 +59,25 @@ def points_within(basis: NDArray[np.float64], radius: float) -> NDArray[np.int64
     most = [int(np.floor(radius * np.linalg.norm(inverse[:, d]) + 1e-9)) for d in range(3)]
     grid = np.stack(np.meshgrid(*[np.arange(-m, m + 1) for m in most], indexing="ij"), -1).reshape(-1, 3)
     return np.asarray(grid[((grid @ basis) ** 2).sum(1) <= radius**2 * (1.0 + 1e-12)], np.int64)
+
+
+def distances_of_cells(basis: NDArray[np.float64], centres: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how near the cells around some centres (n, 3) come to the origin, bohr.
+
+    A cell holds the centre plus ``u @ basis`` with all ``|u| <= 1/2``.  Its nearest point lies in one of its 27 parts (inside,
+    faces, edges, corners), where it is the foot of the perpendicular on the space of that part.
+    """
+    least = np.full(len(centres), np.inf)
+    for sides in NEIGHBOURS:
+        # coordinates that are free in this part; the others are at their ends
+        free = basis[sides == 0]
+        foot = centres + 0.5 * sides @ basis
+        u = -foot @ np.linalg.pinv(free)
+        foot = foot + u @ free
+        # rounding must not lose a foot on the border to all parts that meet there
+        within = (np.abs(u) <= 0.5 * (1.0 + 1e-9)).all(axis=1)
+        least = np.where(within, np.minimum(least, np.linalg.norm(foot, axis=1)), least)
+    return least
 
 
 @dataclass(frozen=True)
@@ -133,22 +152,13 @@ class Cell:
 
     def images(self, reach: float) -> NDArray[np.float64]:
         """Return the lattice vectors (n, 3) that can bring a folded vector within `reach`; the first one is zero."""
-        from scipy.optimize import lsq_linear
-
         a = self.reduced
         # A folded vector lies in the cell around the origin; t matters if the cell around t
-        # comes within the reach of the origin, which a small problem of least squares with
-        # bounds decides exactly.
+        # comes within the reach of the origin.
         outer = reach + 0.5 * float(np.linalg.norm(a, axis=1).sum())
-        found = [np.zeros(3)]
-        for m in points_within(a, outer):
-            if m.any():
-                t = m @ a
-                nearest = lsq_linear(a.T, -t, bounds=(-0.5, 0.5), tol=1e-12)
-                if np.sqrt(2.0 * nearest.cost) < reach * (1.0 - 1e-9):
-                    found.append(t)
-        found[1:] = sorted(found[1:], key=lambda t: float(t @ t))
-        return np.array(found)
+        others = np.array([m @ a for m in points_within(a, outer) if m.any()]).reshape(-1, 3)
+        near = others[distances_of_cells(a, others) < reach * (1.0 - 1e-9)]
+        return np.array([np.zeros(3), *sorted(near, key=lambda t: float(t @ t))])
 
     @cached_property
     def near(self) -> NDArray[np.float64]:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from qsim.core.physics.splines import cubic_spline
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -23,8 +25,6 @@ def roughness(field: NDArray[np.float64]) -> float:
 
     A carrier with n values per period has about ``(4 pi / n)^4 / 384``: 0.05 for 6, 0.0004 for 20; noise has 1 and more.
     """
-    from scipy.interpolate import CubicSpline
-
     size = float(np.sqrt(np.mean(field**2)))
     if size == 0.0:
         return 0.0
@@ -32,7 +32,7 @@ def roughness(field: NDArray[np.float64]) -> float:
         return np.inf
     known = np.arange(0, field.size, 2)
     between = np.arange(1, known[-1], 2)
-    predicted = CubicSpline(known, field[known])(between)
+    predicted = cubic_spline(known.astype(float), field[known], between.astype(float))
     return float(np.sqrt(np.mean((predicted - field[between]) ** 2))) / size
 
 
@@ -58,6 +58,4 @@ def resample(field: NDArray[np.float64], duration: float, steps: int, how: str) 
     times = midpoints(steps, duration)
     if how == "hold" or field.size < 4:
         return field[np.minimum((times / duration * field.size).astype(np.int64), field.size - 1)]
-    from scipy.interpolate import CubicSpline
-
-    return CubicSpline(midpoints(field.size, duration), field)(times)
+    return cubic_spline(midpoints(field.size, duration), field, times)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from qsim.core.deck.blocks import Finding
-from qsim.qoc.deck.control import ZeroGuess
+from qsim.qoc.deck.control import FileGuess, ZeroGuess
 from qsim.qoc.deck.ensemble import Range, values_of
 from qsim.qoc.deck.propagation import EigenbasisPropagator
 from qsim.qoc.deck.states import levels_of, parse_weight
@@ -91,8 +91,8 @@ def _control(deck: QocDeck) -> Iterator[Finding]:
         yield Finding(
             "control.band", f"the lowest frequency {control.band[0]:g} must be below {control.band[1]:g}"
         )
-    tried = deck.optimizer.type == "none" and control.guess.type == "file"
-    if tried and control.shape is not None and control.guess.file.suffix not in (".h5", ".hdf5"):
+    tried = isinstance(control.guess, FileGuess) and control.guess.file.suffix not in (".h5", ".hdf5")
+    if tried and deck.optimizer.type == "none" and control.shape is not None:
         text = "the field of the file is multiplied by this shape; leave it out to try the field as it is"
         yield Finding("control.shape", text, "warning")
     noisy = isinstance(control.guess, ZeroGuess) and bool(control.guess.noise)

@@ -11,6 +11,7 @@ says so; those of energies and dipoles are cheap and always given.
 from __future__ import annotations
 
 import math
+from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -86,6 +87,10 @@ class Errors:
         Ensemble members on which the errors were determined.
     truth : (S, pairs, levels) complex128
         Final amplitudes of the reference for these members.
+    of_members : (S,) float64
+        Error of P of each of these members.
+    guess : float
+        Error of P of the first field; NaN where it is not known.
     fallen : str or None
         Reason why the levels do not belong to the whole potential.
     unclaimed : str or None
@@ -103,6 +108,8 @@ class Errors:
     dipoles: NDArray[np.float64]
     member: NDArray[np.int64]
     truth: NDArray[np.complex128]
+    of_members: NDArray[np.float64]
+    guess: float = math.nan
     fallen: str | None = None
     unclaimed: str | None = None
 
@@ -383,8 +390,45 @@ class _Chain:
 
     def errors(self) -> Errors:
         """Go from the run to the reference and add up what changes."""
-        judge = self.judge
         substeps, coarse, fine = self._substeps()
+        parts, best = self._parts(substeps, coarse, fine)
+        energies, dipoles = self._levels()
+        return Errors(
+            **{name: float(part.mean()) for name, part in parts.items()},
+            between=self.judge.between,
+            energies=energies,
+            dipoles=dipoles,
+            member=self.judge.sample,
+            truth=best,
+            of_members=np.minimum(sum(parts.values()), 1.0),
+            guess=self._of_guess(substeps, parts),
+            fallen=self._fallen(),
+        )
+
+    def _of_guess(self, substeps: int, parts: dict[str, NDArray[np.float64]]) -> float:
+        """Return the error of P of the first field, with grids and steps of the final one; NaN if it costs too much."""
+        first = self.problem.first_field()
+        if np.array_equal(first, self.judge.values):
+            return min(1.0, float(sum(part.mean() for part in parts.values())))
+        if not self.judge.spend(self._cost(substeps) + self._cost(substeps // 2, chain=0)):
+            return math.nan
+        other = copy(self)
+        other.judge = copy(self.judge)
+        other.judge.values = first
+        other.judge.between = way_between(first, self.problem.verify.interpolation)
+        coarse = other.final(other.outer, other.levels, substeps // 2)
+        fine = other.final(other.outer, other.levels, substeps)
+        parts, _ = other._parts(substeps, coarse, fine)
+        return min(1.0, float(sum(part.mean() for part in parts.values())))
+
+    def _parts(
+        self, substeps: int, coarse: NDArray[np.complex128], fine: NDArray[np.complex128]
+    ) -> tuple[dict[str, NDArray[np.float64]], NDArray[np.complex128]]:
+        """Return the parts of the error of P of each member, and the amplitudes of the reference without steps.
+
+        `coarse` and `fine` are those of the reference with half as many substeps and with all.
+        """
+        judge = self.judge
         # the error of a Strang step is even in the step
         # Richardson's extrapolation to a step of zero; the sum is no longer of norm 1.
         best = (4.0 * fine - coarse) / 3.0
@@ -398,24 +442,16 @@ class _Chain:
         # and what lies between the points or mixes close levels.
         own = 0.25 * steps + judge.change(fine, second, self._rows(self.same_second))
         own += self._unseen(best) + self._mixed(best)
-        between = 0.0
-        if "other" in final:
-            between = float(judge.change(fine, final["other"]).mean())
-        energies, dipoles = self._levels()
-        return Errors(
-            time=float((judge.change(final["run"], stencil) + steps).mean()),
-            grid=float(judge.change(stencil, inner, same_grid).mean()),
-            box=float(judge.change(inner, outer, self._rows(self.same_inner)).mean()),
-            levels=float(judge.change(outer, fine).mean()),
-            interpolation=between,
-            reference=float(own.mean()),
-            between=judge.between,
-            energies=energies,
-            dipoles=dipoles,
-            member=judge.sample,
-            truth=best,
-            fallen=self._fallen(),
-        )
+        between = judge.change(fine, final["other"]) if "other" in final else np.zeros_like(own)
+        parts = {
+            "time": judge.change(final["run"], stencil) + steps,
+            "grid": judge.change(stencil, inner, same_grid),
+            "box": judge.change(inner, outer, self._rows(self.same_inner)),
+            "levels": judge.change(outer, fine),
+            "interpolation": between,
+            "reference": own,
+        }
+        return parts, best
 
     def _finals(self, substeps: int) -> dict[str, NDArray[np.complex128]]:
         """Return the final amplitudes along the chain; ranks share the propagations, as one takes as long for fewer members."""
@@ -442,6 +478,7 @@ class _Chain:
             dipoles=dipoles,
             member=np.zeros(0, np.int64),
             truth=np.zeros((0, self.problem.initial.shape[0], self.levels), complex),
+            of_members=np.zeros(0),
             fallen=self._fallen(),
             unclaimed=why,
         )

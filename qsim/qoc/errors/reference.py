@@ -15,6 +15,7 @@ import numpy as np
 
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.physics.functions import LARGEST_VALUE
+from qsim.core.physics.splines import cubic_spline
 from qsim.qoc.models.molecule import Molecule, bare_function_of_x, on_grid
 
 if TYPE_CHECKING:
@@ -252,14 +253,13 @@ def aligned(molecule: Molecule, master: Molecule) -> tuple[Molecule, NDArray[np.
 
     Levels beyond those of the master keep their signs.  Overlaps are integrals over the molecule's own points.
     """
-    from scipy.interpolate import CubicSpline
-
     # levels are the same up to a sign, which amplitudes inherit: the overlap on the common interval tells it
     common = min(molecule.energies.size, master.energies.size)
     inside = (molecule.x >= master.x[0]) & (molecule.x <= master.x[-1])
     # States are (levels, points). Outside of the master's points its levels count as zero.
     other = np.zeros((common, molecule.x.size))
-    other[:, inside] = CubicSpline(master.x, master.states[:common], axis=1)(molecule.x[inside])
+    for level in range(common):
+        other[level, inside] = cubic_spline(master.x, master.states[level], molecule.x[inside])
     overlaps = np.einsum("kx,kx->k", molecule.states[:common], other) * molecule.dx
     signs = np.ones(molecule.energies.size)
     signs[:common] = np.where(overlaps < 0, -1.0, 1.0)

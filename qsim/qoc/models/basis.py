@@ -14,12 +14,13 @@ from qsim.core.errors import InvalidInput
 from qsim.core.text import shorten
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from scipy.sparse import csr_array
 
     from qsim.core.device.arrays import ComplexArray, FloatArray
     from qsim.qoc.deck.systems.quantities import Units
 
-__all__ = ["Basis"]
+__all__ = ["Basis", "connected"]
 
 # Gap, relative to the width of the spectrum, below which the states of two levels are a matter of choice.
 DEGENERATE = 1e-10
@@ -202,16 +203,42 @@ class Basis:
         return self.levels
 
 
+def connected(matrix: csr_array) -> tuple[int, NDArray[np.int64]]:
+    """Return how many blocks there are, and the block (D,) of each basis state, in the order of their first states.
+
+    As ``scipy.sparse.csgraph.connected_components``, whose import loads half of SciPy.
+
+    Parameters
+    ----------
+    matrix : (D, D) sparse
+        Two states are in the same block if an entry is stored between them, or a chain of such entries.
+    """
+    rows, columns = matrix.tocoo().coords
+    # Each state knows a state of its block that comes before it, in the end the first one.
+    least = np.arange(matrix.shape[0])
+    while True:
+        one, other = least[rows], least[columns]
+        first = np.minimum(one, other)
+        near = least.copy()
+        # Those known at both ends of an entry learn of each other, so that chains of any length take a few rounds.
+        for each in (one, other, rows, columns):
+            np.minimum.at(near, each, first)
+        near = near[near]
+        if np.array_equal(near, least):
+            break
+        least = near
+    names, block_of = np.unique(least, return_inverse=True)
+    return names.size, np.asarray(block_of, np.int64)
+
+
 def eigenstates(matrix: csr_array) -> tuple[FloatArray, ComplexArray]:
     """Return the eigenvalues (D,), ascending, and eigenvectors (D, D) as columns of a Hermitian matrix.
 
     A matrix whose blocks do not couple keeps its blocks: eigenvectors do not mix them even where levels coincide. The largest
     component of each vector is real and positive.
     """
-    from scipy.sparse.csgraph import connected_components
-
     size = matrix.shape[0]
-    count, block_of = connected_components(abs(matrix), directed=False)
+    count, block_of = connected(abs(matrix))
     energies = np.zeros(size)
     vectors = np.zeros((size, size), dtype=np.complex128)
     filled = 0

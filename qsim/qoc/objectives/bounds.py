@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from qsim.qoc.models.basis import connected
 from qsim.qoc.models.quantum import (
     DensityTarget,
     GateTarget,
@@ -101,8 +102,6 @@ def connection_bound(model: QuantumModel) -> float | None:
 
     Each block keeps its weight, so that ``|<f|x(T)>| <= sum_b ||f_b|| ||x_b(0)||``. None for observables and density matrices.
     """
-    from scipy.sparse.csgraph import connected_components
-
     goal = model.goal
     if isinstance(goal, SeveralTargets):
         return _of_all(model, connection_bound)
@@ -113,7 +112,7 @@ def connection_bound(model: QuantumModel) -> float | None:
         # Where a symmetry forbids an element, levels on a grid leave one of the size of their errors.
         sizes = [size * (size > FAINT * size.max()) for size in sizes]
     sizes += [abs(jump.operator) for jump in model.jumps]
-    count, block_of = connected_components(sum(sizes, abs(model.drift)), directed=False)
+    count, block_of = connected(sum(sizes, abs(model.drift)))
     if count == 1:
         return None
     overlaps = np.array(

@@ -114,6 +114,12 @@ class SlotObjective:
         p = self.cost.value(final)
         return np.array([p]), np.array([p - self.penalty(fields) - self.charges(final, trajectory)[0]])
 
+    def valued(self, fields: NDArray[np.float64]) -> tuple[float, ComplexArray]:
+        """Return P of controls (C, N) and the columns at T."""
+        final = self.propagator.final(fields, self.start)
+        self._keep_norm(final)
+        return self.cost.value(final), final
+
     def evaluate(self, fields: NDArray[np.float64]) -> Evaluation:
         """Return P, J and the exact gradient (C, N); two sweeps."""
         self.sweeps += 2

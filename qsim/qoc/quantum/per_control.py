@@ -68,9 +68,12 @@ def _frequencies(result: QuantumResult) -> dict[str, NDArray[np.float64]]:
 
 
 CONTROLS: tuple[Quantity[QuantumResult], ...] = (
-    Quantity("fluence_*", "", "integral of u^2 of the control *", _by_control("fluence", _fluence)),
-    Quantity("area_*", "", "integral of the control *", _by_control("area", _area)),
-    Quantity("peak_*", "", "largest |u| of the control *", _by_control("peak", _peak)),
+    # of the values that are held in the slots: sums without an error
+    Quantity(
+        "fluence_*", "", "integral of u^2 of the control *", _by_control("fluence", _fluence), exact=True
+    ),
+    Quantity("area_*", "", "integral of the control *", _by_control("area", _area), exact=True),
+    Quantity("peak_*", "", "largest |u| of the control *", _by_control("peak", _peak), exact=True),
     Quantity(
         "parameters/*/coefficients",
         "",

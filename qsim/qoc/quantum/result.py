@@ -10,6 +10,7 @@ import numpy as np
 from qsim.core.results.quantities import Quantity
 from qsim.qoc.models.quantum import GateTarget
 from qsim.qoc.objectives.phases import factors_of
+from qsim.qoc.quantum.state_errors import leakage_of, purity_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +43,8 @@ class QuantumResult:
     stride: int
     paths: Paths
     check: Check | None
+    guess_check: Check | None
+    nominal_check: Check | None
     controls: Controls
     parameters: NDArray[np.float64]
     continuous: Continuous | None
@@ -72,9 +75,22 @@ class QuantumResult:
     @property
     def error(self) -> float | None:
         """Claimed error of the value; None if none is claimed."""
-        if self.check is None or self.check.unclaimed is not None:
-            return None
-        return self.check.error
+        return _claim_of(self.check)
+
+    def other_error(self, name: str) -> float | None:
+        """Return the claimed error of a number of the nominal system beside the value; None if none is claimed."""
+        check = self.nominal_check
+        return None if check is None else check.others.get(name)
+
+
+def _claim_of(check: Check | None) -> float | None:
+    """Return the error that a check claims, None if it claims none."""
+    return None if check is None or check.unclaimed is not None else check.error
+
+
+def _beside(name: str) -> Callable[[QuantumResult], float | None]:
+    """Return the function that gives the error of a number beside the value."""
+    return lambda result: result.other_error(name)
 
 
 def named(result: QuantumResult, rows: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
@@ -100,11 +116,7 @@ def _slots_leave(result: QuantumResult) -> float | None:
 def _leakage(result: QuantumResult) -> float | None:
     """Return the mean population outside of the logical space at T."""
     goal = result.problem.model.goal
-    if not isinstance(goal, GateTarget):
-        return None
-    # The mean density matrix, projected on the logical space: its trace is what has stayed.
-    inside = goal.columns.conj().T @ result.outcome.density @ goal.columns
-    return float(1.0 - np.trace(inside).real)
+    return leakage_of(goal, result.outcome.density)
 
 
 def _process(result: QuantumResult) -> float | None:
@@ -128,19 +140,27 @@ def _average(result: QuantumResult) -> float | None:
 
 
 def _process_error(result: QuantumResult) -> float | None:
-    """Return the claimed error of F_pro: (1 + 1/d) that of F and 1/d that of the leakage, which share their bounds.
-
-    None where a basis was cut: what more levels change in the leakage is not what they change in F. Where jumps are known by an
-    interval, the leakage is off by its whole length, twice the error of F. None for sampled histories.
-    """
+    """Return the claimed error of F_pro: (1 + 1/d) that of F, of the nominal system, and 1/d that of the leakage."""
+    goal = result.problem.model.goal
     if result.kind == "fidelity_process":
         return result.error
-    if result.error is None or result.check is None or result.check.parts["levels"] > 0.0 or result.ensemble:
+    error, leak = _claim_of(result.nominal_check), result.other_error("leakage")
+    if error is None or leak is None or not isinstance(goal, GateTarget):
         return None
-    if result.outcome.sampling is not None:
-        # the leakage has noise of its own
+    d = goal.columns.shape[1]
+    return ((d + 1.0) * error + leak) / d
+
+
+def _average_error(result: QuantumResult) -> float | None:
+    """Return the claimed error of F: of ``(d F_pro + 1 - leak)/(d + 1)`` where the value is F_pro."""
+    goal = result.problem.model.goal
+    if result.kind == "fidelity":
+        return result.error
+    error, leak = result.error, result.other_error("leakage")
+    if error is None or leak is None or result.ensemble is not None or not isinstance(goal, GateTarget):
         return None
-    return (3.0 if result.problem.objective.lossy and result.problem.finish is None else 2.0) * result.error
+    d = goal.columns.shape[1]
+    return (d * error + leak) / (d + 1.0)
 
 
 def _unitary(result: QuantumResult) -> ComplexArray | None:
@@ -164,10 +184,6 @@ def _unitary(result: QuantumResult) -> ComplexArray | None:
     # The global phase is free, so it is taken from the overlap with the gate.
     overlap = np.vdot(wanted, made)
     return np.asarray(made * np.exp(-1j * np.angle(overlap)))
-
-
-def _purity(result: QuantumResult) -> float:
-    return float(np.sum(np.abs(result.outcome.density) ** 2))
 
 
 def _kind(name: str) -> Callable[[QuantumResult], bool]:
@@ -226,14 +242,28 @@ CHECKED: tuple[Quantity[QuantumResult], ...] = tuple(
             when=_continuous_kind(name),
         ),
         Quantity(
-            f"{name}_guess", "", f"{text}, of the first values", lambda r: r.value_guess, when=_kind(name)
+            f"{name}_guess",
+            "",
+            f"{text}, of the first values",
+            lambda r: r.value_guess,
+            error=lambda r: _claim_of(r.guess_check),
+            when=_kind(name),
         ),
     )
 )
 
 VALUES: tuple[Quantity[QuantumResult], ...] = (
     *(
-        Quantity(name, "", text, lambda r: r.value, error=lambda r: r.error, when=_kind(name), headline=True)
+        Quantity(
+            name,
+            "",
+            text,
+            lambda r: r.value,
+            error=lambda r: r.error,
+            when=_kind(name),
+            # of a front the limit is what was looked for
+            headline=("front_limit", name),
+        )
         for name, text in MEANINGS.items()
         if name not in GATES
     ),
@@ -242,7 +272,7 @@ VALUES: tuple[Quantity[QuantumResult], ...] = (
         "",
         MEANINGS["fidelity"],
         _average,
-        error=lambda r: r.error if r.kind == "fidelity" else None,
+        error=_average_error,
         when=lambda r: r.kind in GATES,
         headline=True,
     ),
@@ -264,6 +294,7 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
         "",
         "mean population outside of the logical space, of an ensemble that of the nominal system",
         _leakage,
+        error=_beside("leakage"),
         when=lambda r: r.kind in GATES,
         headline=True,
     ),
@@ -272,6 +303,7 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
         "",
         "what comes back into the logical space from the mean of all other states",
         lambda r: r.outcome.seepage,
+        error=_beside("seepage"),
         when=lambda r: r.outcome.seepage is not None,
     ),
     Quantity(
@@ -281,7 +313,13 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
         lambda r: r.outcome.charges,
         when=lambda r: not r.problem.objective.terms.empty,
     ),
-    Quantity("purity", "", "purity of the mean final state", _purity),
+    Quantity(
+        "purity",
+        "",
+        "purity of the mean final state",
+        lambda r: purity_of(r.outcome.density),
+        error=_beside("purity"),
+    ),
     Quantity(
         "objective",
         "",

@@ -18,7 +18,7 @@ from qsim.qoc.quantum.outcome import outcome_of
 from qsim.qoc.quantum.paths import Paths, paths_of
 from qsim.qoc.quantum.result import QuantumResult
 from qsim.qoc.quantum.search import QuantumSearch
-from qsim.qoc.quantum.verification import Check, verify
+from qsim.qoc.quantum.verification import Check, verified_first, verify
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -113,14 +113,21 @@ def _analysed(
     stride = max(1, -(-outcome.populations.size // LARGEST_TABLE))
     with monitor.stage("paths"):
         paths = monitor.judged("paths", lambda: paths_of(problem, fields, stride), Paths())
-    check = None
+    check = guess_check = nominal_check = None
     if problem.verify.propagator != "none":
         with monitor.stage("verify"):
+            alone = dataclasses.replace(problem, ensemble=None)
+            nominal_check = monitor.judged(
+                f"the verified {kind}", lambda: verify(alone, fields, outcome), None
+            )
             if ensemble is not None:
                 ensemble = verified(problem, ensemble, fields, monitor)
-                check = ensemble.check
+                check, guess_check = ensemble.check, ensemble.guess_check
             else:
-                check = monitor.judged(f"the verified {kind}", lambda: verify(problem, fields, outcome), None)
+                check = nominal_check
+                guess_check = monitor.judged(
+                    f"the error of the first {kind}", lambda: verified_first(problem, first), None
+                )
         if check is not None:
             _warn(problem, check, outcome.value if ensemble is None else ensemble.value, monitor)
     controls, u = _found(problem, search, maximisation, fields)
@@ -143,6 +150,8 @@ def _analysed(
         stride=stride,
         paths=paths,
         check=check,
+        guess_check=guess_check,
+        nominal_check=nominal_check,
         ensemble=ensemble,
         controls=controls,
         parameters=u,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,15 +13,15 @@ from qsim.qoc.models.quantum import ObservableTarget, has_process, measured_by
 from qsim.qoc.objectives.costs import is_mixed
 from qsim.qoc.objectives.slots import SlotObjective
 from qsim.qoc.objectives.unravelling import Unravelling
-from qsim.qoc.quantum.outcome import OTHER_NOISE
+from qsim.qoc.quantum.outcome import OTHER_NOISE, Outcome
 from qsim.qoc.quantum.planes import grid_value
+from qsim.qoc.quantum.state_errors import Found, errors_of_state, numbers_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.models.quantum import QuantumModel
-    from qsim.qoc.quantum.outcome import Outcome
     from qsim.qoc.quantum.problem import QuantumProblem
 
 __all__ = ["Check", "verify"]
@@ -51,11 +51,14 @@ class Check:
         Parts of the error of P by name.
     unclaimed : str or None
         Why no error is claimed.
+    others : dict
+        Errors of other numbers by name: leakage, purity, seepage, no_jump, one_jump; those that are known.
     """
 
     value: float
     parts: dict[str, float]
     unclaimed: str | None
+    others: dict[str, float] = field(default_factory=dict)
 
     @property
     def error(self) -> float:
@@ -79,23 +82,51 @@ def verify(problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcom
     steps = 0.0
     # The grid has no jumps, so nothing of them is left open there.
     if on_grid is not None:
-        (value, steps), jumps, unclaimed = on_grid, 0.0, None
+        value, steps = on_grid
+        found = Found(value)
     else:
-        value, jumps, unclaimed = _independent(problem, fields, outcome)
-    parts["jumps"] = jumps
+        found = _independent(problem, fields, outcome)
+    parts["jumps"] = found.jumps
     if outcome.sampling is not None:
         parts["sampling"] = SIGMAS * outcome.sampling
     # whatever the bounds say, a value that another algorithm does not confirm is not known better
-    parts["difference"] = abs(value - outcome.value) + steps
-    levels, missing = _levels(problem, fields, outcome)
-    parts["levels"] = levels
-    return Check(value, parts, unclaimed or missing)
+    parts["difference"] = abs(found.value - outcome.value) + steps
+    larger = _levels(problem, fields, outcome)
+    parts["levels"] = larger.change
+    unclaimed = found.unclaimed or larger.unclaimed
+    others: dict[str, float] = {}
+    if not unclaimed:
+        others = errors_of_state(problem, outcome, parts, found, larger.numbers)
+        if outcome.budget is not None:
+            off = _coherent_difference(problem, fields, outcome.budget.coherent)
+            others["coherent_value"] = parts["series"] + parts["mixture"] + parts["levels"] + off
+    return Check(found.value, parts, unclaimed, others)
 
 
-def _independent(
-    problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcome
-) -> tuple[float, float, str | None]:
-    """Return the value by another route, what the jumps that it leaves out can change, and why it claims nothing."""
+def _coherent_difference(problem: QuantumProblem, fields: NDArray[np.float64], value: float) -> float:
+    """Return how far the value without any jump is from that by another route."""
+    motion = replace(problem.objective.motion, lindblad=False, lossy=False)
+    closed = SlotObjective(problem.model, motion)
+    if not _is_short(closed, fields):
+        return 0.0
+    return abs(closed.cost.value(_propagated(problem.model, closed, fields)) - value)
+
+
+def verified_first(problem: QuantumProblem, value: float) -> Check | None:
+    """Return the errors of the value of the first controls, without jumps where the search is; None for sampled histories."""
+    searched = problem.objective
+    if isinstance(searched, Unravelling):
+        return None
+    # the state of the first controls is not shown, and so is not looked at
+    nothing = np.zeros((0, 0), complex)
+    outcome = Outcome(
+        value, searched.cost, None, 0.0, nothing, nothing, nothing.real, seepage=None, expansion=None
+    )
+    return verify(replace(problem, finish=None), problem.guess, outcome)
+
+
+def _independent(problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcome) -> Found:
+    """Return what another route finds."""
     made, searched, expansion = problem.model, problem.objective, outcome.expansion
     shown = problem.finish or searched
     if isinstance(searched, Unravelling):
@@ -103,23 +134,28 @@ def _independent(
     # Without an expansion, or where the Lindbladian is affordable, the shown value is checked directly.
     if expansion is None or (problem.finish is not None and _is_short(shown, fields)):
         if shown.lindblad and not _is_short(shown, fields):
-            return outcome.value, 0.0, "a second propagation of the density matrices would take too long"
-        return outcome.cost.value(_propagated(made, shown, fields)), 0.0, None
+            return Found(
+                outcome.value, unclaimed="a second propagation of the density matrices would take too long"
+            )
+        columns = _propagated(made, shown, fields)
+        zero = None
+        if expansion is not None:
+            zero = searched.cost.value(_propagated(made, searched, fields))
+        return Found(outcome.cost.value(columns), 0.0, None, numbers_of(shown, columns), zero)
     # order 0 by exponentials; what jumps is taken from the expansion, and its interval is the error
     zero = searched.cost.value(_propagated(made, searched, fields))
-    return zero - expansion.zero + expansion.middle, expansion.half_width, None
+    return Found(zero - expansion.zero + expansion.middle, expansion.half_width, None, None, zero)
 
 
-def _of_other_noise(
-    searched: Unravelling, fields: NDArray[np.float64], outcome: Outcome
-) -> tuple[float, float, str | None]:
+def _of_other_noise(searched: Unravelling, fields: NDArray[np.float64], outcome: Outcome) -> Found:
     """Return the value by density matrices where they are small, else by histories that nothing else has seen."""
     made = searched.model
     # Density matrices have no noise, so they are the better check wherever they fit.
     if made.dimension**2 <= DENSE:
         whole = SlotObjective(made, replace(searched.motion, lindblad=True, lossy=False))
-        return whole.cost.value(_propagated(made, whole, fields)), 0.0, None
-    return searched.sampled(fields, OTHER_NOISE + 1).value, 0.0, None
+        columns = _propagated(made, whole, fields)
+        return Found(whole.cost.value(columns), 0.0, None, numbers_of(whole, columns))
+    return Found(searched.sampled(fields, OTHER_NOISE + 1).value)
 
 
 def _is_short(objective: SlotObjective, fields: NDArray[np.float64]) -> bool:
@@ -190,36 +226,46 @@ def _dense(made: QuantumModel, lindblad: bool, lossy: bool) -> list[ComplexArray
     return generators
 
 
-def _levels(
-    problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcome
-) -> tuple[float, str | None]:
-    """Return the change of P in a basis of more levels, and why there is none to be had."""
+@dataclass(frozen=True)
+class _Larger:
+    """What a basis of more levels changes of P, why there is none to be had, and the numbers of the state in it."""
+
+    change: float = 0.0
+    unclaimed: str | None = None
+    numbers: dict[str, float] | None = None
+
+
+def _levels(problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcome) -> _Larger:
+    """Return what a basis of more levels finds."""
     extra, system = problem.verify.levels, problem.system
     if isinstance(system, MatricesSystem):
         # a file is taken as given
-        return 0.0, None
+        return _Larger()
     if extra == 0:
-        return 0.0, "verify.levels is 0: the error of the levels is not known"
+        return _Larger(unclaimed="verify.levels is 0: the error of the levels is not known")
     larger = model(system, extra)
     # The measure of a gate comes from the objective, of which the system knows nothing.
     larger = measured_by(larger, process=has_process(problem.model))
     if larger.dimension == problem.model.dimension:
         # qubits and spins alone: no basis was cut
-        return 0.0, None
+        return _Larger()
     searched = problem.objective
     # Columns are as long as a density matrix has entries, or as a ket.
     rows = larger.dimension**2 if searched.lindblad else larger.dimension
     if rows > MOST_ROWS:
-        return 0.0, f"{larger.dimension} levels for the error of the levels are too many; lower verify.levels"
+        told = f"{larger.dimension} levels for the error of the levels are too many; lower verify.levels"
+        return _Larger(unclaimed=told)
     if isinstance(searched, Unravelling):
         noise = (searched.rates, searched.count, searched.seed)
         sampled = Unravelling(larger, searched.motion, 0.0, *noise)
         # of the same times, so that the noise of both is nearly the same
-        return abs(sampled.sampled(fields, OTHER_NOISE).value - outcome.value), None
+        return _Larger(abs(sampled.sampled(fields, OTHER_NOISE).value - outcome.value))
     other = SlotObjective(larger, searched.motion)
-    value = float(other.values(fields)[0][0])
+    value, columns = other.valued(fields)
     if outcome.expansion is None:
-        return abs(value - outcome.value), None
+        # Members of an ensemble are judged by their values alone.
+        numbers = numbers_of(other, columns) if outcome.density.size else None
+        return _Larger(abs(value - outcome.value), None, numbers)
     # what jumps may change as much as what does not
     jumped = abs(other.jump_free - outcome.expansion.jump_free)
-    return abs(value - outcome.expansion.zero) + jumped, None
+    return _Larger(abs(value - outcome.expansion.zero) + jumped)

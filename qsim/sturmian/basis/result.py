@@ -71,18 +71,12 @@ def _betas(r: BasisResult) -> dict[str, Scalar]:
 
 def _beta_errors(r: BasisResult) -> dict[str, float]:
     errors = r.beta_errors.get(_lowest(r).l, np.zeros(0))
-    return {f"beta_{n}": float(error) for n, error in enumerate(errors) if np.isfinite(error)}
+    known = [(n, float(error)) for n, error in enumerate(errors) if np.isfinite(error)]
+    # of complex ones the distance in the plane, which neither part exceeds
+    return {f"beta_{n}{part}": error for n, error in known for part in ("", "_imag")}
 
 
 QUANTITIES: tuple[Quantity[BasisResult], ...] = (
-    *QUALITY,
-    *PARAMETERS,
-    Quantity(
-        "functions",
-        "",
-        "functions of all l",
-        lambda r: sum(functions.beta.size for functions in r.bases.values()),
-    ),
     Quantity(
         "beta_*",
         HARTREE,
@@ -90,6 +84,14 @@ QUANTITIES: tuple[Quantity[BasisResult], ...] = (
         _betas,
         error=_beta_errors,
         headline=("beta_0",),
+    ),
+    *QUALITY,
+    *PARAMETERS,
+    Quantity(
+        "functions",
+        "",
+        "functions of all l",
+        lambda r: sum(functions.beta.size for functions in r.bases.values()),
     ),
     Quantity(
         "condition",

@@ -16,7 +16,24 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import FloatArray
     from qsim.sturmian.radial.grid import RadialGrid
 
-__all__ = ["Observed", "observe", "wall_derivative"]
+__all__ = ["MOMENTS", "Observed", "observe", "wall_derivative"]
+
+
+# Names of the expectation values.
+MOMENTS = (
+    "r",
+    "r2",
+    "inv_r",
+    "inv_r2",
+    "inv_r12",
+    "r12_squared",
+    "r1_dot_r2",
+    "cos_theta12",
+    "kinetic",
+    "nuclear",
+    "repulsion",
+    "virial_ratio",
+)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -102,7 +102,7 @@ def _each(
     text: str,
     value: Callable[[State], Value],
     *,
-    error: Callable[[State], float] | None = None,
+    error: Callable[[State], float | None] | None = None,
     headlines: tuple[int, ...] = (),
 ) -> Quantity[BoundResult]:
     """Return the quantity of a number of every state, ``name_k``; the states `headlines` are shown first."""
@@ -119,7 +119,8 @@ def _each(
 
     def errors(r: BoundResult) -> dict[str, float]:
         assert error is not None
-        return {f"{name}_{k}": float(error(state)) for k, state in enumerate(r.states)}
+        found = {f"{name}_{k}": error(state) for k, state in enumerate(r.states)}
+        return {key: float(value) for key, value in found.items() if value is not None}
 
     return Quantity(
         f"{name}_*",
@@ -225,8 +226,14 @@ def _moment(
         unit,
         text,
         lambda state: float(state.moments[of]) if of in state.moments else None,
+        error=lambda state: state.moment_errors.get(of),
         headlines=headlines,
     )
+
+
+def _measure(name: str, unit: str, text: str) -> Quantity[BoundResult]:
+    """Return the quantity of a moment that tells how good the state is, and needs no error."""
+    return replace(_moment(name, name, unit, text), error=None, exact=True)
 
 
 def _ionisation_error(state: State) -> float:
@@ -341,13 +348,9 @@ QUANTITIES: tuple[Quantity[BoundResult], ...] = (
     _moment("nuclear", "nuclear", HARTREE, "energy in the one-body potential"),
     _moment("repulsion", "repulsion", HARTREE, "repulsion energy"),
     _moment("virial_ratio", "virial_ratio", "", "-<V>/<T>, 2 for an exact state of charges at rest", (0,)),
-    _moment("norm", "norm", "", "norm of the state"),
-    _moment(
-        "symmetry_error", "symmetry_error", "", "violation of the exchange symmetry, relative to the state"
-    ),
-    _moment(
-        "edge_density", "edge_density", "1/bohr", "largest radial density in the last element of the box"
-    ),
+    _measure("norm", "", "norm of the state"),
+    _measure("symmetry_error", "", "violation of the exchange symmetry, relative to the state"),
+    _measure("edge_density", "1/bohr", "largest radial density in the last element of the box"),
     _each(
         "ionisation_energy",
         HARTREE,
@@ -355,7 +358,7 @@ QUANTITIES: tuple[Quantity[BoundResult], ...] = (
         lambda state: float(state.threshold - state.energy),
         error=_ionisation_error,
     ),
-    _each("box_density", "1/bohr", "density at R if there were no wall", box_density),
+    replace(_each("box_density", "1/bohr", "density at R if there were no wall", box_density), exact=True),
     *QUALITY,
     *PARAMETERS,
     Quantity("unknowns", "", "coefficients of a state", lambda r: int(r.unknowns), headline=True),

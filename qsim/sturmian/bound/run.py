@@ -13,7 +13,8 @@ import numpy as np
 from qsim.core.device.parallel import SerialComm
 from qsim.core.errors import NumericsError
 from qsim.sturmian.bound.dense import solve_sector
-from qsim.sturmian.bound.observables import observe
+from qsim.sturmian.bound.moments import Waves, moment_errors, unknown_moments
+from qsim.sturmian.bound.observables import MOMENTS, observe
 from qsim.sturmian.bound.points import SATELLITES, Point, points_of, satellites
 from qsim.sturmian.bound.result import BoundResult, Scan
 from qsim.sturmian.bound.states import State
@@ -79,11 +80,14 @@ class _Run:
         self.points = points_of(problem)
         self.planes: dict[int, tuple[Any, dict[int, NDArray[Any]]]] = {}
         self.fine: tuple[RadialGrid, Callable[[], RadialGrid], dict[int, NDArray[Any]]] | None = None
-        self.done: dict[str, Any] = {"states": [], "info": {}, "energies": [], "unknowns": [], "radial": {}}
+        self.done: dict[str, Any] = {"states": [], "info": {}, "radial": {}}
+        self.done |= {"energies": [], "unknowns": [], "moments": []}
         self.smaller: dict[tuple[int, int, str], tuple[Sequence[tuple[int, int]], davidson.Eigenpairs]] = {}
         self.search: Mapping[str, Any] | None = None
         if monitor.restored is not None:
             self.done = dict(monitor.restored["done"])
+            # checkpoints of earlier versions know no moments of partial waves
+            self.done.setdefault("moments", [unknown_moments(self.order) for _ in self.done["energies"]])
             self.search = monitor.restored["search"] or None
             for entry in monitor.restored.get("smaller", ()):
                 self._keep(entry)
@@ -122,7 +126,7 @@ class _Run:
 
     def _gather(self, start: int) -> None:
         """Gather the points that the ranks have solved, in their order; a collective call."""
-        own = {name: self.done[name][start:] for name in ("energies", "unknowns")}
+        own = {name: self.done[name][start:] for name in ("energies", "unknowns", "moments")}
         parts = self.monitor.comm.allgather((own, self.done.get("radial", {})))
         for name in own:
             solved = [entry for part, _ in parts for entry in part[name]]
@@ -263,6 +267,7 @@ class _Run:
             for root in sector.roots:
                 state = self._examine(operator, sector, eigenpairs, root)
                 _compare(state, finer)
+                self._observe_finer(state, finer)
                 states[sector.L, sector.S, sector.parity, root] = state
         self.done["states"] = [asdict(states[key]) for key in self.order]
         self.done["info"] = {
@@ -336,6 +341,17 @@ class _Run:
 
         return self.monitor.judged("what functions and grid leave out", relaxed, None)
 
+    def _observe_finer(self, state: State, finer: reference.Reference | None) -> None:
+        """Keep the expectation values of a state on the finer grid, where it was found there."""
+        if finer is None or state.root >= len(finer.vectors):
+            return
+
+        def observed() -> dict[str, float]:
+            V = np.asarray(self.problem.potential(finer.operator.grid.r), float)
+            return observe(finer.operator, finer.vectors[state.root], V).moments
+
+        state.finer_moments = self.monitor.judged("the errors of the expectation values", observed, {})
+
     # --------------------------------------------------------------------------------------- scans
 
     def _scan_point(self, point: Point) -> None:
@@ -347,17 +363,19 @@ class _Run:
                 *self.done["energies"],
                 np.array([s["energy"] for s in self.done["states"]]),
             ]
+            own = np.array([[s["moments"][name] for name in MOMENTS] for s in self.done["states"]])
+            self.done["moments"] = [*self.done["moments"], own]
             self.done["unknowns"] = [*self.done["unknowns"], int(self.done["info"]["unknowns"])]
             return
         energies: dict[tuple[Any, ...], float] = {}
-        unknowns = 0
+        unknowns, moments = 0, unknown_moments(self.order)
         for number, sector in enumerate(problem.sectors):
             name = f"{point.key} {point.value} {number}"
             # an l_max too small for this L
             if not sector.pairs:
                 energies |= {(sector.L, sector.S, sector.parity, root): np.nan for root in sector.roots}
                 continue
-            solve = partial(self._scan_sector, problem, sector, point, name)
+            solve = partial(self._scan_sector, problem, sector, point, name, moments)
             # partial waves that the deck does not extrapolate only tell an error, and may fail
             if point.key == "partial" and not self.problem.extrapolate:
                 nothing = {(sector.L, sector.S, sector.parity, root): np.nan for root in sector.roots}
@@ -368,17 +386,25 @@ class _Run:
             unknowns = max(unknowns, size)
         self.done["energies"] = [*self.done["energies"], np.array([energies[key] for key in self.order])]
         self.done["unknowns"] = [*self.done["unknowns"], unknowns]
+        self.done["moments"] = [*self.done["moments"], moments]
 
     def _scan_sector(
-        self, problem: Problem, sector: Sector, point: Point, name: str
+        self, problem: Problem, sector: Sector, point: Point, name: str, moments: NDArray[np.float64]
     ) -> tuple[dict[tuple[Any, ...], float], int]:
-        """Return the energies of a sector's states at a point and their unknowns; rough ones where they tell an error only."""
+        """Return the energies of a sector's states at a point and their unknowns; rough ones where they tell an error only.
+
+        Of partial waves the expectation values go into the rows of `moments`.
+        """
         energies: dict[tuple[Any, ...], float] = {}
         own = {pair for part in self.problem.sectors if _same(part, sector) for pair in part.pairs}
         more = point.key == "partial" and not own >= set(sector.pairs)
         # points with more pairs than the deck only tell an error, unless they are extrapolated
         rough = more and not self.problem.extrapolate
-        operator, eigenpairs = self._energies(problem, sector, name, energies, rough=rough)
+        operator, eigenpairs, vectors = self._energies(problem, sector, name, energies, rough=rough)
+        for root in sector.roots if point.key == "partial" else ():
+            seen = observe(operator, vectors[root], problem.V).moments
+            row = self.order.index((sector.L, sector.S, sector.parity, root))
+            moments[row] = [seen[one] for one in MOMENTS]
         if more and point.value == max(self.problem.extrapolate, default=None):
             self._radial_errors(operator, sector, eigenpairs)
         return energies, operator.size
@@ -391,7 +417,7 @@ class _Run:
         energies: dict[tuple[Any, ...], float],
         *,
         rough: bool,
-    ) -> tuple[TwoElectron, davidson.Eigenpairs]:
+    ) -> tuple[TwoElectron, davidson.Eigenpairs, FloatArray]:
         """Add the energies of a sector's states; rough ones start from the deck's states with fewer pairs.
 
         Returns
@@ -399,6 +425,8 @@ class _Run:
         operator : TwoElectron
         eigenpairs : Eigenpairs
             The states; of rough ones, the states of the deck that they start from.
+        vectors : (k, P, M, M)
+            The states, rough ones relaxed.
         """
         key = (sector.L, sector.S, sector.parity)
         if rough and key in self.smaller:
@@ -406,7 +434,7 @@ class _Run:
             operator = self._operator(problem, sector)
             # As in the reference: neither near degeneracies nor missing neighbours decide.
             gaps = np.clip(eigenpairs.gaps, 1e-3, 1.0)
-            values, _, _ = davidson.relax(
+            relaxed = davidson.relax(
                 operator,
                 embedded(operator, pairs, eigenpairs.vectors),
                 eigenpairs.values,
@@ -414,11 +442,12 @@ class _Run:
                 settled=ROUGH,
                 max_steps=40,
             )
+            values, vectors = relaxed.energies, relaxed.vectors
         else:
             operator, eigenpairs = self._solve(problem, sector, name)
-            values = eigenpairs.values
+            values, vectors = eigenpairs.values, eigenpairs.vectors
         energies |= {(*key, root): float(values[root]) for root in sector.roots}
-        return operator, eigenpairs
+        return operator, eigenpairs, vectors
 
     def _radial_errors(self, operator: TwoElectron, sector: Sector, eigenpairs: davidson.Eigenpairs) -> None:
         """Keep what functions and grid leave out where there are more pairs than in the deck's own states.
@@ -461,6 +490,12 @@ class _Run:
             # what is missing of the energy is known from the limit, and no better than that is
             state.error_angular = abs(state.energy - limit) + FEW_WAVES * error
             limits.append((limit, total))
+            rows = [row[k] for row in self.done["moments"][: len(used)]]
+            found = Waves(waves.energies[used, k], np.array(rows)[used], limit)
+            state.moment_errors = moment_errors(state, problem, found)
+        if problem.lists_pairs:
+            for state in states:
+                state.moment_errors = moment_errors(state, problem, None)
         ls = sorted({int(l) for state in states for l in state.pairs.ravel()})
         return BoundResult(
             problem=problem,

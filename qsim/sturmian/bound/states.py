@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,6 +56,10 @@ class State:
     map : (n, n) float64 or None
     weights : (P,) float64
     pairs : (P, 2) int
+    finer_moments : dict of float
+        The moments on the finer grid; empty where they were not computed.
+    moment_errors : dict of float
+        Errors of the moments, in their units; empty where none are known.
     """
 
     L: int
@@ -80,6 +84,8 @@ class State:
     weights: NDArray[np.float64]
     pairs: NDArray[np.int64]
     error_radial_limit: float = float("nan")
+    finer_moments: dict[str, float] = field(default_factory=dict)
+    moment_errors: dict[str, float] = field(default_factory=dict)
 
     @property
     def error_in_pairs(self) -> float:

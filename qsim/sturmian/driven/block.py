@@ -9,6 +9,9 @@ electron at any distance.  On the strips the preconditioner is the inverse of ``
     P^-1 = S (S^T (E - H) S)^-1 S^T + (1 - S S^T) G0.
 
 Other factors than low ones count up to an energy, above which the repulsion is little beside the distance in energy.
+
+Strips are factorised in single precision, in half the time, and one step of refinement with H in double precision makes up for
+it: on a long contour the eigenfunctions are so nearly dependent that what single precision leaves would count.
 """
 
 from __future__ import annotations
@@ -16,6 +19,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+from qsim.core.device.blas import one_thread
+from qsim.core.device.pool import each_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,8 +32,11 @@ if TYPE_CHECKING:
 
 __all__ = ["ChannelBlock"]
 
-# Principal quantum number of the highest level, and hartree: highest energy of the other factor.
-HIGHEST, CUT = 4, 5.0
+# Hartree: highest energy of the other factor beside a level of principal quantum number 1, 2, ...
+CUTS = (2.0, 2.0, 1.0, 0.5, 0.3, 0.2, 0.2, 0.2)
+# Hartree: imaginary part of the energies of the strips. A resonance that is narrower would fill a direction beyond the digits of
+# single precision with a vector that the space has already.
+AWAY = 1e-4
 # Hartree: distance of an energy that may take the place of another one; factors that are kept.
 NEAR, KEPT = 5e-3, 20
 
@@ -53,6 +62,8 @@ class ChannelBlock:
     ----------
     places : (size,) int64
         Of the products of the strips in the flat table (P, M, M) of all products, on the device.
+    factorised : int
+        Energies at which ``E - H`` of the strips has been factorised.
     """
 
     def __init__(self, operator: Driven) -> None:
@@ -68,8 +79,10 @@ class ChannelBlock:
         )
         asarray = operator.device.asarray
         self.places = asarray(places[kept])
-        # H on the strips
+        # Energies of the products, and H on the strips.
+        self._energies = asarray(energies[places[kept]])
         self._H = asarray(V + np.diag(energies[places[kept]]))
+        self.factorised = 0
         # Of the latest energies.
         self._solvers: dict[float, Callable[[Any], Any]] = {}
 
@@ -78,61 +91,100 @@ class ChannelBlock:
         """Number of products on the strips."""
         return int(self._H.shape[0])
 
+    @property
+    def operations(self) -> float:
+        """Floating-point operations of all factorisations so far."""
+        return self.factorised * 8.0 / 3.0 * self.size**3
+
     def green(self, r: NDArray[np.complex128], E: NDArray[np.complex128]) -> Any:
         """Return ``P^-1 r`` on the product grid (m, P, n, n) for energies (m,), hartree."""
         operator = self.operator
-        x = operator.project(r)
+        x = operator.divided(r, E)
         flat = x.reshape(x.shape[0], -1)
-        inside = flat[:, self.places]
-        for p, (a, b) in enumerate(operator.pairs):
-            x[:, p] /= (
-                E[:, None, None] - operator.energies(a)[None, :, None] - operator.energies(b)[None, None, :]
-            )
-        for k, energy in enumerate(operator.device.to_host(E).real):
-            flat[k, self.places] = self._solve(float(energy), inside[k])
+        # What the division did to the products of the strips is taken back.
+        inside = flat[:, self.places] * (E[:, None] - self._energies)
+        energies = operator.device.to_host(E).real
+        solved = self._solved(energies, inside)
+        # H is symmetric: x H is the transpose of H x.
+        left = inside - (E[:, None] + 1j * AWAY) * solved + solved @ self._H
+        flat[:, self.places] = solved + self._solved(energies, left)
         return operator.on_grid(x)
 
-    def _solve(self, E: float, x: Any) -> Any:
-        """Return ``(E - H)^-1 x`` on the strips; an energy that is near serves as well."""
-        near = min(self._solvers, key=lambda energy: abs(energy - E), default=np.inf)
-        if abs(near - E) > NEAR:
-            if len(self._solvers) >= KEPT:
-                del self._solvers[next(iter(self._solvers))]
-            near, self._solvers[E] = E, self._solver(E)
-        return self._solvers[near](x)
+    def _solved(self, E: NDArray[np.float64], right: Any) -> Any:
+        """Return ``(E_k - H)^-1 right[k]`` on the strips for vectors (m, size), in single precision.
+
+        An energy that is near serves as well.
+        """
+        served: dict[float, list[int]] = {}
+        for k, energy in enumerate(E.tolist()):
+            near = min((*self._solvers, *served), key=lambda known: abs(known - energy), default=np.inf)
+            served.setdefault(near if abs(near - energy) <= NEAR else energy, []).append(k)
+        new = [energy for energy in served if energy not in self._solvers]
+        while self._solvers and len(self._solvers) + len(new) > KEPT:
+            oldest = next((energy for energy in self._solvers if energy not in served), None)
+            if oldest is None:
+                break
+            del self._solvers[oldest]
+        tasks = list(served.items())
+        self.factorised += len(new)
+        x = right.astype(np.complex64)
+
+        # A factorisation is too small for a BLAS with threads; those of several energies are made side by side.
+        def work(first: int, last: int) -> None:
+            for energy, numbers in tasks[first:last]:
+                if energy not in self._solvers:
+                    self._solvers[energy] = self._solver(energy)
+                x[numbers] = self._solvers[energy](x[numbers])
+
+        if self.operator.device.is_cuda:
+            work(0, len(tasks))
+            return x
+        with one_thread():
+            each_call(work, len(tasks), max(1, len(new)) * self.size**3, self.operator.device.threads)
+        return x
 
     def _solver(self, E: float) -> Callable[[Any], Any]:
-        """Return a function that applies ``(E - H)^-1`` on the strips to a vector."""
+        """Return a function that applies ``(E - H)^-1`` on the strips to vectors (k, size)."""
         xp = self.operator.device.xp
         matrix = -self._H
-        matrix[xp.arange(self.size), xp.arange(self.size)] += E
-        # A GPU multiplies faster than it substitutes.
+        matrix[xp.arange(self.size), xp.arange(self.size)] += complex(E, AWAY)
+        matrix = matrix.astype(np.complex64)
+        # A GPU multiplies faster than it substitutes. H is symmetric, and so is the inverse.
         if self.operator.device.is_cuda:
             inverse = xp.linalg.inv(matrix)
-            return lambda x: inverse @ x
+            return lambda x: x @ inverse
         from scipy.linalg import lu_factor, lu_solve
 
-        factors = lu_factor(matrix, overwrite_a=True, check_finite=False)
-        return lambda x: lu_solve(factors, x, check_finite=False)
+        # The transpose of a symmetric matrix lies in memory as LAPACK wants it.
+        factors = lu_factor(matrix.T, overwrite_a=True, check_finite=False)
+        return lambda x: lu_solve(factors, x.T, check_finite=False).T
 
     def _strips(self) -> list[_Strip]:
         """Return the strips of all pairs, with either electron in a low level."""
         orbitals, out = self.operator.orbitals, []
         for p, pair in enumerate(self.operator.pairs):
             for electron, (l, other) in enumerate((pair, pair[::-1])):
-                others = np.flatnonzero(orbitals[other].e.real < CUT)
-                out += [_Strip(p, electron, level, others) for level in range(max(0, HIGHEST - l))]
+                # n = 1, 2, ... of an l begins with l + 1
+                for level, cut in enumerate(CUTS[l:]):
+                    others = np.flatnonzero(orbitals[other].e.real < cut)
+                    out.append(_Strip(p, electron, level, others))
         return out
 
     def _repulsion(self, strips: list[_Strip]) -> NDArray[np.complex128]:
         """Return the repulsion among the products of all strips."""
         edges = np.cumsum([0] + [strip.others.size for strip in strips])
         out = np.empty((edges[-1], edges[-1]), complex)
-        for i, bra in enumerate(strips):
-            for j, ket in enumerate(strips[: i + 1]):
-                part = self._between(bra, ket)
+        tasks = [(i, j) for i in range(len(strips)) for j in range(i + 1)]
+
+        def work(first: int, last: int) -> None:
+            for i, j in tasks[first:last]:
+                part = self._between(strips[i], strips[j])
                 rows, columns = slice(edges[i], edges[i + 1]), slice(edges[j], edges[j + 1])
                 out[rows, columns], out[columns, rows] = part, part.T
+
+        with one_thread():
+            size = len(tasks) * self.operator.points**2
+            each_call(work, len(tasks), size, self.operator.device.threads)
         return out
 
     def _between(self, bra: _Strip, ket: _Strip) -> NDArray[np.complex128]:

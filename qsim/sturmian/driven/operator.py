@@ -27,6 +27,7 @@ from qsim.core.device.pool import each_call
 from qsim.sturmian.deck.symmetry import exchange_sign
 from qsim.sturmian.driven.krylov import GMRES, Krylov, cocg, gmres, norms_of
 from qsim.sturmian.kernels.coupling import coupling, terms
+from qsim.sturmian.linalg.banded import Banded
 from qsim.sturmian.linalg.tiles import each_tile, subtracted
 from qsim.sturmian.two_electron.hamiltonian import coefficients
 
@@ -137,10 +138,6 @@ class Driven:
         n = self.points
         return 16.0 * n * n * (2 * (len(self.pairs) + self.components) + len(self.multipoles))
 
-    def energies(self, l: int) -> Any:
-        """Return the energies (M,) of the outgoing functions of an l, hartree, on the device."""
-        return self._e[l]
-
     # ------------------------------------------------------------------------------------- products
 
     def _transform(
@@ -224,7 +221,7 @@ class Driven:
             F[:, P:] = F[:, self._swapped].transpose(0, 1, 3, 2)
         return F
 
-    def _divided(self, y: NDArray[np.complex128], E: NDArray[np.complex128]) -> Any:
+    def divided(self, y: NDArray[np.complex128], E: NDArray[np.complex128]) -> Any:
         """Return y in the form of the unknowns, divided by ``E - e_a - e_b``, among the outgoing functions: (m, P, N, N)."""
         # Among eigenfunctions G0 is a division. On a CPU it follows the product tile by tile,
         # which spares another pass through memory.
@@ -243,11 +240,11 @@ class Driven:
 
     def green(self, y: NDArray[np.complex128], E: NDArray[np.complex128]) -> Any:
         """Return ``G0 y`` on the product grid, (m, P, n, n), for y in the form of the unknowns and energies (m,)."""
-        return self.on_grid(self._divided(y, E))
+        return self.on_grid(self.divided(y, E))
 
     def step(self, y: NDArray[np.complex128], E: NDArray[np.complex128]) -> Any:
         """Return ``(1 - V G0) y``, (m, P, M, M)."""
-        w = self._repelled(self._components(self._divided(y, E)))
+        w = self._repelled(self._components(self.divided(y, E)))
         if not self.whole:
             w = self.project(w)
         return subtracted(self.device, y, w)
@@ -257,17 +254,22 @@ class Driven:
         return s if self.whole else self.project(s)
 
     def residual(
-        self, u: NDArray[np.complex128], s: NDArray[np.complex128], E: NDArray[np.complex128]
+        self, u: NDArray[np.complex128], s: NDArray[np.complex128] | None, E: NDArray[np.complex128]
     ) -> Any:
-        """Return ``s - (E - H) u`` in the form of the unknowns, for u and s on the product grid; H itself is applied."""
+        """Return ``s - (E - H) u`` in the form of the unknowns, for u and s on the product grid; H itself is applied.
+
+        Without sources s, which are zero then.
+        """
         xp = self.device.xp
         # The one-electron Hamiltonian itself, not its eigenvectors: their rounding is among the
-        # errors that a residual must show.
+        # errors that a residual must show. Finite elements couple to their neighbours alone.
         if not self._h:
-            self._h = {l: self.device.asarray(orbital.h) for l, orbital in self.orbitals.items()}
+            as_operand = self.device.asarray if self.device.is_cuda else Banded
+            self._h = {l: as_operand(orbital.h) for l, orbital in self.orbitals.items()}
         r = self.repel(u)
         if self.device.is_cuda:
-            r += s
+            if s is not None:
+                r += s
             r -= E[:, None, None, None] * u
             for p, (a, b) in enumerate(self.pairs):
                 r[:, p] += xp.matmul(self._h[a], u[:, p])
@@ -279,12 +281,13 @@ class Driven:
         def work(k: int, p: int, rows: slice) -> None:
             a, b = self.pairs[p]
             part = r[k, p, rows]
-            part += s[k, p, rows]
+            if s is not None:
+                part += s[k, p, rows]
             part -= E[k] * u[k, p, rows]
-            part += self._h[a][rows] @ u[k, p]
-            part += u[k, p, rows] @ self._h[b]
+            self._h[a].add_rows(rows, u[k, p], part)
+            self._h[b].add_right(u[k, p, rows], part)
 
-        each_tile(self.device, work, r.shape[:3], 8.0 * r.size * self.points, work.__code__)
+        each_tile(self.device, work, r.shape[:3], 2.0 * r.size * self.grid.order, work.__code__)
         return self.source(r)
 
 

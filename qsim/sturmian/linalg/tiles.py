@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "add_combinations",
+    "combined",
     "copied",
     "each_range",
     "each_tile",
@@ -206,19 +207,46 @@ def subtract_along(device: Device, basis: NDArray[np.complex128], w: NDArray[np.
     return coefficients
 
 
-def products(device: Device, left: NDArray[np.complex128], right: NDArray[np.complex128]) -> Any:
-    """Return ``left @ right.T`` (a, b) of vectors (a, size) and (b, size), without conjugation, on the device."""
+def products(
+    device: Device,
+    left: NDArray[np.complex128],
+    right: NDArray[np.complex128],
+    conjugate: tuple[bool, ...] = (False,),
+) -> Any:
+    """Return ``left @ right.T`` of vectors (a, size) and (b, size), with the right ones as they are or conjugated, on the device.
+
+    Returns
+    -------
+    (a, len(conjugate) b) complex128
+        One block of columns for each element of `conjugate`.
+    """
     if device.is_cuda:
-        return left @ right.T
+        return device.xp.concatenate([left @ (right.conj() if one else right).T for one in conjugate], axis=1)
     # One product per range, added in order by one thread.
     ranges = max(1, -(-left.shape[1] // RANGE))
-    sums = np.empty((ranges, left.shape[0], right.shape[0]), complex)
+    sums = np.empty((ranges, left.shape[0], len(conjugate) * right.shape[0]), complex)
+
+    # Vectors are conjugated range by range, in the caches of the thread that multiplies them.
+    def work(_: int, part: slice) -> None:
+        there = right[:, part]
+        operand = np.concatenate([there.conj() if one else there for one in conjugate])
+        np.matmul(left[:, part], operand.T, out=sums[part.start // RANGE])
+
+    multiplications = left.size * right.shape[0] * len(conjugate)
+    each_range(device, work, (1, left.shape[1]), multiplications, work.__code__)
+    return sums.sum(axis=0)
+
+
+def combined(device: Device, c: NDArray[np.complex128], x: NDArray[np.complex128], out: NDArray[Any]) -> None:
+    """Set out (m, size) to ``c @ x``, for coefficients (m, a) and vectors (a, size)."""
+    if device.is_cuda:
+        device.xp.matmul(c, x, out=out)
+        return
 
     def work(_: int, part: slice) -> None:
-        np.matmul(left[:, part], right[:, part].T, out=sums[part.start // RANGE])
+        out[:, part] = c @ x[:, part]
 
-    each_range(device, work, (1, left.shape[1]), left.size * right.shape[0], work.__code__)
-    return sums.sum(axis=0)
+    each_range(device, work, (1, x.shape[1]), x.size * c.shape[0], work.__code__)
 
 
 def add_combinations(

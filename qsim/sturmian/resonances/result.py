@@ -121,10 +121,11 @@ def _array(value: Callable[[Resonance], float]) -> Callable[[ResonanceResult], N
 QUANTITIES: tuple[Quantity[ResonanceResult], ...] = (
     _each("resonance_energy", "hartree", lambda one: (one.energy.real, one.error), "position of the resonance"),
     _each("resonance_width", "hartree", lambda one: (one.width, one.width_error), "width of the resonance"),
-    _each("residual", "hartree", lambda one: (one.residual, None), "|H v - E v|"),
-    Quantity("unknowns", "", "coefficients of the largest solution", lambda r: r.unknowns),
+    Quantity("unknowns", "", "coefficients of the largest solution", lambda r: r.unknowns,
+             headline=("unknowns", "solver_iterations")),
     Quantity("solver_iterations", "", "steps of the linear solver for one resonance",
              lambda r: max(resonance.iterations for resonance in r.resonances)),
+    _each("residual", "hartree", lambda one: (one.residual, None), "|H v - E v|"),
     Quantity("contour_condition", "", "largest condition number of the one-electron eigenvectors",
              lambda r: r.condition, exact=True),
     Quantity("r", "bohr", "radial nodes", lambda r: r.setup.grid.r, ("r",), note="complex on the contour beyond R0"),

@@ -248,6 +248,24 @@ class _Space(NamedTuple):
         }
 
 
+@dataclass(frozen=True)
+class Relaxed:
+    """Relaxed states.
+
+    Attributes
+    ----------
+    energies, errors, before : (k,) float64
+        Hartree; the errors are estimates of what may still be gained, and `before` are the mean energies of the start.
+    vectors : (count, P, M, M)
+        The states, of norm 1, on the device; `count` is smaller than k where the start did not hold them all.
+    """
+
+    energies: NDArray[np.float64]
+    errors: NDArray[np.float64]
+    before: NDArray[np.float64]
+    vectors: FloatArray
+
+
 def relax(
     operator: TwoElectron,
     start: NDArray[np.float64],
@@ -256,8 +274,8 @@ def relax(
     *,
     settled: float,
     max_steps: int,
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return lower energies of approximate states, good enough to tell how far these were off.
+) -> Relaxed:
+    """Return lower energies of approximate states, good enough to tell how far these were off, and the states.
 
     Parameters
     ----------
@@ -274,10 +292,6 @@ def relax(
     max_steps : int
         Limit of the steps; with 0, perturbation theory of second order alone.
 
-    Returns
-    -------
-    energies, errors, before : (k,) float64
-        Hartree; the errors are estimates of what may still be gained, and `before` are the mean energies of the start.
     """
     xp, k = operator.device.xp, len(energies)
     m, model_values, model_vectors = operator.model_space()
@@ -328,7 +342,11 @@ def relax(
         values[:count] -= gain
     # A state that the start did not hold has no energy here: NaN, not zero.
     missing = k - count
-    return np.pad(values[:count], (0, missing), constant_values=np.nan), np.pad(left, (0, missing)), before
+    # What the last residuals tell of the states costs no product: their first order in perturbation theory.
+    X = operator.symmetrise(X - precondition(R, X, values[:count]))
+    X = X / xp.sqrt(xp.sum(X * X, axis=(1, 2, 3)))[:, None, None, None]
+    found = np.pad(values[:count], (0, missing), constant_values=np.nan)
+    return Relaxed(found, np.pad(left, (0, missing)), before, X)
 
 
 def _second_order(

@@ -25,6 +25,7 @@ from qsim.sturmian.deck.symmetry import exchange_sign
 from qsim.sturmian.kernels import products
 from qsim.sturmian.kernels.coupling import coupling, terms
 from qsim.sturmian.two_electron.angular import multipoles
+from qsim.sturmian.two_electron.sizes import MODEL_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,8 +43,6 @@ __all__ = ["TwoElectron", "coefficients"]
 ABSENT = 1e6
 # Operations of a product with one vector from which its pairs are shared: a millisecond of a core, or less.
 SHARED_FLOPS = 2e6
-# Rows of the model space of the first guess.
-MODEL_SIZE = 360
 
 
 def coefficients(L: int, S: int, pairs: Sequence[tuple[int, int]]) -> tuple[list[int], NDArray[np.float64]]:

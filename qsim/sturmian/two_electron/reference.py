@@ -25,22 +25,19 @@ from qsim.sturmian.radial import sturmians as gsf
 from qsim.sturmian.radial.grid import RadialGrid
 from qsim.sturmian.two_electron import davidson
 from qsim.sturmian.two_electron.hamiltonian import TwoElectron
+from qsim.sturmian.two_electron.sizes import STEP_WORK, WORK, finer_order, finer_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import FloatArray
     from qsim.core.device.parallel import Comm
     from qsim.sturmian.radial.potentials import OneBody
 
 __all__ = ["Reference", "dense_potential", "finer", "interpolation", "relax"]
 
-# Points that an element has more on the finer grid.
-MORE = 3
-# The same for an element that has MANY already.
-MORE_OF_MANY = 2
-MANY = 10
 # Least number of panels of an element, for the quadrature of the potential.
 PANELS = 24
 # Largest width of a panel, bohr, as long as MOST_PANELS suffice for it.
@@ -50,10 +47,6 @@ MOST_PANELS = 400
 GAUSS = 8
 # Share of an estimated error by which it may itself be wrong.
 SETTLED = 0.1
-# Operations of the products from which the states are not relaxed.
-WORK = 6e10
-# Operations of the first products from which there is no estimate.
-STEP_WORK = 2e11
 MAX_STEPS = 40
 # Of the larger part of a difference: what it may be off by where its parts cancel.
 CANCELLED = 0.2
@@ -73,12 +66,18 @@ class Reference:
         The larger of what better integrals change and what more functions gain, hartree: the two have opposite signs.
     levels : dict of int to float
         Lowest one-electron level of each l, hartree.
+    operator : TwoElectron
+        The Hamiltonian on the finer grid.
+    vectors : (count, P, M, M)
+        The states there.
     """
 
     energies: NDArray[np.float64]
     errors: NDArray[np.float64]
     parts: NDArray[np.float64]
     levels: dict[int, float]
+    operator: TwoElectron
+    vectors: FloatArray
 
     def off(self, energy: float, root: int) -> float:
         """Return how far an energy of the run may be off, hartree; NaN if its state was not found.
@@ -93,16 +92,6 @@ class Reference:
 def finer(grid: RadialGrid) -> RadialGrid:
     """Return a real grid with the same elements and more points in each."""
     return RadialGrid(grid.bounds, finer_order(grid.order))
-
-
-def finer_order(order: int) -> int:
-    """Return the points of an element on the finer grid."""
-    return order + (MORE if order < MANY else MORE_OF_MANY)
-
-
-def finer_size(elements: int, order: int) -> int:
-    """Return the number of functions of the finer grid."""
-    return elements * (finer_order(order) - 1) - 1
 
 
 def interpolation(coarse: RadialGrid, fine: RadialGrid) -> NDArray[np.float64]:
@@ -208,12 +197,12 @@ def relax(
     # A dozen steps are reckoned with; where these would be too much, second-order perturbation
     # theory must do.
     steps = 0 if 12.0 * roots * product > WORK else MAX_STEPS
-    energies, errors, before = davidson.relax(
-        full, start, states.values, gaps, settled=SETTLED, max_steps=steps
-    )
+    relaxed = davidson.relax(full, start, states.values, gaps, settled=SETTLED, max_steps=steps)
     # better integrals, and then more functions: the two changes that make up the difference
+    energies, before = relaxed.energies, relaxed.before
     parts = np.maximum(np.abs(before - states.values), np.abs(energies - before))
-    return Reference(energies, errors, parts, {l: float(orbitals.e[0]) for l, orbitals in whole.items()})
+    levels = {l: float(orbitals.e[0]) for l, orbitals in whole.items()}
+    return Reference(energies, relaxed.errors, parts, levels, full, relaxed.vectors)
 
 
 def _orbitals(grid: RadialGrid, l: int, V: NDArray[np.float64]) -> gsf.Orbitals:

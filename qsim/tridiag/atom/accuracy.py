@@ -55,6 +55,7 @@ STEP, SPACING = 2.0, 1.25
 # of the spacing
 ORDER = 3
 ROUNDING = 1e-12
+PEAK = "peak_energy_"
 STEP_CAUSE = "the time step (time.dt)"
 # of the trace of a companion
 SAMPLES = 400
@@ -191,10 +192,11 @@ class _Companions:
         order = base.order if base.setting.gauge == "length" else 2
         # Richardson: from the change between two steps (spacings) to the error of the run itself
         shares = 1.0 / abs(h**order - 1.0), 1.0 / abs(k**ORDER - 1.0), 1.0
-        own, a, b, c = (numbers(one) for one in runs)
+        own = numbers(self.result)
+        a, b, c = (_same_peaks(own, numbers(one)) for one in runs[1:])
         for name, value in own.items():
-            # found beside the propagation, with an error of its own
-            if name not in a:
+            # found beside the propagation, with an error of its own, or with no value in a companion
+            if not all(name in one for one in (a, b, c)):
                 continue
             parts = {
                 STEP_CAUSE: shares[0] * _apart(name, a[name], value),
@@ -230,10 +232,14 @@ class _Companions:
         )
         # levels are found anew on another grid: they belong to its own Hamiltonian
         wanted = [(one.n, one.l) for one in base.levels]
-        observed = AtomObserved(AtomPopulations(), base.observed.norm_within)
+        harmonics = base.observed.hhg if self.with_spectra else None
+        observed = AtomObserved(AtomPopulations(), base.observed.norm_within, hhg=harmonics)
         given = base.spectra if self.with_spectra else []
         blocks = [_without_directions(self.result, block) for block in given]
         every = max(1, steps // SAMPLES)
+        if harmonics is not None:
+            # harmonics need the samples of the run
+            every = max(1, round(base.every * steps / base.setting.steps))
         problem = replace(
             base,
             setting=changed,
@@ -261,6 +267,15 @@ def _without_directions(result: AtomResult, block: Spectrum) -> Spectrum:
 def _apart(name: str, one: float, other: float) -> float:
     """Return the distance of two numbers, of angles that around the circle, degrees."""
     return abs(math.remainder(one - other, 360.0) if name == "attoclock_angle" else one - other)
+
+
+def _same_peaks(own: Mapping[str, float], other: dict[str, float]) -> dict[str, float]:
+    """Return the numbers of a companion, of the peaks of its spectrum those nearest to the peaks of the run."""
+    peaks = [other.pop(name) for name in list(other) if name.startswith(PEAK)]
+    if peaks:
+        names = [name for name in own if name.startswith(PEAK)]
+        other |= {name: min(peaks, key=lambda energy: abs(energy - own[name])) for name in names}
+    return other
 
 
 def numbers(result: AtomResult) -> dict[str, float]:

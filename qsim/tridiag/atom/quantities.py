@@ -48,6 +48,7 @@ NUMBERS: tuple[Q, ...] = (
         "energy of peak * of the photoelectron spectrum, highest first",
         lambda r: r.peaks,
         when=lambda r: bool(r.peaks),
+        error=lambda r: r.errors,
     ),
     Q("pes_method", "", "how pes was found", lambda r: r.methods[0], when=lambda r: bool(r.methods)),
     Q(

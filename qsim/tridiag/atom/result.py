@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
+from qsim.core.results.tables import NOT_VERIFIED
 from qsim.tridiag.atom.quantities import NUMBERS, SPECTRA
 from qsim.tridiag.deck.initial import level_name
 from qsim.tridiag.tdse.integrals import running_integral
@@ -111,6 +112,11 @@ class AtomResult:
         start = self.frames["velocity"][0][:, None]
         return np.asarray(start + running_integral(acceleration, time))
 
+    @property
+    def why_no_errors(self) -> str:
+        """What stands beside the numbers of a run that was not repeated."""
+        return "" if "norm_final" in self.errors else NOT_VERIFIED
+
     def traced(self, name: str) -> NDArray[np.float64]:
         """Return time, norm, or the first component of what `components` knows, along the fine trace, a.u."""
         if name == "time":
@@ -195,9 +201,9 @@ def _along(r: AtomResult) -> bool:
 
 def _level_populations(r: AtomResult) -> dict[str, float]:
     names = [level_name(level.n, level.l) for level in r.problem.levels]
-    return {
-        f"population_{name}": float(p) for name, p in zip(names, r.frames["populations"][-1], strict=True)
-    }
+    found = zip(names, map(float, r.frames["populations"][-1]), strict=True)
+    # the largest first: levels below that of the electron hold nothing but rounding
+    return {f"population_{name}": p for name, p in sorted(found, key=lambda one: -one[1])}
 
 
 def _within(r: AtomResult) -> dict[str, float]:
@@ -214,7 +220,16 @@ QUANTITIES: tuple[Q, ...] = (
         "",
         "norm in the box at the end",
         lambda r: r.final("norm"),
-        headline=("continuum_population", "norm_final"),
+        headline=(
+            "resonance_rate",
+            "resonance_energy",
+            "rate",
+            "attoclock_angle",
+            "hhg_cutoff_order",
+            "continuum_population",
+            "pes_total",
+            "norm_final",
+        ),
         error=_errors,
     ),
     Q(
@@ -231,7 +246,7 @@ QUANTITIES: tuple[Q, ...] = (
         "hartree",
         "field-free energy at the end, not divided by the norm",
         _number("energy_final"),
-        headline=("energy_final", "hhg_cutoff_order", "steps"),
+        headline=("energy_final", "steps"),
         error=_errors,
     ),
     Q(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
+from qsim.core.results.tables import NOT_VERIFIED
 from qsim.tridiag.propagate.lattice import PSI_LIMIT
 from qsim.tridiag.tdse.integrals import running_integral
 from qsim.tridiag.tdse.quantities import CUTOFF, FIELD, HARMONICS, KELDYSH, driven, spectrum, traces
@@ -65,6 +66,11 @@ class Propagated:
     def errors(self) -> Mapping[str, float]:
         """Claimed errors by the name of the scalar; empty if none are claimed."""
         return {} if self.accuracy is None or self.accuracy.why_not else self.accuracy.errors
+
+    @property
+    def why_no_errors(self) -> str:
+        """What stands beside the numbers of a run that was not repeated."""
+        return NOT_VERIFIED if self.accuracy is None else ""
 
     def traced(self, name: str) -> NDArray[np.float64]:
         """Return time, norm, dipole, velocity, acceleration or field along the fine trace, a.u."""
@@ -176,7 +182,7 @@ QUANTITIES: tuple[Q, ...] = (
         "norm in the box at the end",
         _at("norm", -1),
         error=_errors,
-        headline=("norm_final", "population_0"),
+        headline=("hhg_cutoff_order", "norm_right_0", "norm_final", "population_0"),
     ),
     Q("norm_initial", "", "norm at t = 0", _at("norm", 0), exact=True),
     Q("energy_initial", "hartree", "<H> at t = 0", _at("energy", 0), error=_errors, headline=True),
@@ -186,7 +192,7 @@ QUANTITIES: tuple[Q, ...] = (
         "field-free energy at the end, not divided by the norm",
         _at("energy", -1),
         error=_errors,
-        headline=("energy_final", "hhg_cutoff_order"),
+        headline=True,
     ),
     Q("dipole_final", "bohr", "sum of x |psi|^2 dx at the end", _at("dipole", -1), error=_errors),
     Q("steps", "", "time steps", lambda r: r.problem.steps, headline=True),

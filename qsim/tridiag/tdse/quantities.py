@@ -96,6 +96,7 @@ def _cutoff(name: str, text: str, *, headline: bool = False) -> Quantity[Any]:
         text,
         lambda r: r.numbers.get(name),
         when=lambda r: driven(r) and name in r.numbers,
+        error=lambda r: r.errors,
         headline=headline,
     )
 

@@ -184,8 +184,9 @@ def sites_of(lattice: object) -> int | None:
     for kind in get_args(Crystal):
         if lattice.get("type") not in get_args(kind.model_fields["type"].annotation):
             continue
-        lengths = [lattice.get(name) for name in ("Lx", "Ly", "Lz") if name in kind.model_fields]
-        if all(type(length) is int and length > 0 for length in lengths):
+        names = [name for name in ("Lx", "Ly", "Lz") if name in kind.model_fields]
+        lengths = [length for name in names if type(length := lattice.get(name)) is int and length > 0]
+        if len(lengths) == len(names):
             return int(kind.SITES * math.prod(lengths))
     return None
 

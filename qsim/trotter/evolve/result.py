@@ -247,9 +247,9 @@ def _echo_drift(result: Result) -> float:
 
 
 SCALARS: tuple[Quantity[Result], ...] = (
+    *_finals(headline=True),
     replace(_at("energy_initial", "J", "<H> at t = 0", "energy", 0, _rounding), headline=True),
     replace(_at("energy_final", "J", "<H> at t_final", "energy", -1, _moved_energy), headline=True),
-    *_finals(headline=True),
     _number(
         "energy_drift",
         "J",

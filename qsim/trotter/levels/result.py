@@ -73,7 +73,7 @@ QUANTITIES: tuple[Quantity[LevelsResult], ...] = (
         "mean of min/max of neighbouring spacings in the window: 0.3863 Poisson, 0.5307 GOE",
         lambda r: float(r.ratios.mean()),
         error=lambda r: r.ratio_error,
-        headline=True,
+        headline=("gap_ratio", "energy_0"),
         when=lambda r: bool(r.ratios.size),
     ),
     Quantity("sector", "", "sector of the levels", lambda r: str(r.problem.sectors[0]), headline=True),

@@ -131,7 +131,13 @@ class Echo(Observable):
     labels = (Label("echo_site", "", "sites of the local echo", ("echo_site",), _local_sites),)
     finals = (
         Final("echo_final", "", "Loschmidt echo after the last return", "echo", -1, True, _shifted_echo),
-        Final("echo_normalised_final", "", "echo divided by <psi|psi> after the return", "echo_normalised"),
+        Final(
+            "echo_normalised_final",
+            "",
+            "echo divided by <psi|psi> after the return",
+            "echo_normalised",
+            error=_shifted_echo,
+        ),
     )
     figures = {"echo": draw}
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from qsim.trotter.observables.base import Array, Final, Needs, Observable, View
+from qsim.trotter.observables.base import Array, Final, Needs, Observable, View, shifted
 
 
 class Energy(Observable):
@@ -13,6 +13,12 @@ class Energy(Observable):
     word = True
 
 
+def _shifted_variance(problem: Any, lost: float) -> float:
+    """Return how far ``<K^2> - <K>^2`` moves, where K is H less the middle of its spectrum: its norm is half the width."""
+    low, high = problem.hamiltonian().envelope.bounds
+    return 3.0 * shifted((0.5 * (high - low)) ** 2, lost)
+
+
 class EnergyVariance(Observable):
     """``<H^2> - <H>^2``."""
 
@@ -20,7 +26,15 @@ class EnergyVariance(Observable):
     text = "<H^2> - <H>^2"
     word = True
     arrays = (Array("energy_variance", "J^2", "<H^2> - <H>^2"),)
-    finals = (Final("energy_variance_final", "J^2", "<H^2> - <H>^2 at t_final", "energy_variance"),)
+    finals = (
+        Final(
+            "energy_variance_final",
+            "J^2",
+            "<H^2> - <H>^2 at t_final",
+            "energy_variance",
+            error=_shifted_variance,
+        ),
+    )
     curve = r"$\langle H^2\rangle - \langle H\rangle^2$ ($J^2$)"
 
     @property

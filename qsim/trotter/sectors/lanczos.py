@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from scipy.linalg import eigh_tridiagonal
 
 from qsim.core.device.device import namespace
 from qsim.core.errors import NumericsError
@@ -118,6 +117,8 @@ def random_start(device: Device, size: int, seed: int, dtype: Any = np.float64) 
 
 def ritz(alpha: list[float], beta: list[float]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return eigenvalues and eigenvectors (columns) of the tridiagonal matrix of a recurrence."""
+    from scipy.linalg import eigh_tridiagonal
+
     if len(alpha) == 1:
         return np.array(alpha), np.ones((1, 1))
     values, vectors = eigh_tridiagonal(np.array(alpha), np.array(beta[: len(alpha) - 1]))

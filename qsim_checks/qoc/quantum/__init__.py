@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -98,15 +99,50 @@ def judge(world: World, deck: dict[str, Any], results: Results) -> list[Claim]:
     # Tables of states have no claimed error; those of all levels are held to the truth.
     if len(results["labels"]) == world.dimension:
         claims += _tables(world, results, total, error)
-    if world.goal.unitary is not None:
-        process, leak = oracle.process(world, total)
-        # None is claimed where a basis was cut.
-        if results.scalars["fidelity_process"].error is not None:
-            claims.append(_claim("fidelity_process", results, process, error))
-        if len(results["labels"]) == world.dimension:
-            found = _number(results, "leakage")
-            claims.append(_table("leakage", found - leak, error, results))
+    claims += _beside(world, results, total, error)
+    claims += _of_jumps(world, kind, fields, results, error)
     return claims + _gradient(world, deck, results, alpha, error)
+
+
+def _beside(world: World, results: Results, total: NDArray[np.complex128], error: float) -> list[Claim]:
+    """Return the claims of purity, process fidelity, leakage and seepage, as far as errors are claimed."""
+    truths = {"purity": float(np.sum(np.abs(oracle.mean_state(world, total)) ** 2))}
+    if world.goal.unitary is not None:
+        truths["fidelity_process"], truths["leakage"] = oracle.process(world, total)
+        # the mean of all states outside is that of the deck's own basis
+        if "seepage" in results.scalars and len(results["labels"]) == world.dimension:
+            truths["seepage"] = oracle.seepage(world, total)
+    return [
+        _claim(name, results, exact, error)
+        for name, exact in truths.items()
+        if results.scalars[name].error is not None
+    ]
+
+
+def _of_jumps(
+    world: World, kind: str, fields: NDArray[np.float64], results: Results, error: float
+) -> list[Claim]:
+    """Return the claims of the value of the first controls, and of its parts by the number of jumps."""
+    scalars, by_order = results.scalars, f"{kind}_no_jump" in results.scalars
+    lossy = oracle.without_jumps(world)
+    first = np.array([results[f"control_guess/{name}"] for name in _names(results)])
+    searched = lossy if by_order else world
+    claims = [_claim(f"{kind}_guess", results, oracle.value(searched, oracle.final(searched, first)), error)]
+    if by_order:
+        zero, one = oracle.orders(world, fields)
+        claims.append(_claim(f"{kind}_no_jump", results, zero, error))
+        claims.append(_claim(f"{kind}_one_jump", results, zero + one, 1e-8))
+    if "coherent_value" in scalars and _number(results, "coherent_value") is not None:
+        closed = replace(world, jumps=[])
+        claims.append(
+            _claim("coherent_value", results, oracle.value(closed, oracle.final(closed, fields)), error)
+        )
+    return claims
+
+
+def _names(results: Results) -> list[str]:
+    """Return the names of the controls in the order of the deck."""
+    return list(results.deck["system"]["controls"])
 
 
 def _claim(name: str, results: Results, exact: float, error: float) -> Claim:
@@ -132,7 +168,6 @@ def _tables(world: World, results: Results, total: NDArray[np.complex128], error
     rho = oracle.mean_state(world, total)
     claims = [
         _table("rho_final", float(np.abs(results["rho_final"] - rho).max()), error, results),
-        _table("purity", _number(results, "purity") - float(np.sum(np.abs(rho) ** 2)), error, results),
     ]
     if world.start is not None:
         off = np.abs(results["populations"][-1] - np.diag(rho).real).max()

@@ -6,7 +6,7 @@ order than the method's.  Gates are judged by what they make of every matrix uni
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -88,7 +88,12 @@ def _generators(world: World, dense: bool) -> list[Matrix]:
 
 def _slots(world: World, fields: NDArray[np.float64], dense: bool) -> list[Matrix]:
     """Return ``tau A`` of every slot."""
-    first, *others = _generators(world, dense)
+    return _of_slots(world, _generators(world, dense), fields)
+
+
+def _of_slots(world: World, generators: Sequence[Matrix], fields: NDArray[np.float64]) -> list[Matrix]:
+    """Return ``tau A`` of every slot from the generators of drift and controls."""
+    first, *others = generators
     tau = world.duration / fields.shape[1]
     made = []
     for values in fields.T:
@@ -101,10 +106,15 @@ def _slots(world: World, fields: NDArray[np.float64], dense: bool) -> list[Matri
 
 def final(world: World, fields: NDArray[np.float64]) -> Matrix:
     """Return the propagator at T, (D, D) of kets or (D^2, D^2) of density matrices."""
+    return _ordered(world, _generators(world, bool(world.jumps)), fields)
+
+
+def _ordered(world: World, generators: Sequence[Matrix], fields: NDArray[np.float64]) -> Matrix:
+    """Return the product of the exponentials of all slots, later ones on the left."""
     from scipy.linalg import expm
 
-    total = np.eye(world.dimension ** (2 if world.jumps else 1), dtype=complex)
-    for slot in _slots(world, fields, bool(world.jumps)):
+    total = np.eye(len(generators[0]), dtype=complex)
+    for slot in _of_slots(world, generators, fields):
         total = expm(slot) @ total
     return total
 
@@ -152,6 +162,40 @@ def process(world: World, total: Matrix) -> tuple[float, float]:
             if i == j:
                 kept += float(np.trace(logical.conj().T @ out @ logical).real) / d
     return fidelity, 1.0 - kept
+
+
+def seepage(world: World, total: Matrix) -> float:
+    """Return what comes back into the logical space from the mean of all other states."""
+    logical = world.goal.logical
+    assert logical is not None
+    inside = logical @ logical.conj().T
+    rest = (np.eye(world.dimension) - inside) / (world.dimension - logical.shape[1])
+    return float(np.trace(inside @ moved(world, total, rest)).real)
+
+
+def without_jumps(world: World) -> World:
+    """Return the system whose kets lose what jumps move: H - i/2 sum L+ L."""
+    loss = sum((jump.conj().T @ jump for jump in world.jumps), np.zeros_like(world.drift))
+    return replace(world, drift=np.asarray(world.drift - 0.5j * loss), jumps=[])
+
+
+def orders(world: World, fields: NDArray[np.float64]) -> tuple[float, float]:
+    """Return what no jump and one jump contribute to the value: the first two orders in a factor of the jumps."""
+    zero = value(lossy := without_jumps(world), final(lossy, fields))
+
+    one = np.eye(world.dimension)
+    _, *others = _generators(world, True)
+    back = sum(np.kron(jump.conj(), jump) for jump in world.jumps)
+    lost = -1j * (np.kron(one, lossy.drift) - np.kron(lossy.drift.conj(), one))
+
+    def with_factor(factor: float) -> float:
+        # the loss stays as it is, what comes back after a jump is scaled
+        return value(world, _ordered(world, [lost + factor * back, *others], fields))
+
+    step = 1e-2
+    even = [with_factor(n * step) - with_factor(-n * step) for n in (1, 2)]
+    # odd orders up to the fifth
+    return zero, (8.0 * even[0] - even[1]) / (12.0 * step)
 
 
 def gradient_norm(world: World, fields: NDArray[np.float64], alpha: float) -> float:

@@ -5,11 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.sparse import csr_array, random_array
+from scipy.sparse.csgraph import connected_components
 
 from qsim.core.errors import FileError
 from qsim.core.results.hdf5 import save_datasets
 from qsim.qoc.deck.systems.matrices import MatricesSystem
 from qsim.qoc.deck.systems.model import ModelSystem
+from qsim.qoc.models.basis import connected
 from qsim.qoc.models.builders import model
 from qsim.qoc.models.faults import InvalidSystem
 
@@ -180,3 +183,17 @@ def test_a_file_that_is_none(tmp_path):
         built(tmp_path / "s.h5")
     with pytest.raises(ValueError, match="not found"):
         built(Path(tmp_path) / "absent.h5")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_blocks_are_the_connected_components_of_a_graph(seed):
+    generator = np.random.default_rng(seed)
+    # about as many blocks as states, some; and a chain whose states are in any order
+    scattered = csr_array(random_array((60, 60), density=0.02 * seed / 3, rng=generator))
+    order = generator.permutation(500)
+    chain = csr_array((np.ones(499), (order[:-1], order[1:])), shape=(500, 500))
+    for matrix in (scattered, chain):
+        count, blocks = connected_components(matrix, directed=False)
+        found = connected(matrix)
+        assert found[0] == count
+        np.testing.assert_array_equal(found[1], blocks)

@@ -77,6 +77,7 @@ def adjust(figure: Figure, options: AxesOptions) -> set[str]:
     for ax in every:
         for axis in (ax.xaxis, ax.yaxis):
             used |= _convert(axis, options.convert)
+    _drop_repeated(panels)
     if options.panel is not None:
         if not 1 <= options.panel <= len(panels):
             raise ValueError(f"the figure has no panel {options.panel}: it has {len(panels)}")
@@ -92,6 +93,24 @@ def labels_of(figure: Figure) -> str:
     panels = [ax for ax in figure.axes if ax.get_label() != "<colorbar>"]
     texts = [label for ax in panels for label in (ax.get_xlabel(), ax.get_ylabel()) if label]
     return ", ".join(f"'{text}'" for text in dict.fromkeys(texts))
+
+
+def _drop_repeated(panels: Sequence[Axes]) -> None:
+    """Hide axes on the other side whose unit is now that of the axis itself."""
+    for ax in panels:
+        for child in ax.child_axes:
+            if type(child).__name__ != "SecondaryAxis":
+                continue
+            for own, other in ((ax.xaxis, child.xaxis), (ax.yaxis, child.yaxis)):
+                if (unit := _unit_of(own)) and unit == _unit_of(other):
+                    child.set_visible(False)
+
+
+def _unit_of(axis: Axis) -> str:
+    """Return the unit in the label of an axis; a label without a quantity is a unit."""
+    label = axis.get_label_text()
+    match = _UNIT.search(label)
+    return (label if match is None else match[1]).replace("$", "").replace(r"\mathrm", "").strip("{} ")
 
 
 def _scale(ax: Axes, options: AxesOptions) -> None:

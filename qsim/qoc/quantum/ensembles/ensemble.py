@@ -36,6 +36,8 @@ __all__ = ["EnsembleResult", "looked_at", "made_ensemble", "same_space", "verifi
 SAMPLE = 8
 # Seconds of one core that the independent propagations of members may take, about.
 SECONDS = 3.0
+# The same with the first controls.
+GUESS_SECONDS = 1.0
 # Seconds of an exponential of a matrix: constant, and per rows^3.
 EXPONENTIAL = (7e-5, 1e-8)
 
@@ -54,8 +56,10 @@ class EnsembleResult:
         What the independent propagation found, by member.
     value, value_guess : float
         P of the ensemble with the final and with the first controls.
-    check : Check or None
-        The errors of `value`.
+    check, guess_check : Check or None
+        The errors of `value` and `value_guess`.
+    guess_values : (M,) float64
+        P of every member with the first controls.
     """
 
     values: NDArray[np.float64]
@@ -65,6 +69,8 @@ class EnsembleResult:
     value: float
     value_guess: float
     check: Check | None
+    guess_values: NDArray[np.float64]
+    guess_check: Check | None = None
 
 
 def made_ensemble(
@@ -143,20 +149,51 @@ def _measure(block: QuantumEnsemble, members: Members, nominal: QuantumModel) ->
 def looked_at(problem: QuantumProblem, ensemble: Ensemble, fields: NDArray[np.float64]) -> EnsembleResult:
     """Propagate all members with the first and with the final controls (C, N)."""
     objective = ensemble.valued
-    first = objective.measure.value(objective.member_values(problem.guess))
+    guessed = objective.member_values(problem.guess)
+    first = objective.measure.value(guessed)
     values = objective.member_values(fields)
     unknown = np.full(values.size, math.nan)
-    return EnsembleResult(values, unknown, unknown, {}, objective.measure.value(values), first, None)
+    whole = objective.measure.value(values)
+    return EnsembleResult(values, unknown, unknown, {}, whole, first, None, guessed)
 
 
 def verified(
     problem: QuantumProblem, found: EnsembleResult, fields: NDArray[np.float64], monitor: Monitor
 ) -> EnsembleResult:
     """Return the same with what the independent propagation of a sample of members finds; the ranks share the sample."""
+    ensemble, values = problem.ensemble, found.values
+    assert ensemble is not None
+    checks = _followed(problem, values, fields, monitor, SECONDS)
+    first = checks
+    if not np.array_equal(problem.guess, fields):
+        first = _followed(problem, found.guess_values, problem.guess, monitor, GUESS_SECONDS)
+    values_of, errors = np.full(values.size, math.nan), np.full(values.size, math.nan)
+    for member, check in checks.items():
+        values_of[member] = check.value
+        if check.unclaimed is None:
+            errors[member] = check.error
+    return replace(
+        found,
+        verified=values_of,
+        errors=errors,
+        checks=checks,
+        check=_together(ensemble, values, checks),
+        guess_check=_together(ensemble, found.guess_values, first),
+    )
+
+
+def _followed(
+    problem: QuantumProblem,
+    values: NDArray[np.float64],
+    fields: NDArray[np.float64],
+    monitor: Monitor,
+    seconds: float,
+) -> dict[int, Check]:
+    """Return what the independent propagation of a sample of members finds, by member; the ranks share the sample."""
     ensemble = problem.ensemble
     assert ensemble is not None
-    comm, values = ensemble.objective.comm, found.values
-    sample = sampled(values, _most(problem, fields.shape[1]))
+    comm = ensemble.objective.comm
+    sample = sampled(values, _most(problem, fields.shape[1], seconds))
     own: dict[int, Check] = {}
     # Members of a sample cost about the same, so ranks take every size-th of them.
     for member in sample[comm.rank :: comm.size]:
@@ -165,14 +202,7 @@ def verified(
         )
         if check is not None:
             own[member] = check
-    checks = {m: c for part in comm.allgather(own) for m, c in part.items()}
-    values_of, errors = np.full(values.size, math.nan), np.full(values.size, math.nan)
-    for member, check in checks.items():
-        values_of[member] = check.value
-        if check.unclaimed is None:
-            errors[member] = check.error
-    check = _together(ensemble, values, checks)
-    return replace(found, verified=values_of, errors=errors, checks=checks, check=check)
+    return {m: c for part in comm.allgather(own) for m, c in part.items()}
 
 
 def _check(
@@ -213,10 +243,10 @@ def sampled(values: NDArray[np.float64], most: int) -> list[int]:
     return sorted({int(np.argmin(values)), *spread.tolist()})
 
 
-def _most(problem: QuantumProblem, slots: int) -> int:
-    """Return the number of members whose independent propagation takes about three seconds."""
+def _most(problem: QuantumProblem, slots: int, seconds: float) -> int:
+    """Return the number of members whose independent propagation takes about so many seconds."""
     rows = (problem.finish or problem.objective).start.shape[0]
-    return max(SAMPLE, int(SECONDS / (slots * (EXPONENTIAL[0] + EXPONENTIAL[1] * rows**3))))
+    return max(SAMPLE, int(seconds / (slots * (EXPONENTIAL[0] + EXPONENTIAL[1] * rows**3))))
 
 
 def _together(ensemble: Ensemble, values: NDArray[np.float64], checks: dict[int, Check]) -> Check | None:

@@ -40,6 +40,12 @@ def _largest_error(result: QuantumResult) -> float | None:
     return max(check.error for check in checks)
 
 
+def _nominal_error(result: QuantumResult) -> float | None:
+    """Return the claimed error of the nominal system's value; None if none is claimed."""
+    check = result.nominal_check
+    return None if check is None or check.unclaimed is not None else check.error
+
+
 def _of_kind(kind: str) -> Callable[[QuantumResult], bool]:
     return lambda result: result.kind == kind and result.ensemble is not None
 
@@ -75,6 +81,8 @@ def _of(kind: str, text: str) -> tuple[Quantity[QuantumResult], ...]:
             "",
             "standard deviation in the ensemble",
             lambda r: float(_own(r).values.std()),
+            # the spread changes by no more than the root mean square of what the members change by
+            error=_largest_error,
             when=_of_kind(kind),
         ),
         Quantity(
@@ -82,6 +90,7 @@ def _of(kind: str, text: str) -> tuple[Quantity[QuantumResult], ...]:
             "",
             "value of the system as the deck has it, without the ensemble",
             lambda r: r.nominal,
+            error=_nominal_error,
             when=_of_kind(kind),
         ),
         Quantity(

@@ -61,6 +61,7 @@ FRONT: tuple[Quantity[QuantumResult], ...] = (
         _of_front(lambda f: float(f.values[f.shown])),
         when=_has_front,
         headline=True,
+        exact=True,
     ),
     Quantity(
         "front_limit",

@@ -23,18 +23,30 @@ def _expanded(part: Callable[[Expansion], float]) -> Callable[[QuantumResult], o
     return lambda result: result.outcome.expansion and part(result.outcome.expansion)
 
 
+def _error_of(name: str) -> Callable[[QuantumResult], float | None]:
+    """Return the function that gives the claimed error of a number beside the value."""
+    return lambda result: result.other_error(name)
+
+
 def _expanded_kind(name: str) -> Callable[[QuantumResult], bool]:
     return lambda result: result.kind == name and result.outcome.expansion is not None
 
 
 BY_JUMPS: tuple[Quantity[QuantumResult], ...] = tuple(
-    Quantity(f"{name}_{end}", "", f"{MEANINGS[name]}: {text}", _expanded(part), when=_expanded_kind(name))
+    Quantity(
+        f"{name}_{end}",
+        "",
+        f"{MEANINGS[name]}: {text}",
+        _expanded(part),
+        error=_error_of(claim),
+        when=_expanded_kind(name),
+    )
     for name in MEANINGS
-    for end, text, part in (
-        ("no_jump", "contribution of no jump", lambda e: e.zero),
-        ("one_jump", "contribution of at most one jump", lambda e: e.zero + e.one),
-        ("lower", "rigorous lower bound by the number of jumps", lambda e: e.lower),
-        ("upper", "rigorous upper bound by the number of jumps", lambda e: e.upper),
+    for end, text, part, claim in (
+        ("no_jump", "contribution of no jump", lambda e: e.zero, "no_jump"),
+        ("one_jump", "contribution of at most one jump", lambda e: e.zero + e.one, "one_jump"),
+        ("lower", "rigorous lower bound by the number of jumps", lambda e: e.lower, "no_jump"),
+        ("upper", "rigorous upper bound by the number of jumps", lambda e: e.upper, "no_jump"),
     )
 )
 
@@ -45,6 +57,7 @@ QUANTITIES: tuple[Quantity[QuantumResult], ...] = (
         "",
         "probability of no jump until T",
         _expanded(lambda e: e.jump_free),
+        error=_error_of("no_jump"),
         when=lambda r: r.outcome.expansion is not None,
     ),
     Quantity(
@@ -52,6 +65,7 @@ QUANTITIES: tuple[Quantity[QuantumResult], ...] = (
         "",
         "probability of one jump until T",
         _expanded(lambda e: e.one_jump),
+        error=_error_of("one_jump"),
         when=lambda r: r.outcome.expansion is not None,
     ),
     Quantity(
@@ -59,13 +73,15 @@ QUANTITIES: tuple[Quantity[QuantumResult], ...] = (
         "",
         "value of the same controls without any jump",
         lambda r: r.outcome.budget and r.outcome.budget.coherent,
+        error=_error_of("coherent_value"),
         when=lambda r: r.outcome.budget is not None,
     ),
     Quantity(
         "fidelity_coherence_limit",
         "",
-        "first-order estimate of the fidelity that jumps leave of the gate",
+        "first-order estimate of the fidelity that jumps leave of the gate, by a formula",
         lambda r: r.problem.limits.coherence,
+        exact=True,
         when=lambda r: r.problem.limits.coherence is not None,
     ),
     Quantity(
@@ -73,6 +89,7 @@ QUANTITIES: tuple[Quantity[QuantumResult], ...] = (
         "",
         "the most that unitary motion can make of the start",
         lambda r: r.problem.limits.mixture,
+        exact=True,
         when=lambda r: r.problem.limits.mixture is not None,
     ),
     Quantity(
@@ -80,6 +97,7 @@ QUANTITIES: tuple[Quantity[QuantumResult], ...] = (
         "",
         "the most where parts of the space are connected by no control, coupling or jump",
         lambda r: r.problem.limits.connection,
+        exact=True,
         when=lambda r: r.problem.limits.connection is not None,
     ),
     Quantity(
@@ -87,6 +105,7 @@ QUANTITIES: tuple[Quantity[QuantumResult], ...] = (
         "",
         "the most that controls within their bounds reach in T",
         lambda r: r.problem.limits.speed,
+        exact=True,
         when=lambda r: r.problem.limits.speed is not None,
     ),
     Quantity(
@@ -94,6 +113,7 @@ QUANTITIES: tuple[Quantity[QuantumResult], ...] = (
         "",
         "mean number of jumps that are drawn for a history",
         lambda r: getattr(r.problem.objective, "mean_jumps", None),
+        exact=True,
         when=lambda r: r.outcome.sampling is not None,
     ),
     Quantity(

@@ -197,11 +197,14 @@ def _fit(
     def difference(x: NDArray[np.float64]) -> NDArray[np.float64]:
         return (profile(eps, x[0], 2.0 * x[1], x[2], *x[3:]) - values) / top
 
+    def slopes(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        return _slopes(eps, x) / top
+
     away = 4.0 * window
     background = max(float(values[0]) - start[1] * (start[0] - away) ** 2 / (1.0 + away**2), 0.0)
     first = np.array([0.0, 1.0, start[0], start[1], background, 0.0])
     scale = [0.1, 0.1, 1.0, max(start[1], 1e-12), top, 0.1]
-    found = least_squares(difference, first, method="lm", x_scale=scale, max_nfev=CALLS)
+    found = least_squares(difference, first, jac=slopes, method="lm", x_scale=scale, max_nfev=CALLS)
     if not found.success:
         return None
     free = max(POINTS - first.size, 1)
@@ -211,3 +214,16 @@ def _fit(
     x = found.x * units
     x[0] += centre
     return x, errors * units
+
+
+def _slopes(eps: NDArray[np.float64], x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the derivatives (e, 6) of Fano's profile after its parameters, half the width in the place of the width."""
+    centre, half, q, a, b, slope = x
+    at = (eps - centre) / half
+    shape = (q + at) ** 2 / (1.0 + at**2)
+    line = 1.0 + slope * at
+    # After the distance from the centre in half widths, of which position and width are functions.
+    along = 2.0 * a * (q + at) * (1.0 - q * at) / (1.0 + at**2) ** 2 * line + (a * shape + b) * slope
+    after_q = 2.0 * a * (q + at) / (1.0 + at**2) * line
+    columns = (-along / half, -along * at / half, after_q, shape * line, line, (a * shape + b) * at)
+    return np.stack(columns, axis=1)

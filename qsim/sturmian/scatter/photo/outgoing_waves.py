@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,8 @@ __all__ = ["Channel", "Wave", "Waves"]
 
 # Hartree: an electron outside with less has no channel yet.
 OPEN = 1e-4
+# Directions that are projected together.
+TOGETHER = 8
 
 
 class Channel(NamedTuple):
@@ -117,34 +119,44 @@ class Waves:
     @cached_property
     def projected(self) -> list[_Projected]:
         """Channels with their integrals over the electron that stays, for all directions and sources."""
-        model, setup, operator = self.model, self.setup, self.model.operator
-        count, root = setup.count, np.sqrt(setup.grid.w[: setup.count].real)
-        shift = setup.outside.V - setup.continuum.V
-        levels = self.levels
+        model, setup = self.model, self.setup
+        root = np.sqrt(setup.grid.w[: setup.count].real)
         found: dict[tuple[int, bool], list[NDArray[np.complex128]]] = {
             (p, first): [] for p, first, *_ in self.channels
         }
-        for i in range(model.size + model.count):
-            # A direction counts with its repulsion less 1/r of the electron outside, a source as it is.
-            direction = i < model.size
-            vector = (
-                model.Q[i].reshape(1, *operator.on_grid_shape) if direction else model.s[i - model.size][None]
-            )
-            driven = operator.repel(vector) if direction else vector
-            u = operator.device.to_host(vector[0, :, :count, :count])
-            w = operator.device.to_host(driven[0, :, :count, :count])
-            for p, first, _, stays in self.channels:
-                P = levels[stays][1] * (self.inside.weights / root)
-                parts = (u[p], w[p]) if first else (u[p].T, w[p].T)
-                made = P @ parts[1].T
-                if direction:
-                    made = made - shift * (P @ parts[0].T)
-                found[p, first].append(made / root)
+        for begin in range(0, model.size, TOGETHER):
+            vectors = model.Q[begin : begin + TOGETHER].reshape(-1, *model.operator.on_grid_shape)
+            self._add_projected(vectors, model.operator.repel(vectors), found)
+        # A direction counts with its repulsion less 1/r of the electron outside, a source as it is.
+        self._add_projected(None, model.s, found)
+        made = {key: np.concatenate(parts) / root for key, parts in found.items()}
         return [
-            self._projected(p, first, number, np.array([one[number] for one in found[p, first]]))
+            self._projected(p, first, number, made[p, first][:, number])
             for p, first, _, stays in self.channels
-            for number in range(len(levels[stays][0]))
+            for number in range(len(self.levels[stays][0]))
         ]
+
+    def _add_projected(
+        self, u: Any | None, w: Any, found: dict[tuple[int, bool], list[NDArray[np.complex128]]]
+    ) -> None:
+        """Add ``<P|w> - (V_outside - V) <P|u>`` of all channels, (m, levels, count), for functions (m, P, n, n) on the device."""
+        setup, device, xp = self.setup, self.model.device, self.model.device.xp
+        count = setup.count
+        shift = device.asarray(setup.outside.V - setup.continuum.V)
+        weights = self.inside.weights / np.sqrt(setup.grid.w[:count].real)
+
+        def integral(of: Any, P: Any, p: int, first: bool) -> Any:
+            # over the electron that stays: the second one, or the first
+            if first:
+                return xp.matmul(of[:, p, :count, :count], P.T).transpose(0, 2, 1)
+            return xp.matmul(P, of[:, p, :count, :count])
+
+        for p, first, _, stays in self.channels:
+            P = device.asarray((self.levels[stays][1] * weights).astype(complex))
+            value = integral(w, P, p, first)
+            if u is not None:
+                value = value - shift * integral(u, P, p, first)
+            found[p, first].append(np.asarray(device.to_host(value)))
 
     def _projected(self, p: int, first: bool, number: int, inner: NDArray[np.complex128]) -> _Projected:
         """Return one channel of pair p with the level of some number."""

@@ -5,9 +5,10 @@ r"""One driven equation at many energies: one space of directions in which the r
     u(E) = sum_j c_j(E) q_j,     |s - (E - H) u(E)| least,
 
 which is GMRES with one Krylov space for all right-hand sides.  A new direction is the residual of the energy where it is largest,
-preconditioned at that energy.  With w_j = (E0 - H) q_j orthonormal, E0 an energy below the spectrum, the residual is
+preconditioned at that energy.  With w_j = (E0 - H) q_j, E0 an energy below the spectrum, the residual is
 ``s - sum_j c_j (w_j + (E - E0) q_j)``: the products of all q_j and w_j among each other give its norm at any energy, without a
-vector.  The residual is thus known at every energy of a deck, and the space grows until it is small at all of them.
+vector.  (The w_j are orthonormal as far as one pass of Gram and Schmidt makes them; what it leaves is among the products.)  The
+residual is thus known at every energy of a deck, and the space grows until it is small at all of them.
 
 The optical theorem needs ``s^T u``.  As H is complex symmetric,
 
@@ -30,30 +31,40 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from qsim.core.device.blas import one_thread
+from qsim.core.device.pool import each_call
 from qsim.core.errors import NumericsError
-from qsim.sturmian.linalg.tiles import add_combinations, products
+from qsim.sturmian.linalg.tiles import add_combinations, combined, products, scaled, squares
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
+    from qsim.sturmian.driven.block import ChannelBlock
     from qsim.sturmian.driven.operator import Driven
 
 __all__ = ["Demand", "Reduced"]
 
-# Share of a new direction left by an orthogonalisation, below which it holds nothing new, and below which it is repeated.
-DEPENDENT, LOST = 1e-6, 0.1
+# Share of a new direction left by an orthogonalisation, below which it holds nothing new.
+DEPENDENT = 1e-6
 # Hartree: how far below the lowest energy of two independent electrons the energy of the products lies.
 BELOW = 0.5
 # Energies at which the residual is followed while the space grows; all of them are looked at in the end.
 WATCHED = 72
-# Ratio of the largest residual of the model that tells the error to that of the last one.
+# Ratio of the residuals of the model that tells the error to those of the last one, at half of the energies; and of the largest
+# residual of the model that tells which resonances have settled.
 EARLIER = 3.0
+# Largest share of an earlier error that may be left for a change to tell it.
+UNCHANGED = 0.75
 # Hartree: distance to the first threshold up to which an even grid of energies is as good as a logarithmic one.
 SLOW = 0.02
-# Directions for which room is made at first.
-ROOM = 48
+# Directions for which room is made at first: a system gives memory when it is written to.
+ROOM = 256
+# Complex multiplications of two directions per number: orthogonalisation 3, products 6, residual 2.
+MEETINGS = 11
+# Energies whose normal equations a GPU solves together.
+BATCH = 64
 # Lists of energies whose solutions are kept.
 KNOWN = 8
 # Factor of the residual that is allowed where many levels are open; excess over what is allowed that is refused.
@@ -105,14 +116,15 @@ class _Products(NamedTuple):
 
     Attributes
     ----------
-    QQ, WQ : (m, m) complex128
-        ``Q^* Q^T`` and ``W^* Q^T``.
+    WW, QQ, WQ : (m, m) complex128
+        ``W^* W^T``, ``Q^* Q^T`` and ``W^* Q^T``.
     M, A : (m, m) complex128
         ``Q Q^T`` and ``Q W^T``, the matrices of 1 and E0 - H without conjugation.
     b, Qs, Ws : (k, m) complex128
         ``s Q^T``, and ``s Q^*T``, ``s W^*T`` with conjugation.
     """
 
+    WW: NDArray[np.complex128]
     QQ: NDArray[np.complex128]
     WQ: NDArray[np.complex128]
     M: NDArray[np.complex128]
@@ -137,8 +149,8 @@ class Reduced:
         Energy of the lowest level of the ion, hartree: the first threshold.
     lowest : float
         Energy of the lowest level of one electron, hartree: no state of two lies below twice as much.
-    precondition : callable, optional
-        Makes directions (m, P, n, n) from residuals at energies (m,); by default ``(E - h_1 - h_2)^-1``.
+    block : ChannelBlock, optional
+        Makes directions from residuals; by default ``(E - h_1 - h_2)^-1`` does.
     """
 
     def __init__(
@@ -148,24 +160,27 @@ class Reduced:
         chained: Sequence[bool],
         ion: float,
         lowest: float,
-        precondition: Callable[[Any, Any], Any] | None = None,
+        block: ChannelBlock | None = None,
     ) -> None:
         if not operator.whole:
             raise ValueError("the equation of many energies needs the whole grid as its basis")
         self.operator, self.device, self.xp, self.s = operator, operator.device, operator.device.xp, s
         self.chained, self.ion, self.E0 = list(chained), ion, 2.0 * lowest - BELOW
-        self.precondition = operator.green if precondition is None else precondition
+        self.block = block
+        self.precondition = operator.green if block is None else block.green
         self.count, self.size = int(s.shape[0]), 0
         self._s = s.reshape(self.count, -1)
         self._Q = self.xp.empty((0, self._s.shape[1]), complex)
         self._W = self._Q
-        self._norms = np.sqrt(np.diagonal(self._host(products(self.device, self._s, self._s.conj()))).real)
+        self._norms = np.sqrt(self._host(squares(self.device, self._s)).real)
         square, flat = np.zeros((0, 0), complex), np.zeros((self.count, 0), complex)
-        self._small = _Products(square, square, square, square, flat, flat, flat)
+        self._small = _Products(*[square] * 5, *[flat] * 3)
         # After every batch: directions, largest residual over the allowed one at the energies that are followed.
         self.history: list[tuple[int, float]] = []
         self.energies: list[float] = []
         self.worst = np.inf
+        # Directions of the model that tells the errors of cross sections.
+        self.earlier = 0
         self._known: dict[tuple[bytes, int, int], tuple[NDArray[np.complex128], NDArray[np.float64]]] = {}
 
     @property
@@ -175,12 +190,20 @@ class Reduced:
 
     @property
     def W(self) -> Any:
-        """Their products with E0 - H, orthonormal."""
+        """Their products with E0 - H, orthonormal but for rounding."""
         return self._W[: self.size]
 
     @property
-    def earlier(self) -> int:
-        """Directions of the model that tells the error: the latest one whose residual was markedly larger."""
+    def operations(self) -> float:
+        """Floating-point operations of the space: bases and repulsion of each direction, their products, strips."""
+        of_directions = self.size * self.operator.flops
+        # Every direction meets those before it in an orthogonalisation, six products and a residual.
+        of_pairs = MEETINGS * 8.0 * self._s.shape[1] * self.size**2 / 2.0
+        return of_directions + of_pairs + (0.0 if self.block is None else self.block.operations)
+
+    @property
+    def recent(self) -> int:
+        """Directions of the latest model whose largest residual was markedly larger: resonances that it has have settled."""
         sizes = [size for size, worst in self.history if worst > EARLIER * self.worst]
         return sizes[-1] if sizes else self.history[0][0]
 
@@ -192,42 +215,37 @@ class Reduced:
     def add(self, vectors: Any) -> None:
         """Add vectors (m, P, n, n) to the space, on the device."""
         xp, device = self.xp, self.device
-        v = vectors.reshape(vectors.shape[0], -1)
-        v = v / xp.linalg.norm(v, axis=1)[:, None]
-        w = self._product(v)
-        v, w, least = self._orthonormal(v, w)
-        # What rounding left along the other directions counts where little was left of a vector.
-        if least < LOST and v.shape[0]:
-            v, w, _ = self._orthonormal(v, w)
-        if not v.shape[0]:
+        v = xp.empty((vectors.shape[0], self._s.shape[1]), complex)
+        scaled(device, vectors.reshape(v.shape), device.asarray(np.ones(v.shape[0])), v)
+        # residual without a source: -(E0 - H) v
+        energies = device.asarray(np.full(v.shape[0], self.E0, complex))
+        w = self.operator.residual(v.reshape(-1, *self.operator.on_grid_shape), None, energies)
+        w = w.reshape(v.shape)
+        norms = np.sqrt(self._host(squares(device, w)).real)
+        scaled(device, w, device.asarray(-1.0 / norms), w)
+        scaled(device, v, device.asarray(1.0 / norms), v)
+        turn = self._orthogonalised(v, w)
+        if not turn.shape[0]:
             return
-        first, self.size = self.size, self.size + int(v.shape[0])
+        first, self.size = self.size, self.size + int(turn.shape[0])
         self._make_room()
-        self._Q[first : self.size], self._W[first : self.size] = v, w
-        self._extend_products(first, device)
+        for of, out in ((v, self.Q), (w, self.W)):
+            combined(device, turn, of, out[first:])
+        self._extend_products(first)
 
-    def _product(self, v: Any) -> Any:
-        """Return ``(E0 - H) v`` of vectors (m, P n n)."""
-        on_grid = v.reshape(-1, *self.operator.on_grid_shape)
-        energies = self.device.asarray(np.full(v.shape[0], self.E0, complex))
-        return -self.operator.residual(on_grid, self.xp.zeros_like(on_grid), energies).reshape(v.shape)
-
-    def _orthonormal(self, v: Any, w: Any) -> tuple[Any, Any, float]:
-        """Make w (m, P n n) orthonormal and orthogonal to W, and v with it; return the least share that was left of one."""
-        xp, device = self.xp, self.device
-        before = xp.linalg.norm(w, axis=1)
-        w = w / before[:, None]
-        v = v / before[:, None]
+    def _orthogonalised(self, v: Any, w: Any) -> Any:
+        """Subtract from w (m, P n n) its part along W, from v the same of Q; return what makes w orthonormal, (k, m)."""
+        device = self.device
         if self.size:
-            h = xp.conj(products(device, self.W, w.conj()).T)
-            add_combinations(device, -h, self.W, w)
-            add_combinations(device, -h, self.Q, v)
+            # W is not quite orthonormal: its own products make the projection exact, so that errors do not add up.
+            h = np.linalg.solve(self._small.WW, self._host(products(device, self.W, w, (True,))).conj())
+            away = device.asarray(np.ascontiguousarray(-h.T))
+            add_combinations(device, away, self.W, w)
+            add_combinations(device, away, self.Q, v)
         # Eigenvectors of the Gram matrix rather than Cholesky's factor: vectors that depend on each other are told apart.
-        squares, x = np.linalg.eigh(self._host(products(device, w, w.conj())))
-        keep = squares > DEPENDENT**2
-        turn = device.asarray(x[:, keep].conj().T / np.sqrt(squares[keep])[:, None])
-        least = float(np.sqrt(squares[keep].min())) if keep.any() else 0.0
-        return turn @ v, turn @ w, least
+        squared, x = np.linalg.eigh(self._host(products(device, w, w, (True,))))
+        keep = squared > DEPENDENT**2
+        return device.asarray(np.ascontiguousarray(x[:, keep].conj().T / np.sqrt(squared[keep])[:, None]))
 
     def _make_room(self) -> None:
         """Make room for some directions more than there are."""
@@ -240,25 +258,24 @@ class Reduced:
             wider[: old.shape[0]] = old
             setattr(self, name, wider)
 
-    def _extend_products(self, first: int, device: Any) -> None:
+    def _extend_products(self, first: int) -> None:
         """Add the products of the directions from number `first` on with all of them."""
-        xp, old = self.xp, self._small
-        q, w = self.Q[first:], self.W[first:]
-        m = q.shape[0]
-        # One product for all that the directions q_j enter, then those of w_j.
-        right = xp.concatenate((q.conj(), w.conj(), q, w))
-        qq, qw, bilinear, a = np.split(self._host(products(device, self.Q, right)), [m, 2 * m, 3 * m], axis=1)
-        wq = self._host(products(device, self.W, q.conj())).conj()
+        device, old = self.device, self._small
+        new = self.xp.concatenate((self.Q[first:], self.W[first:]))
+        m = self.size - first
+        # One pass through the directions for all that they enter, conjugated and not.
+        qq, qw, bilinear, a = np.split(
+            self._host(products(device, self.Q, new, (True, False))), [m, 2 * m, 3 * m], axis=1
+        )
+        wq, ww = np.split(self._host(products(device, self.W, new, (True,))).conj(), 2, axis=1)
+        WW = _bordered(old.WW, ww, ww.conj().T)
         QQ = _bordered(old.QQ, qq.conj(), qq.T)
         WQ = _bordered(old.WQ, wq, qw.T)
         M = _bordered(old.M, bilinear, bilinear.T)
         A = _bordered(old.A, a, a.T)
-        b, Qs, Ws = np.split(
-            self._host(products(device, self._s, xp.concatenate((q, q.conj(), w.conj())))), 3, axis=1
-        )
-        self._small = _Products(
-            QQ, WQ, M, A, *(np.concatenate(pair, axis=1) for pair in ((old.b, b), (old.Qs, Qs), (old.Ws, Ws)))
-        )
+        Qs, Ws, b, _ = np.split(self._host(products(device, self._s, new, (True, False))), 4, axis=1)
+        rows = [np.concatenate(pair, axis=1) for pair in ((old.b, b), (old.Qs, Qs), (old.Ws, Ws))]
+        self._small = _Products(WW, QQ, WQ, M, A, *rows)
 
     # ------------------------------------------------------------------------------------ solutions
 
@@ -288,26 +305,44 @@ class Reduced:
         self, E: NDArray[np.float64], m: int
     ) -> tuple[NDArray[np.complex128], NDArray[np.float64]]:
         """Return coefficients and relative residuals among the first m directions."""
-        from scipy.linalg.lapack import zposv
-
-        c = np.zeros((self.count, E.size, self.size), complex)
-        residuals = np.ones((self.count, E.size))
         small = self._small
+        c = np.zeros((self.count, E.size, self.size), complex)
+        taken = np.zeros((self.count, E.size))
         crossed = small.WQ[:m, :m] + small.WQ[:m, :m].conj().T
-        squared, one = small.QQ[:m, :m], np.arange(m)
-        for i, e in enumerate(E - self.E0):
-            # Normal equations of the residual; W is orthonormal, so that they are well conditioned.
-            normal = e * crossed
-            normal += e**2 * squared
-            normal[one, one] += 1.0
-            right = small.Ws[:, :m].T + e * small.Qs[:, :m].T
-            _, x, failed = zposv(normal, right)
-            if failed:
-                x = np.linalg.lstsq(normal, right, rcond=None)[0]
-            c[:, i, :m] = x.T
-            taken = (right.conj() * x).real.sum(axis=0)
-            residuals[:, i] = np.sqrt(np.maximum(1.0 - taken / self._norms**2, 0.0))
-        return c, residuals
+        parts = (small.WW[:m, :m], crossed, small.QQ[:m, :m])
+        e = E - self.E0
+        solve = self._on_gpu if self.device.is_cuda else _normal_equations
+
+        def work(first: int, last: int) -> None:
+            some = e[first:last]
+            right = small.Ws[:, :m].T + some[:, None, None] * small.Qs[:, :m].T
+            x = solve(parts, some, right)
+            c[:, first:last, :m] = x.transpose(2, 0, 1)
+            taken[:, first:last] = (right.conj() * x).real.sum(axis=1).T
+
+        if self.device.is_cuda:
+            work(0, E.size)
+        else:
+            with one_thread():
+                each_call(work, E.size, max(1, E.size * m**3), self.device.threads)
+        return c, np.sqrt(np.maximum(1.0 - taken / self._norms[:, None] ** 2, 0.0))
+
+    def _on_gpu(
+        self, parts: tuple[NDArray[np.complex128], ...], e: NDArray[np.float64], right: NDArray[np.complex128]
+    ) -> NDArray[np.complex128]:
+        """Return what `_normal_equations` does, some energies at a time in one call of the device."""
+        xp, asarray = self.xp, self.device.asarray
+        one, crossed, squared = (asarray(part) for part in parts)
+        out = np.empty(right.shape, complex)
+        for first in range(0, e.size, BATCH):
+            some = slice(first, first + BATCH)
+            shift = asarray(e[some])[:, None, None]
+            normal = one + shift * (crossed + shift * squared)
+            out[some] = self._host(xp.linalg.solve(normal, asarray(right[some])))
+        # A singular equation leaves no number.
+        for i in np.flatnonzero(~np.isfinite(out).all(axis=(1, 2))):
+            out[i] = _normal_equations(parts, e[i : i + 1], right[i : i + 1])[0]
+        return out
 
     def products(self, E: NDArray[np.float64], size: int | None = None) -> NDArray[np.complex128]:
         """Return ``s_k^T x_k`` (k, e), without conjugation, in the form that is stationary."""
@@ -320,11 +355,11 @@ class Reduced:
     def poles(self, size: int | None = None) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
         """Return the complex energies (m,) of the space, hartree, and ``x^T s`` (k, m) of their vectors, ``x^T x = 1``.
 
-        Their residual has no part along the w_j: ``(1 + (E - E0) W^* Q^T) x = 0``.  The quotient of Rayleigh without conjugation
-        then is off by the square of the error of x.
+        Their residual has no part along the w_j: ``(W^* W^T + (E - E0) W^* Q^T) x = 0``.  The quotient of Rayleigh without
+        conjugation then is off by the square of the error of x.
         """
         m, small = self.size if size is None else size, self._small
-        inverse, x = np.linalg.eig(small.WQ[:m, :m])
+        inverse, x = np.linalg.eig(np.linalg.solve(small.WW[:m, :m], small.WQ[:m, :m]))
         x = x[:, np.abs(inverse) > SINGULAR]
         norms = np.einsum("im,im->m", x, small.M[:m, :m] @ x)
         energies = self.E0 - np.einsum("im,im->m", x, small.A[:m, :m] @ x) / norms
@@ -338,15 +373,16 @@ class Reduced:
     ) -> NDArray[np.float64]:
         """Return how far values (..., k, e) still are from what they tend to, from those of the earlier model.
 
-        An error is proportional to a power of the residual, of which the change tells the factor; the change at the energies
-        around counts, too, as it may vanish at one of them by accident.
+        An error is proportional to a power of the residual: of an earlier error e / share the change is e (1 / share - 1). The
+        change at the energies around counts, too, as it may vanish at one of them by accident.
         """
         change = np.abs(np.asarray(now) - np.asarray(before))
         for _ in range(NEIGHBOURS):
             padded = np.pad(change, [(0, 0)] * (change.ndim - 1) + [(1, 1)], mode="edge")
             change = np.maximum(change, np.maximum(padded[..., :-2], padded[..., 2:]))
-        ratio = self.residuals(E) / np.maximum(self.residuals(E, self.earlier), 1e-300)
-        return np.asarray(change * np.minimum(ratio, 1.0))
+        share = self.residuals(E) / np.maximum(self.residuals(E, self.earlier), 1e-300)
+        share = np.minimum(share, UNCHANGED)
+        return np.asarray(change * share / (1.0 - share))
 
     # ------------------------------------------------------------------------------------ growth
 
@@ -383,7 +419,16 @@ class Reduced:
             watched = np.union1d(watched, more)
         self.worst = float(worst.max())
         self._check(E, residuals, demand)
+        self.earlier = self._earlier(E[watched])
         return residuals
+
+    def _earlier(self, E: NDArray[np.float64]) -> int:
+        """Return the directions of the latest model whose residuals were markedly larger at most of some energies."""
+        now = np.maximum(self.residuals(E), 1e-300)
+        for size, _ in reversed(self.history):
+            if size < self.size and np.median(self.residuals(E, size) / now) > EARLIER:
+                return size
+        return self.history[0][0]
 
     def _begin(self, E: NDArray[np.float64], demand: Demand) -> None:
         """Begin with the sources of gauges that others follow from, and with independent electrons at some energies."""
@@ -403,22 +448,35 @@ class Reduced:
 
     def _grow_watched(self, E: NDArray[np.float64], demand: Demand) -> None:
         """Add directions until the residuals are small at energies that are followed."""
+        # A least residual never grows with the space: energies that are good enough are not looked at again.
+        worst, left = np.full(E.size, np.inf), np.arange(E.size)
         while True:
-            c, residuals = self._solved(E)
-            worst = demand.excess(E, residuals)
+            c, residuals = self._solved(E[left])
+            worst[left] = demand.excess(E[left], residuals)
             self.worst = float(worst.max())
             self.history.append((self.size, self.worst))
             if self.worst <= 1.0 or self.size >= demand.most:
                 return
             # Energies that are nearly good enough fill a batch.
-            chosen = _apart(worst, NEARLY, demand.together)
-            gauges = residuals[:, chosen].argmax(axis=0)
-            r = self._vectors(gauges, E[chosen], c[gauges, chosen])
+            chosen = _apart(worst[left], NEARLY, demand.together)
             size = self.size
-            self._add_at(r, E[chosen])
+            self._add_residuals(E[left[chosen]], residuals[:, chosen], c[:, chosen])
             demand.poll()
             if self.size == size:
                 return
+            left = left[worst[left] > NEARLY]
+
+    def _add_residuals(
+        self, E: NDArray[np.float64], residuals: NDArray[np.float64], c: NDArray[np.complex128]
+    ) -> None:
+        """Add directions from the residuals (k, m) at energies (m,), those of the gauge where each is largest."""
+        gauges, each = residuals.argmax(axis=0), np.arange(E.size)
+        r = self._vectors(gauges, E, c[gauges, each])
+        size = self.size
+        self._add_at(r, E)
+        if self.size == size:
+            # Independent electrons have other poles than the preconditioner, where that gives nothing new.
+            self.add(self.operator.green(r, self.device.asarray(E.astype(complex))))
 
     def _vectors(self, gauges: NDArray[np.int64], E: NDArray[np.float64], c: NDArray[np.complex128]) -> Any:
         """Return residuals (m, P, n, n) of some gauges and energies with coefficients (m, j)."""
@@ -441,6 +499,34 @@ class Reduced:
     def _scaled(self, E: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return a coordinate in which solutions change evenly: logarithmic above the first threshold."""
         return np.asarray(np.log(np.maximum(np.asarray(E) - self.ion, 0.0) + SLOW))
+
+
+def _normal_equations(
+    parts: tuple[NDArray[np.complex128], ...], e: NDArray[np.float64], right: NDArray[np.complex128]
+) -> NDArray[np.complex128]:
+    """Return the coefficients (e, m, k) of least residual at distances e from E0, for right-hand sides (e, m, k).
+
+    The matrix is ``W^* W + e (W^* Q + Q^* W) + e^2 Q^* Q``; W is nearly orthonormal, so that it is well conditioned.
+    """
+    from scipy.linalg.lapack import zpotrs
+
+    one, crossed, squared = parts
+    out = np.empty(right.shape, complex)
+    for i, shift in enumerate(e):
+        normal = shift * squared
+        normal += crossed
+        normal *= shift
+        normal += one
+        try:
+            # unlike SciPy's, it lets other threads work meanwhile
+            lower = np.linalg.cholesky(normal)
+        except np.linalg.LinAlgError:
+            out[i] = np.linalg.lstsq(normal, right[i], rcond=None)[0]
+            continue
+        # LAPACK reads the transposed factor, which is that of the conjugated matrix.
+        x, _ = zpotrs(lower.T, right[i].conj(), lower=0)
+        out[i] = x.conj()
+    return out
 
 
 def _bordered(

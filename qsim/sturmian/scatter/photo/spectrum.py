@@ -241,7 +241,7 @@ def _model(problem: Photoionisation, case: Case, sector: Sector, pairs: list[tup
     ion = float(setup.continuum.levels(0, 1)[0][0])
     lowest = min(float(orbital.e[0].real) for orbital in operator.orbitals.values())
     on_device = operator.device.asarray(np.stack(made))
-    return Reduced(operator, on_device, chained, ion, min(ion, lowest), ChannelBlock(operator).green)
+    return Reduced(operator, on_device, chained, ion, min(ion, lowest), ChannelBlock(operator))
 
 
 def _demand(problem: Photoionisation, case: Case, model: Reduced, poll: Callable[[], None]) -> Demand:
@@ -321,7 +321,7 @@ def _taken(
 
 def _resonances(model: Reduced, waves: Waves, span: tuple[float, float], angle: float) -> list[fano.Pole]:
     """Return the resonances of a model between two energies."""
-    before, _ = model.poles(model.earlier)
+    before, _ = model.poles(model.recent)
     return fano.resonances(model.poles(), before, span, list(waves.thresholds.values()), angle)
 
 
@@ -418,6 +418,7 @@ def _add_numbers(made: Spectrum, model: Reduced, case: Case) -> None:
     made.residual = float(model.residuals(made.E).max())
     made.directions = made.steps = model.size
     made.nodes = len(set(model.energies))
-    made.flops = model.operator.flops
+    # per direction
+    made.flops = model.operations / model.size
     made.unknowns = model.operator.unknowns
     made.condition = case.setup.condition

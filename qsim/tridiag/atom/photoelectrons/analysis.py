@@ -240,8 +240,10 @@ def _keep(result: AtomResult, electrons: Photoelectrons, block: Spectrum) -> Non
     free = electrons.energy > 0.0
     if np.count_nonzero(free) > 1 and electrons.error is not None:
         _total(result, electrons.energy[free], electrons.spectrum[free], electrons.error[free])
-        for k, energy in enumerate(_peaks(electrons.energy[free], electrons.spectrum[free])):
+        found = _peaks(electrons.energy[free], electrons.spectrum[free], electrons.error[free])
+        for k, (energy, own) in enumerate(found):
             result.peaks[f"peak_energy_{k}"] = energy
+            result.own[f"peak_energy_{k}"] = own
     if electrons.phase is not None:
         result.spectra["scattering_phase"] = electrons.phase
     if isinstance(block, WindowSpectrum) and block.angles is None:
@@ -270,17 +272,36 @@ def _total(
         result.own["pes_total"] = own
 
 
-def _peaks(energy: NDArray[np.float64], spectrum: NDArray[np.float64]) -> list[float]:
-    """Return the energies of the highest peaks, each by a parabola through the logarithms of three points."""
+def _peaks(
+    energy: NDArray[np.float64], spectrum: NDArray[np.float64], error: NDArray[np.float64]
+) -> list[tuple[float, float]]:
+    """Return the energies of the highest peaks, each by a parabola through the logarithms of three points, and their errors.
+
+    An error is what five points change, and how far the peak may move on its parabola within the error of the spectrum.
+    """
     log = np.log(np.maximum(spectrum, 1e-300))
+    step = float(energy[1] - energy[0])
     tops = np.flatnonzero((log[1:-1] > log[:-2]) & (log[1:-1] >= log[2:])) + 1
-    energies = []
+    found = []
     for k in sorted(tops, key=lambda k: -log[k])[:PEAKS]:
         # vertex of the parabola through three logarithms: exact for a Gaussian line
         bend = log[k - 1] - 2.0 * log[k] + log[k + 1]
-        shift = 0.5 * (log[k - 1] - log[k + 1]) / bend if bend else 0.0
-        energies.append(float(energy[k] + shift * (energy[1] - energy[0])))
-    return energies
+        slope = 0.5 * (log[k + 1] - log[k - 1])
+        shift = -slope / bend if bend else 0.0
+        wide = log[k - 2 : k + 3] if 2 <= k < log.size - 2 else None
+        of_points = 0.5 if wide is None else abs(_vertex(wide, shift) - shift)
+        # errors of neighbours are alike: what they may differ by turns the slope
+        unsure = error[k - 1 : k + 2] / np.maximum(spectrum[k - 1 : k + 2], 1e-300)
+        turned = float(np.ptp(unsure)) / abs(bend) if bend else 1.0
+        found.append((float(energy[k] + shift * step), step * (of_points + turned)))
+    return found
+
+
+def _vertex(log: NDArray[np.float64], start: float) -> float:
+    """Return where the polynomial through five logarithms at -2 to 2 is largest, by one Newton step."""
+    polynomial = np.polynomial.Polynomial.fit(np.arange(-2.0, 3.0), log, 4)
+    slope, bend = (float(polynomial.deriv(n)(start)) for n in (1, 2))
+    return start - slope / bend if bend else start
 
 
 def _momentum_map(

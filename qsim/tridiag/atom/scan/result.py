@@ -148,7 +148,13 @@ def _focal_error(r: AtomScanResult) -> float | None:
 
 
 QUANTITIES: tuple[Q, ...] = (
-    Q("runs", "", "number of runs", lambda r: len(r.runs), headline=True),
+    Q(
+        "runs",
+        "",
+        "number of runs",
+        lambda r: len(r.runs),
+        headline=("continuum_population_max", "focal_yield_max", "energy_initial", "runs"),
+    ),
     Q("steps", "", "time steps of each run", lambda r: r.runs[0].problem.setting.steps, headline=True),
     Q("dt", "a.u.", "time step", lambda r: r.runs[0].problem.setting.dt, exact=True),
     Q("gauge", "", "gauge of the runs", lambda r: r.runs[0].problem.setting.gauge),

@@ -1,0 +1,1 @@
+"""The CUDA driver, asked without CuPy."""
