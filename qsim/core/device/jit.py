@@ -162,6 +162,9 @@ class Apart:
         raise TypeError(f"{self.__qualname__} is called by compiled functions")
 
 
+_UNWRAPPED = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+
 def apart(returns: types.Type, **options: object) -> Callable[[Callable[..., Any]], Apart]:
     """Return the decorator of a function that is compiled apart from its callers, see `Apart`.
 
@@ -174,7 +177,8 @@ def apart(returns: types.Type, **options: object) -> Callable[[Callable[..., Any
     """
 
     def compiled(function: Callable[..., Any]) -> Apart:
-        return Apart(njit(**options)(function), returns)
+        # Nobody calls it from Python or C.
+        return Apart(njit(**{**options, **_UNWRAPPED})(function), returns)
 
     return compiled
 
