@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from numba.core.typing.context import BaseContext as TypingContext
     from numba.core.typing.templates import Signature
 
-__all__ = ["NEVER_RUN", "PART", "Apart", "Held", "apart", "held", "variant"]
+__all__ = ["NEVER_RUN", "PART", "Apart", "ApartType", "Held", "apart", "held", "variant"]
 
 
 Dispatcher: TypeAlias = Any  # numba has no types that a checker could read
@@ -295,7 +295,7 @@ def _declare(wanted: _Provide) -> None:
     cpu_target.target_context._defns[wanted.symbol].append(implementation, wanted.args)
 
 
-class _ApartType(types.Callable, types.Dummy):  # type: ignore[misc]
+class ApartType(types.Callable, types.Dummy):  # type: ignore[misc]
     """The type of an `Apart`; numba asks it for the signature and the code of each call."""
 
     def __init__(self, part: Apart) -> None:
@@ -323,12 +323,12 @@ class _ApartType(types.Callable, types.Dummy):  # type: ignore[misc]
         return _Provide(self.part.__module__, self.part.__qualname__, tuple(signature.args))
 
 
-register_model(_ApartType)(models.OpaqueModel)
+register_model(ApartType)(models.OpaqueModel)
 
 
 @typeof_impl.register(Apart)  # type: ignore[untyped-decorator]
-def _type_of(value: Apart, context: object) -> _ApartType:
-    return _ApartType(value)
+def _type_of(value: Apart, context: object) -> ApartType:
+    return ApartType(value)
 
 
 # ------------------------------------------------------------------------------------------- records
