@@ -14,7 +14,7 @@ from qsim.sturmian.deck.photon import PhotonRange
 from qsim.sturmian.deck.symmetry import pairs as pairs_up_to
 from qsim.sturmian.driven import operator as driven
 from qsim.sturmian.driven import sources
-from qsim.sturmian.driven.block import AWAY, ChannelBlock
+from qsim.sturmian.driven.block import AWAY, KEPT, ChannelBlock
 from qsim.sturmian.driven.numbers import Numbers
 from qsim.sturmian.driven.setup import Setup
 from qsim.sturmian.radial.potentials import OneBody
@@ -349,6 +349,8 @@ def test_helium_at_energies_below_double_ionisation(sturmian):
     # one open channel, which has all of the total and leaves the ion in 1s
     assert np.all(np.abs(result.judgement.defect) < 1e-3)
     assert result.judgement.beta[0] == pytest.approx(2.0)
+    assert result.judgement.beta_n[0] == pytest.approx(2.0)
+    assert np.all(result.judgement.beta_n_error[0] == 0.0)
     # sums over all states of a closed form
     alpha, inverse, electrons, _ = result.own.closures
     assert alpha == pytest.approx(REFERENCES["alpha_he"]["value"], rel=3e-3)
@@ -511,3 +513,27 @@ def test_results_hold_the_observables_of_the_deck(sturmian, observables, shown, 
     stored = {one.name for one in QUANTITIES if one.when is None or one.when(result)}
     assert {name for name in shown if any(one.startswith(name) for one in stored)} == shown
     assert not left_out & stored
+
+
+def test_slopes_of_the_profile_are_its_derivatives():
+    eps, x = np.linspace(-7.0, 9.0, 23), np.array([0.3, 1.2, -2.7, 1.4, 0.2, 0.05])
+
+    def value(x):
+        return fano.profile(eps, x[0], 2.0 * x[1], *x[2:])
+
+    step = 1e-6
+    want = [(value(x + step * one) - value(x - step * one)) / (2.0 * step) for one in np.eye(6)]
+    assert fano._slopes(eps, x) == pytest.approx(np.stack(want, axis=1), abs=1e-8)
+
+
+def test_strips_of_many_energies_are_those_of_each(model):
+    """More energies than factors that are kept, two of them so near that they share one."""
+    operator, block = model[1].operator, ChannelBlock(model[1].operator)
+    E = np.append(np.linspace(-1.9, -0.3, KEPT + 3), -0.2995).astype(complex)
+    r = np.broadcast_to(model[1].s[0], (E.size, *operator.on_grid_shape))
+    together = block.green(r, E)
+    assert block.factorised == KEPT + 3
+    again = np.concatenate([block.green(r[:1], E[k : k + 1]) for k in range(E.size - 1)])
+    scale = abs(again).max(axis=(1, 2, 3), keepdims=True)
+    assert np.all(abs(together[:-1] - again) < 1e-6 * scale)
+    assert len(block._solvers) == KEPT

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ChannelBlock"]
 
-# Hartree: highest energy of the other factor beside a level of principal quantum number 1, 2, ...
-CUTS = (2.0, 2.0, 1.0, 0.5, 0.3, 0.2, 0.2, 0.2)
+# Highest energy of the other factor beside a level of principal quantum number 1, 2, ..., in binding energies of the lowest one.
+CUTS = (0.6, 0.6, 0.3, 0.15, 0.1, 0.06, 0.06, 0.06)
 # Hartree: imaginary part of the energies of the strips. A resonance that is narrower would fill a direction beyond the digits of
 # single precision with a vector that the space has already.
 AWAY = 1e-4
@@ -68,6 +68,10 @@ class ChannelBlock:
 
     def __init__(self, operator: Driven) -> None:
         self.operator = operator
+        # Of 1s, hartree, also where all pairs lack s levels: n of the lowest level of l is l + 1.
+        self.binding = max(
+            -float(orbital.e[0].real) * (l + 1) ** 2 for l, orbital in operator.orbitals.items()
+        )
         strips = self._strips()
         size = operator.functions
         # Place of every product of a strip in the table (P, M, M); a product of two low levels lies on two strips.
@@ -161,35 +165,45 @@ class ChannelBlock:
 
     def _strips(self) -> list[_Strip]:
         """Return the strips of all pairs, with either electron in a low level."""
-        orbitals, out = self.operator.orbitals, []
+        out = []
         for p, pair in enumerate(self.operator.pairs):
             for electron, (l, other) in enumerate((pair, pair[::-1])):
                 # n = 1, 2, ... of an l begins with l + 1
                 for level, cut in enumerate(CUTS[l:]):
-                    others = np.flatnonzero(orbitals[other].e.real < cut)
-                    out.append(_Strip(p, electron, level, others))
+                    out.append(_Strip(p, electron, level, self._others(other, cut)))
         return out
+
+    def _others(self, l: int, cut: float) -> NDArray[np.int64]:
+        """Return the numbers of the functions of an l below a cut, in binding energies: the first ones."""
+        return np.arange(np.count_nonzero(self.operator.orbitals[l].e.real < cut * self.binding))
 
     def _repulsion(self, strips: list[_Strip]) -> NDArray[np.complex128]:
         """Return the repulsion among the products of all strips."""
         edges = np.cumsum([0] + [strip.others.size for strip in strips])
         out = np.empty((edges[-1], edges[-1]), complex)
-        tasks = [(i, j) for i in range(len(strips)) for j in range(i + 1)]
 
         def work(first: int, last: int) -> None:
-            for i, j in tasks[first:last]:
-                part = self._between(strips[i], strips[j])
-                rows, columns = slice(edges[i], edges[i + 1]), slice(edges[j], edges[j + 1])
-                out[rows, columns], out[columns, rows] = part, part.T
+            for i in range(first, last):
+                exchanged: dict[tuple[int, int], NDArray[np.complex128]] = {}
+                for j in range(i + 1):
+                    part = self._between(strips[i], strips[j], exchanged)
+                    rows, columns = slice(edges[i], edges[i + 1]), slice(edges[j], edges[j + 1])
+                    out[rows, columns], out[columns, rows] = part, part.T
 
         with one_thread():
-            size = len(tasks) * self.operator.points**2
-            each_call(work, len(tasks), size, self.operator.device.threads)
+            size = len(strips) ** 2 * self.operator.points**2
+            each_call(work, len(strips), size, self.operator.device.threads)
         return out
 
-    def _between(self, bra: _Strip, ket: _Strip) -> NDArray[np.complex128]:
-        """Return the repulsion between two strips, (others of the bra, others of the ket)."""
+    def _between(
+        self, bra: _Strip, ket: _Strip, exchanged: dict[tuple[int, int], NDArray[np.complex128]]
+    ) -> NDArray[np.complex128]:
+        """Return the repulsion between two strips, (others of the bra, others of the ket).
+
+        What exchange with the level of the bra makes of the others of an l is kept in `exchanged`, for all kets of that l.
+        """
         operator = self.operator
+        of_ket = operator.pairs[ket.pair][1 - ket.electron]
         low, free = self._functions(bra)
         low_ket, free_ket = self._functions(ket)
         out = np.zeros((free.shape[1], free_ket.shape[1]), complex)
@@ -207,7 +221,12 @@ class ChannelBlock:
                     out += A * (free.T @ (((low * low_ket) @ G)[:, None] * free_ket))
                 else:
                     # exchange: the electrons have changed places
-                    out += A * ((free * low_ket[:, None]).T @ (G @ (low[:, None] * free_ket)))
+                    if (of_ket, l) not in exchanged:
+                        widest = operator.orbitals[of_ket].C[:, self._others(of_ket, max(CUTS))]
+                        exchanged[of_ket, l] = G @ (low[:, None] * widest)
+                    # others are the lowest ones of an l
+                    potential = exchanged[of_ket, l][:, : ket.others.size]
+                    out += A * ((free * low_ket[:, None]).T @ potential)
         return out
 
     def _functions(self, strip: _Strip) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:

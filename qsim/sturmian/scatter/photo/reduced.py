@@ -457,14 +457,13 @@ class Reduced:
             self.history.append((self.size, self.worst))
             if self.worst <= 1.0 or self.size >= demand.most:
                 return
-            # Energies that are nearly good enough fill a batch.
-            chosen = _apart(worst[left], NEARLY, demand.together)
+            chosen = _apart(worst[left], 1.0, demand.together)
             size = self.size
             self._add_residuals(E[left[chosen]], residuals[:, chosen], c[:, chosen])
             demand.poll()
             if self.size == size:
                 return
-            left = left[worst[left] > NEARLY]
+            left = left[worst[left] > 1.0]
 
     def _add_residuals(
         self, E: NDArray[np.float64], residuals: NDArray[np.float64], c: NDArray[np.complex128]

@@ -29,11 +29,13 @@ if TYPE_CHECKING:
 __all__ = ["Case", "Spectrum", "spectrum"]
 
 # Most directions of a model, and how many are made together.
-MOST, TOGETHER = 400, 8
+MOST, TOGETHER = 400, 6
 # Residual of the model of the coarser grid over that of the deck's.
 ROUGH = 3.0
 # Level of the ion from which the residual may be larger.
 CROWDED = 3
+# Share of a larger residual by which an amplitude may be off without any earlier model telling it.
+UNSEEN = 0.3
 # Largest principal quantum number of the channels.
 HIGHEST = 6
 # Energies across a resonance, within this number of half widths on either side.
@@ -248,9 +250,21 @@ def _demand(problem: Photoionisation, case: Case, model: Reduced, poll: Callable
     solver = problem.settings.solver
     tolerance = solver.tolerance * (ROUGH if case.coarser else 1.0)
     most = min(MOST, solver.max_iterations)
+    return Demand(tolerance, most, TOGETHER, poll, problem.rounding(model.operator), _crowded(case))
+
+
+def _crowded(case: Case) -> float:
+    """Return the energy, hartree, from which so many levels of the ion are open that the residual may be larger."""
     levels = case.setup.continuum.levels(0, CROWDED)[0]
-    crowded = float(levels[-1]) if levels.size == CROWDED else np.inf
-    return Demand(tolerance, most, TOGETHER, poll, problem.rounding(model.operator), crowded)
+    return float(levels[-1]) if levels.size == CROWDED else np.inf
+
+
+def _unseen(case: Case, model: Reduced, E: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the least error (g, e) of an amplitude over all of them together.
+
+    A narrow resonance that a larger residual hides changes no earlier model: what is left is shared by all channels.
+    """
+    return np.where(_crowded(case) < E, UNSEEN * model.residuals(E), 0.0)
 
 
 def _powers(problem: Photoionisation, omega: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -292,7 +306,8 @@ def _taken(
     amplitude = np.array([now[channel].amplitude * powers for channel in channels]) if channels else empty_c
     earlier = np.array([before[channel].amplitude * powers for channel in channels]) if channels else empty_c
     spread = np.array([now[channel].spread * powers for channel in channels]) if channels else empty_r
-    spread = spread + model.changes(amplitude, earlier, E)
+    unseen = _unseen(case, model, E) * np.sqrt((np.abs(amplitude) ** 2).sum(axis=0))
+    spread = spread + np.maximum(model.changes(amplitude, earlier, E), unseen)
     none = np.zeros(0)
     return Spectrum(
         omega=omega,
