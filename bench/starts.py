@@ -256,7 +256,7 @@ def again(start: Start, device: str, cores: Sequence[int], repeats: int) -> floa
         )
     if done.returncode:
         return math.nan
-    return statistics.median(processor for _, processor in json.loads(done.stdout.splitlines()[-1]))
+    return float(statistics.median(processor for _, processor in json.loads(done.stdout.splitlines()[-1])))
 
 
 def median(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -441,7 +441,7 @@ def main() -> None:
                 chosen = [start for start in commands if start.runs or device == "cpu"]
                 in_lanes(chosen, options.lanes, partial(trace, device=device))
             return
-        found = {}
+        found: dict[str, dict[str, dict[str, Any]]] = {}
         for device in devices.split(","):
             chosen = [start for start in commands if start.runs or not found]
             found[device] = measure(chosen, device, options.repeats, options.lanes)
