@@ -10,6 +10,8 @@ minutes.  A command that takes longer than ``--limit`` is ended and counts as th
 decks whose times contradict a goal (`verdicts`); the shortest counts.  What ``auto`` takes is asked of the program, not run.
 Decks of ``LARGER`` probe the sizes by which it chooses; they are run warm on sixteen cores and on the GPU.
 
+``--cold`` measures cold commands alone, at most ``QUIET`` at a time: compilation then has its two cores to itself.
+
 ``--scaling`` measures decks that should gain from many cores on 1, 8 and 16 of them instead, on the CPU alone (``SCALING``).
 
 The record is written after each command; ``python bench/report.py`` makes the page of all records.
@@ -52,6 +54,8 @@ from qsim.core.run.provenance import git_state  # noqa: E402
 WIDE, COLD, BESIDE = 16, 2, 2
 # cold commands at the same time on one GPU: most of their time is compilation on the host
 SHARING = 4
+# cold commands at the same time where nothing else is measured: cores share caches and clocks
+QUIET = 4
 # share of the time after which no cold command begins
 COLD_SHARE = 0.42
 # seconds of `compile` from which a warm command is repeated: other threads may need other kernels
@@ -310,9 +314,11 @@ def run_all(
         thread.join()
 
 
-def cold_lanes(cores: Sequence[int], gpus: int) -> list[Lane]:
-    """Return lanes of two cores, some of which share a GPU."""
+def cold_lanes(cores: Sequence[int], gpus: int, most: int | None = None) -> list[Lane]:
+    """Return lanes of two cores, some of which share a GPU; not more than `most`, spread over all cores."""
     pairs = [tuple(cores[k : k + COLD]) for k in range(0, len(cores), COLD)]
+    if most is not None:
+        pairs = pairs[:: max(1, -(-len(pairs) // most))]
     return [Lane(pair, k % gpus if gpus and k < SHARING * gpus else None) for k, pair in enumerate(pairs)]
 
 
@@ -417,8 +423,11 @@ class Measurement:
         self.begun = time.monotonic()
         self.until = self.begun + options.seconds - options.limit
         self.decks = all_decks(options.decks.split(",") if options.decks else [])
-        self.larger = [] if options.decks else [Deck(name, changes) for name, changes in LARGER]
+        self.larger = (
+            [] if options.decks or options.cold else [Deck(name, changes) for name, changes in LARGER]
+        )
         self.warm_names = ("GPU", "1 core", self.name)
+        self.only_cold = options.cold
         if options.scaling:
             middle = Column(f"{MIDDLE} cores", "cpu", min(MIDDLE, len(self.cores)))
             self.columns[middle.name] = middle
@@ -460,9 +469,11 @@ class Measurement:
         """Run all decks with empty caches, and ask meanwhile what ``auto`` takes."""
         asking = threading.Thread(target=self.choices)
         asking.start()
-        until = self.begun + COLD_SHARE * (self.until - self.begun)
+        share = 1.0 if self.only_cold else COLD_SHARE
+        until = self.begun + share * (self.until - self.begun)
         queue = Queue(self.works(self.decks, ("GPU, cold", "CPU, cold")))
-        run_all(cold_lanes(self.cores, self.gpus), queue, self.run, until)
+        most = QUIET if self.only_cold else None
+        run_all(cold_lanes(self.cores, self.gpus, most), queue, self.run, until)
         asking.join()
 
     def warm(self) -> None:
@@ -515,6 +526,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=40.0, help="seconds of one command, at most")
     parser.add_argument("--decks", default="", help="some of them, with or without method: morse,qmc/hooke")
     parser.add_argument("--no-gpu", action="store_true", help="leave GPUs alone")
+    parser.add_argument("--cold", action="store_true", help="cold commands alone")
     parser.add_argument("--scaling", action="store_true", help="decks for many cores, on 1, 8 and 16 of them")
     options = parser.parse_args()
     # bytecode is there in an installation: it is no part of a cold start
@@ -545,7 +557,7 @@ def main() -> None:
         record["limit"] = work.limit
         record["columns"] = list(work.columns)
         record["scaling"] = options.scaling
-        for stage in (work.cold, work.warm, work.again):
+        for stage in (work.cold,) if options.cold else (work.cold, work.warm, work.again):
             stage()
             print(
                 f"{stage.__name__} ended after {time.monotonic() - work.begun:.0f} s",

@@ -24,6 +24,7 @@ os.environ["MPLBACKEND"] = "Agg"
 for _name in [name for name in os.environ if name.startswith("QSIM_")]:
     del os.environ[_name]  # settings of the person who runs the tests must not decide their outcome
 os.environ["QSIM_TUNE"] = "off"  # nor may tests time anything, or write into that person's cache
+os.environ["QSIM_COMPILERS"] = "1"  # tests run beside each other already
 
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["check", "info", "warmup"]
 
+# Seconds of a deck whose kernels are recorded: long ones have called them all by then.
+RECORDED = 35.0
+
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
@@ -202,7 +205,8 @@ def _update(chosen: Iterable[Case], device: str | None) -> None:
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 @click.argument("names", nargs=-1, metavar="[METHOD]...")
 @device_option
-def warmup(folder: Path, names: tuple[str, ...], device: str | None) -> None:
+@click.option("--record", is_flag=True, help="Also write down which kernels each deck needs (in a checkout).")
+def warmup(folder: Path, names: tuple[str, ...], device: str | None, record: bool) -> None:
     """Compile the kernels of all methods, or of those named, into FOLDER, for jobs that start at once.
 
     Jobs copy it to a folder of their node; see the scripts of 'Run on a cluster'. The reference decks are run for it, which
@@ -218,9 +222,30 @@ def warmup(folder: Path, names: tuple[str, ...], device: str | None) -> None:
     keep_kernels_in(folder.absolute())
     from qsim.core.examples.check import cases, folders, run_case
 
-    chosen = [case for case in cases(list(names) or methods.available(), folders(), None) if not case.slow]
-    for case in chosen:
+    known = cases(list(names) or methods.available(), folders(), None)
+    if record:
+        _record(known, device)
+        print_path(folder)
+        return
+    for case in known:
+        if case.slow:
+            continue
         with tempfile.TemporaryDirectory(prefix="qsim-warmup-") as place:
             report = run_case(case, Path(place), device)
         click.echo(f"{report.seconds:7.2f} s  {case.name}", err=True)
     print_path(folder)
+
+
+def _record(cases: Sequence[Case], device: str | None) -> None:
+    """Write the tables of kernels that decks need on a device, the CPU unless another is named."""
+    from qsim.core.examples.check import folders
+    from qsim.core.examples.kernels import record_tables
+
+    if not folders().writable:
+        raise click.UsageError("--record works in a checkout, not in an installed qsim")
+
+    def tell(name: str, kernels: int) -> None:
+        click.echo(f"{kernels:4d} kernels  {name}", err=True)
+
+    for path in record_tables(cases, device or "cpu", RECORDED, tell):
+        print_path(path)

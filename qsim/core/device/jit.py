@@ -4,19 +4,38 @@ Numba optimises every function by itself, makes machine code of it, wraps it for
 function that calls it.  Of ten kernels that share forty helpers most of the time goes into code that nobody runs.  A function
 compiled with `PART` is typed and translated once and then only kept for those that call it: it is optimised and becomes machine
 code within each kernel that is called from Python, and nowhere else.
+
+A large part of a kernel can be compiled `apart` instead: it has a file of its own in the cache, its callers hold its address, not
+its code, and another process can compile it meanwhile.
 """
 
 from __future__ import annotations
 
 import ctypes
-from functools import wraps
-from typing import TYPE_CHECKING, Any
+import hashlib
+import sys
+from dataclasses import dataclass
+from functools import cache, wraps
+from importlib import import_module
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from llvmlite import binding
 from numba import _dynfunc, njit, types
 from numba.core import cgutils, compiler, imputils, ir, targetconfig, typed_passes, typing
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler_machinery import register_pass
-from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, models, register_model
+from numba.core.registry import cpu_target
+from numba.extending import (
+    infer_getattr,
+    intrinsic,
+    lower_getattr_generic,
+    models,
+    register_model,
+    typeof_impl,
+)
+
+from qsim.core.device.compilers.caches import taken_elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,8 +46,10 @@ if TYPE_CHECKING:
     from numba.core.typing.context import BaseContext as TypingContext
     from numba.core.typing.templates import Signature
 
-__all__ = ["PART", "Held", "held", "variant"]
+__all__ = ["NEVER_RUN", "PART", "Apart", "ApartType", "Held", "apart", "held", "variant"]
 
+
+Dispatcher: TypeAlias = Any  # numba has no types that a checker could read
 
 #: A call of a part from Python raises a TypeError, since there is no machine code.
 _REFUSAL = ctypes.cast(ctypes.pythonapi.PyErr_BadArgument, ctypes.c_void_p).value
@@ -112,6 +133,202 @@ class _Compiler(compiler.Compiler):  # type: ignore[misc]
 
 #: Options for functions that only compiled functions call; never call them from Python.
 PART: dict[str, Any] = {"cache": False, "pipeline_class": _Compiler}
+
+
+# ----------------------------------------------------------------------------------- parts by address
+
+
+class Apart:
+    """A compiled function that compiled functions call by its address; Python cannot call it.
+
+    Since the type of its result is known, callers do not wait for it: it is compiled, or loaded, when they are linked.
+
+    Parameters
+    ----------
+    dispatcher
+        Of ``numba.njit`` with ``cache``, under the name of the function in its module.
+    returns
+        Type of the result.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, returns: types.Type) -> None:
+        self.dispatcher, self.returns = dispatcher, returns
+        self.py_func = dispatcher.py_func
+        self.__module__, self.__qualname__ = self.py_func.__module__, self.py_func.__qualname__
+        self.__doc__ = self.py_func.__doc__
+
+    def __call__(self, *arguments: object) -> Any:
+        """Refuse a call from Python: compiled code alone can make it."""
+        raise TypeError(f"{self.__qualname__} is called by compiled functions")
+
+
+_UNWRAPPED = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+
+def apart(returns: types.Type, **options: object) -> Callable[[Callable[..., Any]], Apart]:
+    """Return the decorator of a function that is compiled apart from its callers, see `Apart`.
+
+    Parameters
+    ----------
+    returns
+        Type of the result; ``types.none`` for none.
+    options
+        Of ``numba.njit``.
+    """
+
+    def compiled(function: Callable[..., Any]) -> Apart:
+        # Nobody calls it from Python or C.
+        return Apart(njit(**{**options, **_UNWRAPPED})(function), returns)
+
+    return compiled
+
+
+@dataclass(frozen=True)
+class _Provide:
+    """Brings a function that is compiled apart to its callers; a caller that comes from the cache calls it first.
+
+    Attributes
+    ----------
+    module, name
+        Where the `Apart` is.
+    args
+        Types of the arguments.
+    """
+
+    module: str
+    name: str
+    args: tuple[types.Type, ...]
+
+    @property
+    def part(self) -> Apart:
+        """The function."""
+        found: Apart = getattr(sys.modules.get(self.module) or import_module(self.module), self.name)
+        return found
+
+    @property
+    def symbol(self) -> str:
+        """Name for the linker, the same in all processes."""
+        text = f"{self.module}.{self.name}{self.args}"
+        return f"qsim_{self.name}_{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+
+    def __call__(self) -> None:
+        """Load or compile the function, and tell the linker where it is."""
+        _provide(self)
+
+
+#: Whether code is only compiled here, and never run: functions that are compiled apart are not needed then.
+NEVER_RUN: list[bool] = []
+
+
+@cache
+def _provide(wanted: _Provide) -> None:
+    """Tell the linker where a function is that is compiled apart.
+
+    Raises
+    ------
+    TypeError
+        If it returns another type than it says.
+    """
+    if NEVER_RUN:
+        # Any address: a symbol without one would end the process.
+        binding.add_symbol(wanted.symbol, _REFUSAL)
+        return
+    part = wanted.part
+    part.dispatcher.compile(wanted.args)
+    compiled = part.dispatcher.overloads[wanted.args]
+    if compiled.signature.return_type != part.returns:
+        raise TypeError(f"{wanted.name} returns {compiled.signature.return_type}, not {part.returns}")
+    binding.add_symbol(
+        wanted.symbol, compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
+    )
+
+
+def _provide_all(library: JITCodeLibrary) -> None:
+    """Provide what the code of a library calls by address, first what no other process is compiling."""
+    called = [*library._reload_init]
+    for other in library._linking_libraries:
+        called += other._reload_init
+    left = [each for each in dict.fromkeys(called) if isinstance(each, _Provide)]
+    # What is called is collected in sets: without order.
+    left.sort(key=lambda each: (each.module, each.name))
+    while left:
+        free = [each for each in left if not taken_elsewhere(each.part.py_func, each.args)]
+        wanted = (free or left)[0]
+        left.remove(wanted)
+        wanted()
+
+
+def _finalize(self: JITCodeLibrary) -> None:
+    """Make machine code, as numba does, once all that it calls by address is there."""
+    _provide_all(self)
+    _plain_finalize(self)
+
+
+_plain_finalize = JITCodeLibrary.finalize
+JITCodeLibrary.finalize = _finalize
+
+
+@cache
+def _declare(wanted: _Provide) -> None:
+    """Tell numba how the function is called."""
+    part = wanted.part
+    # What numba asks of the description of a function that it has compiled, but under the other name, and without a library:
+    # numba would copy its code into each caller.
+    description = SimpleNamespace(
+        mangled_name=wanted.symbol,
+        restype=part.returns,
+        argtypes=wanted.args,
+        args=part.py_func.__code__.co_varnames[: part.py_func.__code__.co_argcount],
+        noalias=False,
+        inline=False,
+    )
+    call = imputils.user_function(description, ())
+
+    def implementation(
+        context: BaseContext, builder: IRBuilder, signature: Signature, arguments: tuple[Value, ...]
+    ) -> Value:
+        context.active_code_library._reload_init.add(wanted)
+        return call(context, builder, signature, arguments)
+
+    implementation.signature = wanted.args  # type: ignore[attr-defined]
+    implementation.libs = ()  # type: ignore[attr-defined]
+    cpu_target.target_context._defns[wanted.symbol].append(implementation, wanted.args)
+
+
+class ApartType(types.Callable, types.Dummy):  # type: ignore[misc]
+    """The type of an `Apart`; numba asks it for the signature and the code of each call."""
+
+    def __init__(self, part: Apart) -> None:
+        self.part = part
+        super().__init__(f"Apart({part.__module__}.{part.__qualname__})")
+
+    def get_call_type(
+        self, context: TypingContext, args: tuple[types.Type, ...], kws: dict[str, types.Type]
+    ) -> Signature:
+        """Return the signature of a call; arguments come by their places."""
+        # A number that is known to the compiler is passed as any other.
+        signature = typing.signature(self.part.returns, *map(types.unliteral, args))
+        _declare(self._wanted(signature))
+        return signature
+
+    def get_call_signatures(self) -> tuple[tuple[Signature, ...], bool]:
+        """Return the signatures known before any call: none, and that more may come."""
+        return (), True
+
+    def get_impl_key(self, sig: Signature) -> object:
+        """Return the code of a call."""
+        return self._wanted(sig).symbol
+
+    def _wanted(self, signature: Signature) -> _Provide:
+        return _Provide(self.part.__module__, self.part.__qualname__, tuple(signature.args))
+
+
+register_model(ApartType)(models.OpaqueModel)
+
+
+@typeof_impl.register(Apart)  # type: ignore[untyped-decorator]
+def _type_of(value: Apart, context: object) -> ApartType:
+    return ApartType(value)
 
 
 # ------------------------------------------------------------------------------------------- records

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,13 +18,15 @@ from qsim.core.deck.blocks import Deck
 from qsim.core.deck.load import DeckSource, LoadedDeck, changed_keys
 from qsim.core.device.blas import small_matrices
 from qsim.core.device.compilers import caches
+from qsim.core.device.compilers.ahead import Ahead, ahead, processes_to_compile
 from qsim.core.device.compilers.compilation import collect_as_usual
-from qsim.core.device.cuda.driver import device_of, prepare
+from qsim.core.device.cuda.driver import device_of, driver_version, prepare
 from qsim.core.device.device import Device, out_of_memory, requested_device, requested_threads, select
 from qsim.core.device.footprint import kernels_are_compiled, seconds_to_compile
+from qsim.core.device.hardware import available_threads
 from qsim.core.device.parallel import agreed, first, world
 from qsim.core.device.rng import draw_seed
-from qsim.core.errors import DeckError, FileError
+from qsim.core.errors import DeckError, DeviceError, FileError
 from qsim.core.results.jsonable import json_ready
 from qsim.core.results.plotting import ready
 from qsim.core.results.results import open_results
@@ -87,7 +89,8 @@ def execute(method: str, deck: DeckSource, options: Options | None = None) -> Ou
     job = agreed(comm, lambda: make_job(Method[Deck, object, object](method), deck, options or Options()))
     agreed(comm, lambda: require_one_deck(job.loaded, (job.options.resume, job.options.force), comm))
     if job.options.dry_run:
-        plan, device, notices = agreed(comm, lambda: _plan(job, comm))
+        compiled = kernels_are_compiled(job.loaded.deck.method)
+        plan, device, notices = agreed(comm, lambda: _plan(job, comm, compiled))
         notices += about_ranks(device, plan, comm)
         content = _planned(job.loaded, plan, device, notices)
         if job.options.measure:
@@ -101,8 +104,8 @@ def execute(method: str, deck: DeckSource, options: Options | None = None) -> Ou
         if first(comm, lambda: _is_complete(job)):
             return first(comm, lambda: _already_complete(job))
         first(comm, lambda: _refuse_what_cannot_be_written(job))
-        with job.loaded.placing():
-            return _work(job, comm, start, lock)
+        with job.loaded.placing(), _compilers(job, comm) as compilers:
+            return _work(job, comm, start, lock, compilers)
 
 
 def _locked(job: Job[D, P, R], stack: ExitStack) -> list[str]:
@@ -115,14 +118,39 @@ def _locked(job: Job[D, P, R], stack: ExitStack) -> list[str]:
     return lock.notices
 
 
-def _work(job: Job[D, P, R], comm: Comm, start: float, about_files: Sequence[str]) -> Outcome:
+def _compilers(job: Job[D, P, R], comm: Comm) -> AbstractContextManager[Ahead]:
+    """Return the processes that compile kernels beside the run, none where it is one of several."""
+    settings, method = job.loaded.deck.run, job.loaded.deck.method
+    threads = 1
+    # A mistaken number of threads is told with the plan.
+    with suppress(DeviceError):
+        wanted = requested_threads(job.options.threads, settings.threads)
+        threads = available_threads() if wanted == "auto" else min(wanted, available_threads())
+    processes = processes_to_compile(threads) if comm.size == 1 else 0
+    return ahead(method, job.loaded.data, processes, cold=not kernels_are_compiled(method))
+
+
+def _certain_device(job: Job[D, P, R]) -> str | None:
+    """Return ``"cpu"`` or ``"cuda"`` where the plan is not needed to tell; None otherwise."""
+    asked, _ = requested_device(job.options.device, job.loaded.deck.run.device)
+    if asked == "cpu" or (asked == "auto" and driver_version() == 0):
+        return "cpu"
+    return "cuda" if asked.startswith("cuda") else None
+
+
+def _work(
+    job: Job[D, P, R], comm: Comm, start: float, about_files: Sequence[str], compilers: Ahead
+) -> Outcome:
     """Carry out a run whose files may be written; `about_files` are notices about them."""
     method, loaded, files = job.method, job.loaded, job.files
-    plan, device, notices = agreed(comm, lambda: _plan(job, comm))
+    if (certain := _certain_device(job)) is not None:
+        compilers.on(certain)
+    plan, device, notices = agreed(comm, lambda: _plan(job, comm, not compilers.cold))
+    compilers.on("cuda" if device.is_cuda else "cpu")
     notices += about_ranks(device, plan, comm)
     restored = first(comm, lambda: _restore(job, device))
     with Signals() as signals, _monitor(job, device, restored, signals, start) as monitor:
-        monitor.comm = comm
+        monitor.comm, monitor.compilers = comm, compilers
         if (
             job.options.force and comm.rank == 0
         ):  # else a later --resume would continue the run that this one replaces
@@ -131,7 +159,7 @@ def _work(job: Job[D, P, R], comm: Comm, start: float, about_files: Sequence[str
         if not job.replaces and (strangers := job.earlier()):
             monitor.warn(f"of an earlier run, not of these results: {listed(strangers)}")
         with out_of_memory(device, plan.memory), device.use(), small_matrices(device.threads):
-            if not kernels_are_compiled(loaded.deck.method):
+            if compilers.cold:
                 monitor.compiling()
             with monitor.stage("build"):
                 problem = method.build.build(loaded, device)
@@ -161,8 +189,8 @@ def _is_complete(job: Job[D, P, R]) -> bool:
     return job.options.resume and job.files.results.exists() and (not job.resuming or _nothing_to_add(job))
 
 
-def _plan(job: Job[D, P, R], comm: Comm) -> tuple[Plan, Device, list[str]]:
-    """Return the plan of a run, with the memory of the interpreter, and where it computes.
+def _plan(job: Job[D, P, R], comm: Comm, compiled: bool) -> tuple[Plan, Device, list[str]]:
+    """Return the plan of a run, with the memory of the interpreter and, if need be, of the compiler, and where it computes.
 
     Raises
     ------
@@ -170,7 +198,6 @@ def _plan(job: Job[D, P, R], comm: Comm) -> tuple[Plan, Device, list[str]]:
         If the method refuses the deck, the device cannot be used, the problem does not fit, or takes years.
     """
     loaded, settings = job.loaded, job.loaded.deck.run
-    compiled = kernels_are_compiled(loaded.deck.method)  # before the plan, which may compile some itself
     with small_matrices(1):  # a plan takes fractions of a second: what it computes is small
         plan = job.method.build.plan(loaded)
     loaded.raise_for(plan.findings)

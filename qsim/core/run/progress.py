@@ -26,6 +26,7 @@ from qsim.core.text import long_time, printable, reason
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from qsim.core.device.compilers.ahead import Ahead
     from qsim.core.device.parallel import Comm
     from qsim.core.run.signals import Signals
     from qsim.core.run.timing.sections import Sections
@@ -143,6 +144,8 @@ class Monitor:
         Work of the sections of the run, if there are several; set by a method before the first of them.
     stopwatch : Watch or None
         Ends the run when its first steps have been timed.
+    compilers : Ahead or None
+        Processes that compile kernels beside the run.
     """
 
     def __init__(
@@ -189,6 +192,7 @@ class Monitor:
         self._said_compiling = False
         self._untold = 0.0
         self._in_compile_stage = False
+        self.compilers: Ahead | None = None
         self._compilation = Compilation(self._compilation_begun, self._compilation_ended, self._clock.now)
 
     @classmethod
@@ -240,12 +244,17 @@ class Monitor:
         """Say, once in a run and before the wait, that kernels are being compiled."""
         if not self._said_compiling:
             self._said_compiling = True
-            self.note("compiling kernels, once for this machine; steps and their times are told after it")
+            beside = self.compilers.working if self.compilers is not None else 0
+            where = f" in {beside + 1} processes" if beside else ""
+            self.note(
+                f"compiling kernels{where}, once for this machine; steps and their times are told after it"
+            )
 
     def _compilation_begun(self) -> None:
         self.compiling()
         if self._task is not None:
-            self._task.retitle("compiling kernels")
+            done, of = self.compilers.told() if self.compilers is not None else (0, 0)
+            self._task.retitle("compiling kernels" + (f", {done} of {of}" if of else ""))
 
     def _compilation_ended(self, seconds: float) -> None:
         self._compiled += seconds

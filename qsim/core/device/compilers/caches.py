@@ -6,29 +6,45 @@ to neither; CuPy and matplotlib use the home.  In a container, or as another use
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.util
 import os
 import stat
 import sys
-from collections.abc import MutableMapping, Sequence
+import threading
+from collections.abc import Iterator, MutableMapping, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from types import FunctionType, ModuleType
+from typing import Any, Protocol, TypeAlias
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 __all__ = [
     "NOTICES",
+    "SAVING",
+    "WATCHES",
+    "Watch",
     "ensure_kernel_cache",
     "import_later",
     "keep_kernels_in",
     "recompile_what_changed",
+    "taken_elsewhere",
 ]
+
+Numba: TypeAlias = Any  # numba has no types that a checker could read
 
 # Notices for the user of a run.
 NOTICES: list[str] = []
+
+# Held while this process writes into the cache of kernels.
+SAVING = threading.RLock()
 
 # Folder of qsim.
 PACKAGE = Path(__file__).resolve().parents[3]
@@ -40,6 +56,28 @@ CACHING = "numba.core.caching"
 
 # Bytes that compiled kernels may take.
 ROOM = 32 * 2**20
+
+
+class Watch(Protocol):
+    """Hears of kernels of the package that the cache lacks."""
+
+    def missing(self, function: FunctionType, signature: object) -> bool:
+        """Return whether the kernel is there after all, since another process has brought it."""
+
+    def elsewhere(self, function: FunctionType, signature: object) -> bool:
+        """Return whether another process is compiling the kernel."""
+
+    def kept(self, function: FunctionType, signature: object) -> None:
+        """Hear that a kernel was compiled and is there now."""
+
+
+# Who watches, one at most.
+WATCHES: list[Watch] = []
+
+
+def taken_elsewhere(function: FunctionType, signature: object) -> bool:
+    """Return whether another process is compiling a kernel for this one."""
+    return any(watch.elsewhere(function, signature) for watch in WATCHES)
 
 
 def ensure_kernel_cache(environ: MutableMapping[str, str] = os.environ, package: Path | None = None) -> None:
@@ -146,6 +184,7 @@ def _change(caching: ModuleType, folder: Path) -> None:
     """Change numba's module of caches for the kernels of a folder."""
     _stamp_folders(caching, folder)
     _load_quickly(caching, folder)
+    _save_in_turn(caching, folder)
 
 
 def _load_quickly(caching: ModuleType, folder: Path) -> None:
@@ -159,7 +198,7 @@ def _load_quickly(caching: ModuleType, folder: Path) -> None:
     if plain is None or not hasattr(cache, "_load_overload"):  # another numba than those known
         return
 
-    def load_overload(self: Any, signature: object, target: Any) -> object:
+    def load_overload(self: Numba, signature: object, target: object) -> object:
         if not Path(self._py_func.__code__.co_filename).is_relative_to(folder):
             return plain(self, signature, target)
         from numba.core.runtime import rtsys
@@ -168,9 +207,51 @@ def _load_quickly(caching: ModuleType, folder: Path) -> None:
         rtsys.initialize(target)
         # The guard ends the block at errors of the file system: None comes back, and the kernel is compiled.
         with self._guard_against_spurious_io_errors():
-            return self._load_overload(signature, target)
+            found = self._load_overload(signature, target)
+            if found is None and any(watch.missing(self._py_func, signature) for watch in WATCHES):
+                found = self._load_overload(signature, target)
+            return found
 
     cache.load_overload = load_overload
+
+
+def _save_in_turn(caching: ModuleType, folder: Path) -> None:
+    """Let processes write the index of a kernel one after the other.
+
+    It is read, changed and written.  Two processes that do so at the same time for other types of arguments would lose one of
+    the two kernels, and could leave the code of one under the name of the other.
+    """
+    cache: Any = getattr(caching, "Cache", None)
+    plain = getattr(cache, "save_overload", None)
+    if plain is None:  # another numba than those known
+        return
+
+    def save_overload(self: Numba, signature: object, data: object) -> object:
+        if not Path(self._py_func.__code__.co_filename).is_relative_to(folder):
+            return plain(self, signature, data)
+        with SAVING, _alone_in(Path(self.cache_path)):
+            saved = plain(self, signature, data)
+        for watch in WATCHES:
+            watch.kept(self._py_func, signature)
+        return saved
+
+    cache.save_overload = save_overload
+
+
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Wait until no other process is in the block for the same folder; where folders cannot be locked, do not."""
+    lock = None
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder, os.O_RDONLY)
+        if fcntl is not None:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            os.close(lock)
 
 
 def _stamp_folders(caching: ModuleType, folder: Path) -> None:

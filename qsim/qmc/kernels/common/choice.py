@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from numba import types
 from numba.extending import models, register_model, typeof_impl
 
-from qsim.core.device.jit import Held
+from qsim.core.device.jit import Apart, ApartType, Held
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,7 +31,8 @@ class Choice:
     Parameters
     ----------
     versions
-        Compiled function for each class of named tuples that the first argument, or its field ``orbitals``, may have.
+        Compiled function, also one that is compiled apart, for each class of named tuples that the first argument, or its field
+        ``orbitals``, may have.
     """
 
     def __init__(self, versions: Mapping[type, Dispatcher]) -> None:
@@ -54,6 +55,11 @@ def _record(kind: NumbaType) -> NumbaType:
     return kind.record if isinstance(kind, Held) else kind
 
 
+def _type_of_function(version: Dispatcher | Apart) -> NumbaType:
+    """Return what numba asks for the calls of a version."""
+    return ApartType(version) if isinstance(version, Apart) else types.Dispatcher(version)
+
+
 class _ChoiceType(types.Callable, types.Dummy):  # type: ignore[misc]  # numba has no types
     """The type of a `Choice`; numba asks it for the signature and the code of each call."""
 
@@ -65,7 +71,7 @@ class _ChoiceType(types.Callable, types.Dummy):  # type: ignore[misc]  # numba h
         self, context: Context, args: Sequence[NumbaType], kws: Mapping[str, NumbaType]
     ) -> Signature:
         """Return the signature of a call."""
-        return types.Dispatcher(self.choice.version(args)).get_call_type(context, args, kws)
+        return _type_of_function(self.choice.version(args)).get_call_type(context, args, kws)
 
     def get_call_signatures(self) -> tuple[tuple[Signature, ...], bool]:
         """Return the signatures known before any call: none, and that more may come."""
@@ -73,7 +79,7 @@ class _ChoiceType(types.Callable, types.Dummy):  # type: ignore[misc]  # numba h
 
     def get_impl_key(self, sig: Signature) -> object:
         """Return the code of a call."""
-        return types.Dispatcher(self.choice.version(sig.args)).get_impl_key(sig)
+        return _type_of_function(self.choice.version(sig.args)).get_impl_key(sig)
 
 
 register_model(_ChoiceType)(models.OpaqueModel)

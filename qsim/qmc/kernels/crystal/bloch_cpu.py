@@ -6,8 +6,10 @@ import math
 
 import numba as nb
 import numpy as np
+from numba import types
 
-from qsim.qmc.kernels.common.jit import CALLED, INLINE
+from qsim.core.device.jit import apart
+from qsim.qmc.kernels.common.jit import INLINE, JIT
 from qsim.qmc.kernels.crystal.muffin_tins_cpu import blend_tin, locate_tin, tin_sums
 from qsim.qmc.kernels.crystal.types import MIXED, WAVES
 
@@ -76,7 +78,7 @@ def turn(orbitals, spin, cell, rows, sums):
                 sums[k, c], sums[k, c + 1] = a * cosine - b * sine, a * sine + b * cosine
 
 
-@nb.njit(**CALLED)
+@apart(types.none, **JIT)
 def wave_sums(orbitals, x, y, z, sums):
     """Set values, gradients and Laplacians of plane waves: 1, or cos kr and sin kr."""
     channel = orbitals.channel[0]
@@ -97,7 +99,7 @@ def wave_sums(orbitals, x, y, z, sums):
         sums[4, c], sums[4, c + 1] = -square * cosine, -square * sine
 
 
-@nb.njit(**CALLED)
+@apart(types.none, **JIT)
 def spline_sums(orbitals, spin, x, y, z, sums, w):
     """Set ``sums`` (5, C) to values, gradients and Laplacians of all channels by splines."""
     # Sums are made in the precision of the table: its values are no better, and single precision

@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 
 import numba as nb
+from numba import types
 
+from qsim.core.device.jit import apart
 from qsim.qmc.kernels.common.draws_cpu import PAIRS, normals, rotation
 from qsim.qmc.kernels.common.jastrow_cpu import TINY, function, function_value
-from qsim.qmc.kernels.common.jit import CALLED, INLINE
+from qsim.qmc.kernels.common.jit import CALLED, INLINE, JIT
 from qsim.qmc.kernels.common.radial_cpu import table_value
 from qsim.qmc.kernels.crystal.bloch_cpu import bloch_ratio, bloch_rows
 from qsim.qmc.kernels.crystal.ewald_cpu import ion_terms, long_ranged, pair_terms
@@ -165,7 +167,7 @@ def legendre(l, x):
     return p
 
 
-@nb.njit(**CALLED)
+@apart(types.Tuple((types.float64, types.int64)), **JIT)
 def nonlocal_electron(system, state, w, e, draw, work):
     """Return the nonlocal energy of electron e and the number of its points, whose places and values go to ``work.targets``."""
     orbitals, hamiltonian, n_up = system.orbitals, system.hamiltonian, system.n_up

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 
 import numba as nb
+from numba import types
 
 from qsim.core.device.cpu.vectors import get, lane, lanes, pack, put, root, same, wide
-from qsim.qmc.kernels.common.jit import CALLED, INLINE
+from qsim.core.device.jit import apart
+from qsim.qmc.kernels.common.jit import INLINE, JIT
 from qsim.qmc.kernels.common.radial_cpu import LARGEST, locate
 
 __all__ = ["combinations", "orbital_rows", "own_radial"]
@@ -199,7 +201,7 @@ def _sum_of_harmonics(l, d, b, x, y, z):
     return part + get(d, b + 4) * (35.0 * zz * zz - 30.0 * zz * rr + 3.0 * rr * rr)
 
 
-@nb.njit(**CALLED)
+@apart(types.none, **JIT)
 def orbital_rows(orbitals, spin, x, y, z, rows, work):
     """Set ``rows`` (5, 4 n) to values, gradients and Laplacians of the orbitals at a point, whose number is rounded up.
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 
 import numba as nb
+from numba import types
 
 from qsim.core.device.cpu.vectors import get, lane, lanes, pack, put, same, total, wide
+from qsim.core.device.jit import apart
 from qsim.qmc.kernels.common.draws_cpu import PAIRS, rotation, two_normals
 from qsim.qmc.kernels.common.jastrow_cpu import NONE, TINY
-from qsim.qmc.kernels.common.jit import INLINE
+from qsim.qmc.kernels.common.jit import INLINE, JIT
 from qsim.qmc.kernels.common.radial_cpu import table_value
 from qsim.qmc.kernels.molecule import jastrow_cpu
 from qsim.qmc.kernels.molecule.jastrow_cpu import electron_values, forms, set_distances, show
@@ -174,7 +176,7 @@ def legendre(l, x):
     return p
 
 
-@nb.njit(**INLINE)
+@apart(types.Tuple((types.float64, types.int64)), **JIT)
 def nonlocal_electron(system, state, w, e, draw, work):
     """Return the nonlocal energy of electron e and the number of its points, whose places and values go to ``work.targets``.
 

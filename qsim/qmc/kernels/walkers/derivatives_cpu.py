@@ -12,10 +12,12 @@ from typing import NamedTuple
 
 import numba as nb
 import numpy as np
+from numba import types
 
 from qsim.core.device.arrays import FloatArray, IndexArray
+from qsim.core.device.jit import apart
 from qsim.qmc.kernels.common.jastrow_cpu import BSPLINE, PADE
-from qsim.qmc.kernels.common.jit import INLINE, PART
+from qsim.qmc.kernels.common.jit import INLINE, JIT, PART
 from qsim.qmc.kernels.walkers.evaluators_cpu import displacement, electron_of, velocity
 
 __all__ = ["NO_PARAMETERS", "Derivatives", "ParameterTables", "collect", "derivatives"]
@@ -135,7 +137,7 @@ def set_velocities(state, w, system, J):
         J[e, 0], J[e, 1], J[e, 2] = gx - J[e, 0], gy - J[e, 1], gz - J[e, 2]
 
 
-@nb.njit(**PART)
+@apart(types.none, **JIT)
 def derivatives(state, w, system, pseudopotentials, parameters, work):
     """Set the derivatives by the numbers of the tables, of a walker whose local energy was just computed.
 

@@ -11,11 +11,13 @@ from __future__ import annotations
 import math
 
 import numba as nb
+from numba import types
 
 from qsim.core.device.cpu.rng import uniform2
+from qsim.core.device.jit import apart
 from qsim.qmc.kernels.common.draws_cpu import PAIRS
 from qsim.qmc.kernels.common.inverses_cpu import update_inverse
-from qsim.qmc.kernels.common.jit import INLINE, PART
+from qsim.qmc.kernels.common.jit import INLINE, JIT, PART
 from qsim.qmc.kernels.walkers.evaluators_cpu import (
     electron_of,
     electron_value,
@@ -46,7 +48,7 @@ def nonlocal_energy(state, w, system, pseudopotentials, draw, work):
     return total
 
 
-@nb.njit(**INLINE)
+@apart(types.none, **JIT)
 def local_energy(state, w, system, pseudopotentials, draw, work):
     """Set ``state.energy[w]``.
 
@@ -103,7 +105,7 @@ def chosen_move(targets, count, tau, u):
     return chosen
 
 
-@nb.njit(**PART)
+@apart(types.none, **JIT)
 def nonlocal_moves(state, w, system, pseudopotentials, tau, draw, work):
     """Make the T-moves of a walker with the points of its local energy."""
     if pseudopotentials is None:

@@ -6,8 +6,10 @@ import math
 
 import numba as nb
 import numpy as np
+from numba import types
 
 from qsim.core.device.cpu.rng import uniform2
+from qsim.core.device.jit import apart
 from qsim.qmc.kernels.common.draws_cpu import PAIRS
 from qsim.qmc.kernels.common.inverses_cpu import (
     DELAYED,
@@ -18,7 +20,7 @@ from qsim.qmc.kernels.common.inverses_cpu import (
     update_window,
 )
 from qsim.qmc.kernels.common.jastrow_cpu import function_value
-from qsim.qmc.kernels.common.jit import INLINE, PART
+from qsim.qmc.kernels.common.jit import INLINE, JIT, PART
 from qsim.qmc.kernels.common.types import WINDOW
 from qsim.qmc.kernels.walkers.evaluators_cpu import (
     displacement,
@@ -79,7 +81,7 @@ def _close(state, w, system, e, waiting, work):
     return 0
 
 
-@nb.njit(**PART)
+@apart(types.none, **JIT)
 def sweep(state, w, system, windows, tau, mode, draw, work):
     """Move each electron of walker w once, by Metropolis and Hastings.
 
@@ -177,7 +179,7 @@ def jastrow_total(system, R):
     return total
 
 
-@nb.njit(**PART)
+@apart(types.float64, **JIT)
 def refresh(state, w, system, work):
     """Recompute rows, inverses and log psi of a walker; return the largest change of an inverse relative to its size.
 

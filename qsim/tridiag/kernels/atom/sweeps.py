@@ -16,7 +16,9 @@ from typing import Any
 
 import numba as nb
 import numpy as np
+from numba import types
 
+from qsim.core.device.jit import apart
 from qsim.core.device.team import await_as_far, tell_next
 from qsim.tridiag.kernels.atom.records import Carries, Cayley, PairTile, Ring, Rows, Share, Tile
 from qsim.tridiag.kernels.atom.tiles import (
@@ -29,7 +31,7 @@ from qsim.tridiag.kernels.atom.tiles import (
     substitute,
     turn,
 )
-from qsim.tridiag.kernels.jit import PART
+from qsim.tridiag.kernels.jit import JIT, PART, largest
 from qsim.tridiag.kernels.simd import WIDTH
 
 __all__ = [
@@ -338,7 +340,7 @@ def masked(s, share, rows, mask):
                     s[row + lanes + lane] *= mask[j]
 
 
-@nb.njit(**PART)
+@apart(types.none, **JIT)
 def velocity_sweep(s, pivots, share, way, kicks, after, tables, lost, work):
     """Substitute (``way.solve``), make Cayley steps of pairs one after the other, eliminate (``way.go_on``).
 
@@ -356,7 +358,7 @@ def velocity_sweep(s, pivots, share, way, kicks, after, tables, lost, work):
     steps = kinds.shape[0]
     # distances at which rows are no longer felt hold for sizes of g up to a power of BUCKET: they change a few times per pulse
     until = reach[1] if way.down else reach[0]
-    size = _bucket(np.abs(gs).max())
+    size = _bucket(largest(gs))
     if held[int(way.down)] != size:
         _felt(mix.inverse_slope, strongest, size, way.down, until)
         held[int(way.down)] = size

@@ -32,7 +32,7 @@ from qsim.tridiag.kernels.atom.length import (
 from qsim.tridiag.kernels.atom.records import Kicks, Pivots, Way
 from qsim.tridiag.kernels.atom.sharing import ALONE, TRIAL, progress
 from qsim.tridiag.kernels.atom.sweeps import mix_work, share_of, velocity_sweep
-from qsim.tridiag.kernels.jit import JIT, PART
+from qsim.tridiag.kernels.jit import JIT, PART, largest
 
 __all__ = ["velocity_steps"]
 
@@ -252,8 +252,8 @@ def _velocity_steps_cpu(first, last, worker, s, pivots, field, tables, lost, pro
     own = share_of(first, progress.shape[0] if last == first + 1 else 1, lanes, progress)
     flat, flat_pivots = s.reshape(-1), Pivots(pivots.down.reshape(-1), pivots.up.reshape(-1))
     # distances at which rows are no longer felt are found for the strongest coupling and field
-    strongest = max(np.abs(couplings.even).max(), np.abs(couplings.odd).max())
-    most = dt * max(np.abs(kicks).max(), np.abs(halves).max())
+    strongest = max(largest(couplings.even), largest(couplings.odd))
+    most = dt * max(largest(kicks), largest(halves))
     work = mix_work(mix.inverse_slope, lanes, strongest, most)
     masked = mask.shape[0] > 0
     kinds, gs = np.zeros(4, np.int64), np.zeros(4)
