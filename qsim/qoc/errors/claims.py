@@ -394,8 +394,14 @@ class _Chain:
         substeps, coarse, fine = self._substeps()
         parts, best = self._parts(substeps, coarse, fine)
         energies, dipoles = self._levels()
+        mean = {name: float(parts[name].mean()) for name in PARTS}
         return Errors(
-            *(float(parts[name].mean()) for name in PARTS),
+            time=mean["time"],
+            grid=mean["grid"],
+            box=mean["box"],
+            levels=mean["levels"],
+            interpolation=mean["interpolation"],
+            reference=mean["reference"],
             between=self.judge.between,
             energies=energies,
             dipoles=dipoles,
@@ -472,7 +478,12 @@ class _Chain:
         """Return the errors of energies and dipoles alone; the errors of P are unknown."""
         energies, dipoles = self._levels()
         return Errors(
-            *(math.nan for _ in PARTS),
+            time=math.nan,
+            grid=math.nan,
+            box=math.nan,
+            levels=math.nan,
+            interpolation=math.nan,
+            reference=math.nan,
             between=self.judge.between,
             energies=energies,
             dipoles=dipoles,

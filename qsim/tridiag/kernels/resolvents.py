@@ -6,7 +6,7 @@ tridiagonal, whose last pivot holds ``rho = Z_(n+1) / Z_n`` at the wall (`qsim.t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numba as nb
 import numpy as np
@@ -18,14 +18,20 @@ from qsim.core.device.team import ranges, share
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.tridiag.atom.states.levels import Radial
-
 __all__ = ["inwards", "resolvents"]
 
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 PART: dict[str, Any] = {**JIT, **_PART}
 # elements of M2 on the diagonal and beside it
 MIDDLE, BESIDE = 10.0 / 12.0, 1.0 / 12.0
+
+
+class Radial(Protocol):
+    """The Hamiltonian of one l on the grid: r' and V_l (n,), and the first entry of M2."""
+
+    slope: NDArray[np.float64]
+    potential: NDArray[np.float64]
+    first: float
 
 
 @nb.njit(**PART)

@@ -123,8 +123,11 @@ class Tables:
 
     @cached_property
     def tiled(self) -> tuple[Any, Any]:
-        """Pivots and radial coefficients tile by tile, as threads take them."""
-        return tiled(self.down, self.up, self.radial)
+        """Pivots and radial coefficients tile by tile, as threads take them, in place of those row by row."""
+        made = tiled(self.down, self.up, self.radial)
+        # a run takes one kind or the other: both would be as much memory as the states
+        self.down = self.up = np.zeros((0, 0))
+        return made
 
 
 def radial_arrays(
