@@ -9,7 +9,8 @@ import numpy as np
 
 from qsim.core.run.loop import drive
 from qsim.qoc import checks
-from qsim.qoc.errors.claims import Errors, Judge
+from qsim.qoc.errors.claims import Judge
+from qsim.qoc.errors.parts import Errors
 from qsim.qoc.errors.verification import Verification, verify
 from qsim.qoc.objectives.objective import Objective
 from qsim.qoc.optimizers.optimisation import Optimisation

@@ -21,6 +21,7 @@ from qsim.core.device.parallel import in_shares
 from qsim.qoc import costs
 from qsim.qoc.control.fields import other_way, resample, way_between
 from qsim.qoc.errors import reference
+from qsim.qoc.errors.parts import PARTS, Errors
 from qsim.qoc.models.molecule import molecule
 from qsim.qoc.objectives.objective import Objective
 from qsim.qoc.propagators.eigenbasis import Eigenbasis
@@ -56,80 +57,12 @@ REACHED = 1e-8
 # Part of the largest change of P that a change of the amplitudes allows, which is claimed at least.
 ALIGNED = 0.2
 
-# Parts of the error of P, in the order of `Errors`.
-PARTS = ("time", "grid", "box", "levels", "interpolation", "reference")
 # Change of P by the last halving of the step up to which an extrapolation is trusted.
 FOLLOWED = 0.1
 
 
 class TooCostly(Exception):
     """The reference of a run costs more than the claims are worth; the message says how much (seconds)."""
-
-
-@dataclass(frozen=True)
-class Errors:
-    """Errors of a run and of its levels.
-
-    Attributes
-    ----------
-    time, grid, box, levels : float
-        Change of P from the run's time step, from the stencil's grid, from the walls, and from the truncation to K levels.
-    interpolation : float
-        Change of P between a field that is constant in each step and a spline, if the deck leaves open which is meant.
-    reference : float
-        Error of the reference itself.
-    between : str
-        Course of the field between its values: ``hold`` or ``cubic``.
-    energies : (K,) float64
-        Error of each energy, hartree; NaN for levels above the potential far outside.
-    dipoles : (K, K) float64
-        Error of each dipole matrix element, a.u.
-    member : (S,) int
-        Ensemble members on which the errors were determined.
-    truth : (S, pairs, levels) complex128
-        Final amplitudes of the reference for these members.
-    of_members : (S,) float64
-        Error of P of each of these members.
-    guess : float
-        Error of P of the first field; NaN where it is not known.
-    fallen : str or None
-        Reason why the levels do not belong to the whole potential.
-    unclaimed : str or None
-        Why no error of P is known; the parts are NaN then, and no member was followed.
-    """
-
-    time: float
-    grid: float
-    box: float
-    levels: float
-    interpolation: float
-    reference: float
-    between: str
-    energies: NDArray[np.float64]
-    dipoles: NDArray[np.float64]
-    member: NDArray[np.int64]
-    truth: NDArray[np.complex128]
-    of_members: NDArray[np.float64]
-    guess: float = math.nan
-    fallen: str | None = None
-    unclaimed: str | None = None
-
-    @property
-    def parts(self) -> dict[str, float]:
-        """The parts by name."""
-        return {
-            "time step": self.time,
-            "grid": self.grid,
-            "box": self.box,
-            "levels": self.levels,
-            "interpolation": self.interpolation,
-            "reference": self.reference,
-        }
-
-    @property
-    def total(self) -> float:
-        """Error of P: the sum of the parts, at most 1; NaN if it is not known."""
-        return math.nan if self.unclaimed else min(1.0, sum(self.parts.values()))
 
 
 @dataclass
