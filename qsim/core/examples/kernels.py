@@ -144,7 +144,8 @@ class _Recorder:
         plain = caching.Cache.load_overload
 
         def load_overload(cache: Numba, signature: Numba, target: object) -> object:
-            self._begin(cache._py_func, getattr(signature, "args", signature))
+            kinds: Sequence[Numba] = getattr(signature, "args", signature)
+            self._begin(cache._py_func, kinds)
             try:
                 return plain(cache, signature, target)
             finally:
