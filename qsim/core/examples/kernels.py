@@ -144,7 +144,7 @@ class _Recorder:
         plain = caching.Cache.load_overload
 
         def load_overload(cache: Numba, signature: Numba, target: object) -> object:
-            kinds: Sequence[Numba] = getattr(signature, "args", signature)
+            kinds = signature.args if hasattr(signature, "args") else signature
             self._begin(cache._py_func, kinds)
             try:
                 return plain(cache, signature, target)
