@@ -2,8 +2,9 @@
 
 A deck of each task, made so small that it has nothing to do, is run as a command from the start of the interpreter to its end,
 without figures; the commands that read decks and results are run beside them.  The first run of each fills the caches of
-compiled kernels and does not count.  Of the others the median is told: wall time, and processor time of all threads.  Commands
-run beside each other on cores of their own; give fewer ``--lanes`` where wall times matter most.
+compiled kernels and does not count.  Of the others the median is told: wall time, processor time of all threads, and *again*, the
+processor time of the same deck by ``qsim.run`` in a process that has run it before.  Commands run beside each other on cores of
+their own; give fewer ``--lanes`` where wall times matter most.
 
 ``--trace`` prints instead where the time of the commands goes: modules by the time of their import, functions by cumulative time.
 ``--only`` takes commands whose names begin so.
@@ -15,6 +16,7 @@ import argparse
 import compileall
 import contextlib
 import json
+import math
 import os
 import pstats
 import re
@@ -53,7 +55,7 @@ WALK = "walkers: 16, blocks: 2, steps: 2"
 VMC = f"series=[{{vmc: {{{WALK}}}}}]"
 DMC = f"series=[{{vmc: {{{WALK}}}}}, {{dmc: {{{WALK}, timesteps: [0.02], warmup: 2}}}}]"
 OPTIMIZE = "series=[{optimize: {walkers: 64, iterations: 1}}]"
-COARSE = ("grid.R=18", "grid.order=12", "grid.elements=10", "grid.ecs.length=8")
+COARSE = ("grid.R=18", "grid.order=12", "grid.elements=14", "grid.ecs.length=8")
 PLANE = (
     "system.grid.x.points=20",
     "system.grid.y.points=20",
@@ -70,7 +72,7 @@ DECKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("trotter evolve", "trotter/autocorrelation_a1", ("system.spins=8", "evolve.t_final=1")),
     ("trotter dynamics", "trotter/structure_factor", ("system.spins=6", "dynamics.steps=10")),
     ("trotter thermal", "trotter/thermal_ladder", ("system.spins=6", "thermal.vectors=2")),
-    ("trotter floquet", "trotter/floquet_brickwork", ("floquet.cycles=2",)),
+    ("trotter floquet", "trotter/floquet_brickwork", ("floquet.cycles=2", "floquet.quasienergies=false")),
     ("trotter spectrum", "trotter/heisenberg_ground", ("system.spins=6", "sector.up=[3]", "observe=[]")),
     ("trotter levels", "trotter/mbl_ensemble", ("system.spins=8", "ensemble.disorder=2")),
     (
@@ -222,6 +224,41 @@ def environment() -> dict[str, str]:
     return kept
 
 
+NOTE = """`wall` from the start of the interpreter to its end, `processor` of all threads, `again` the same by `qsim.run` in a
+process that has run the deck before. Every task has a deck of `inputs/`, made small; `validate`, `show`, `plot` read.
+Below, milliseconds: imports of libraries; steps of a start on a GPU (`CUDA`); the same with the driver first (`early`)."""
+# runs the deck of a command in a process that has run it before; says what each run takes
+AGAIN = """
+import json, sys, time
+import qsim
+deck, device, folder, *overrides = sys.argv[1:]
+def run():
+    begun = time.perf_counter(), time.process_time()
+    qsim.run(deck, device=device, overrides=overrides, output=folder, force=True).close()
+    return time.perf_counter() - begun[0], time.process_time() - begun[1]
+times = [run() for _ in range(2 + int(folder.rpartition("-")[2]))]
+print(json.dumps(times[2:]))
+"""
+
+
+def again(start: Start, device: str, cores: Sequence[int], repeats: int) -> float:
+    """Return the processor time, s, of a deck by `qsim.run` in a process that has run it before; NaN if it fails."""
+    deck, words = start.words[1], start.words
+    overrides = [words[k + 1] for k, word in enumerate(words) if word == "--set"]
+    with tempfile.TemporaryDirectory(suffix=f"-{repeats}") as folder:
+        program = ["taskset", "-c", ",".join(map(str, cores)), sys.executable, "-c", AGAIN]
+        done = subprocess.run(
+            [*program, deck, device, folder, *overrides],
+            env=environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if done.returncode:
+        return math.nan
+    return float(statistics.median(processor for _, processor in json.loads(done.stdout.splitlines()[-1])))
+
+
 def median(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the medians of the repeats of a command; of a command that failed, its error."""
     failed = [each for each in found if "error" in each]
@@ -260,6 +297,8 @@ def measure(commands: Sequence[Start], device: str, repeats: int, lanes: int) ->
         # the first fills the caches
         times = [timed(start.on(device), cores) for _ in range(1 + repeats)][1:]
         found[start.name] = median(times)
+        if start.runs and "error" not in found[start.name]:
+            found[start.name]["again"] = round(again(start, device, cores, 2 * repeats), 3)
         print(f"{start.name:22} {device:5} {found[start.name]}", file=sys.stderr, flush=True)
 
     # results are there before they are read
@@ -351,14 +390,15 @@ def table(commands: Sequence[Start], found: dict[str, dict[str, dict[str, Any]]]
 def print_table(rows: Sequence[dict[str, Any]]) -> None:
     """Print wall and processor time by device, with a mark where the wall time is above its goal."""
     devices = list(dict.fromkeys(key for row in rows for key in row if key != "command"))
-    print(" " * 22 + "".join(f"{device + ': wall, processor':>30}" for device in devices))
+    print(" " * 22 + "".join(f"{device + ': wall, processor, again':>35}" for device in devices))
     for row in rows:
         cells = []
         for device in devices:
             times = row.get(device, {})
             mark = "*" if times.get("wall", 0.0) > times.get("goal", 0.0) else " "
             text = f"{times['wall']:.2f}{mark} {times['processor']:.2f}" if "wall" in times else ""
-            cells.append(f"{times.get('error', text)[:60]:>30}")
+            text += f" {times['again']:.3f}" if "again" in times else ""
+            cells.append(f"{times.get('error', text)[:60]:>35}")
         print(f"{row['command']:22}" + "".join(cells))
     print(
         f"* above the goal: {GOALS['cpu']} s on a CPU, {GOALS['cuda']} s on a GPU, {GOALS['read']} s to read"
@@ -374,9 +414,7 @@ def record(rows: Sequence[dict[str, Any]], options: argparse.Namespace) -> dict[
         "commit": git_state(),
         "command": "python bench/starts.py",
         "unit": "s",
-        "note": f"Commands with nothing to do, warm; median of {options.repeats}. `wall` from the start of the interpreter to "
-        "its end, `processor` of all threads. Every task has a deck of `inputs/`, made small; `validate`, `show` and `plot` read "
-        "a deck and results.",
+        "note": f"Commands with nothing to do, warm; median of {options.repeats}. {NOTE}",
         "rows": list(rows),
     }
 
@@ -403,7 +441,7 @@ def main() -> None:
                 chosen = [start for start in commands if start.runs or device == "cpu"]
                 in_lanes(chosen, options.lanes, partial(trace, device=device))
             return
-        found = {}
+        found: dict[str, dict[str, dict[str, Any]]] = {}
         for device in devices.split(","):
             chosen = [start for start in commands if start.runs or not found]
             found[device] = measure(chosen, device, options.repeats, options.lanes)

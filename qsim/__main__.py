@@ -1,5 +1,6 @@
 """Entry point of ``qsim`` and ``python -m qsim``: stop requests are heard from the first line on."""
 
+import gc
 import sys
 
 from qsim.core.device.blas import start_with_one_thread
@@ -17,7 +18,11 @@ def main() -> None:
     collect_rarely()
     from qsim.cli import main as command_line
 
-    command_line()
+    try:
+        command_line()
+    finally:
+        # What is left goes with the process: Python need not search it for garbage once more.
+        gc.freeze()
 
 
 if __name__ == "__main__":

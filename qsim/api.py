@@ -5,6 +5,7 @@ Loaded at the first use of one of its names, so that importing `qsim` alone cost
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import os
 import shutil
@@ -12,6 +13,7 @@ import stat
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -139,6 +141,11 @@ def _executed(method: str, deck: DeckSource, settings: Mapping[str, Any]) -> Pat
     """Run a deck and return its results file; what a user can mend, and a stop, is raised without the frames of this program."""
     from qsim.core.run.pipeline import Options, execute
 
+    known = [field.name for field in fields(Options)]
+    if unknown := [name for name in settings if name not in known]:
+        close = difflib.get_close_matches(unknown[0], known, n=1)
+        guess = f"; did you mean '{close[0]}'?" if close else ""
+        raise TypeError(f"qsim.run has no option '{unknown[0]}'{guess} there are {', '.join(known)}")
     try:
         return execute(method, deck, Options(**settings)).results
     except (DeckError, FileError, Stopped, Interrupted) as error:

@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -51,7 +51,8 @@ def override_texts(overrides: Overrides) -> tuple[str, ...]:
 
     if isinstance(overrides, Mapping):
         return tuple(f"{key}={flow(plain_data(value))}" for key, value in overrides.items())
-    return tuple(overrides)
+    # One text is one override, not one for each of its characters.
+    return (overrides,) if isinstance(overrides, str) else tuple(overrides)
 
 
 def method_of(deck: DeckSource) -> str:
@@ -69,6 +70,10 @@ def method_of(deck: DeckSource) -> str:
     if not isinstance(deck, str | os.PathLike | Mapping):
         raise TypeError(
             f"a deck is the path of a YAML file or a mapping of its keys, not a {type(deck).__name__}"
+        )
+    if isinstance(deck, str) and "\n" in deck:
+        raise TypeError(
+            "a deck is a path or a mapping, not the text of one; yaml.safe_load(text) makes a mapping"
         )
     name = peek_method(deck)
     if not methods.is_available(name):
@@ -284,6 +289,8 @@ def _axis_text(key: str, values: object) -> str:
 
     if isinstance(values, str):
         return f"{key}={values}"
+    if not isinstance(values, Iterable) or isinstance(values, Mapping):
+        raise TypeError(f"{key}: expected a list of values, or a text such as '1:2:5', found {values!r}")
     return f"{key}={','.join(flow(value) for value in plain_data(values))}"
 
 

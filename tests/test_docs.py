@@ -190,6 +190,11 @@ def test_links_lead_somewhere(page):
         assert (page.parent / path).exists(), f"{page.name}: {target}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_pictures_say_what_they_show(page):
+    assert "![](" not in FENCE.sub("", page.read_text(encoding="utf-8"))
+
+
 def test_pages_are_plain_markdown():
     """A code host shows no directives; what needs one is added by docs/_ext/contents.py."""
     for page in PAGES:

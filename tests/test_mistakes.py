@@ -5,6 +5,7 @@ part of their text replaced.
 """
 
 import io
+import json
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,12 @@ import pytest
 from click.testing import CliRunner
 
 from qsim.cli.group import cli
-from qsim.core.deck.load import peek_method
+from qsim.core.deck.load import load_deck, peek_method
 from qsim.core.errors import QsimError
+from qsim.core.results.tables import Scalar
+from qsim.core.results.writing import Content, write_results
 from qsim.core.run.examine import examine
+from qsim.core.run.stages import stage
 
 INPUTS = Path(__file__).resolve().parents[1] / "inputs"
 MORSE = "{type: morse, D: 0.1994, beta: 1.189, r0: 1.821}"
@@ -227,6 +231,34 @@ DECKS = {
         "warning",
         "spectra.0.method: electrons that the absorber (cap) takes",
     ),
+    "list without brackets": (
+        "sturmian/li_plus_scan",
+        "N: [6, 8, 12, 16, 24, 35]",
+        'N: "8, 12"',
+        "error",
+        "write [8, 12]",
+    ),
+    "observable without brackets": (
+        "tridiag/eckart",
+        "observe:",
+        "observe: norm\nold:",
+        "error",
+        "write [norm]",
+    ),
+    "path for a file": (
+        "qmc/oh_radical",
+        "file: oh_radical.chk",
+        "path: oh_radical.chk",
+        "error",
+        "did you mean 'file'?",
+    ),
+    "momenta that are one": (
+        "sturmian/he_ground",
+        "task:",
+        "extrapolate: {l_max: 4}\ntask:",
+        "error",
+        "such as [4, 5, 6]",
+    ),
 }
 
 #: Tables of a potential: name, content of v.csv, severity (none: as meant), a part of the answer.
@@ -247,7 +279,11 @@ TABLES = {
         "has decimal commas; write decimal points",
     ),
     "array of NumPy": (array(WELL), "error", "v.csv is a NumPy array, not text"),
-    "spreadsheet": (b"PK\x03\x04" + bytes(100), "error", "such as a spreadsheet or .npz, not text"),
+    "spreadsheet": (
+        b"PK\x03\x04" + bytes(100),
+        "error",
+        "such as a spreadsheet (save it as CSV) or .npz, not text",
+    ),
     "semicolons": (well(comma=";"), None, ""),
     "Fortran": (well(comma="  ", ten="D"), None, ""),
     "mark of the byte order": ("\ufeff" + well(), None, ""),
@@ -323,3 +359,40 @@ def test_mistaken_commands(tmp_path, monkeypatch, name):
     result = CliRunner().invoke(cli, arguments)
     assert result.exit_code in (2, 3)
     assert answer in result.stderr
+
+
+def test_programs_get_an_answer_from_show_and_compare(tmp_path):
+    for arguments in (["show", "nothing.h5"], ["compare", "nothing.h5", "nothing.h5"]):
+        result = CliRunner().invoke(cli, [*arguments, "--json"])
+        assert result.exit_code == 6
+        answer = json.loads(result.stdout)
+        assert (answer["status"], answer["exit_code"]) == ("failed", 6)
+        assert "nothing.h5" in answer["error"]
+    for name, value in (("a", 1.0), ("b", 2.0)):
+        scalars = {"energy": Scalar(value, "hartree", 0.1, "energy")}
+        write_results(
+            tmp_path / f"{name}.h5", Content("sturmian", "t", "complete", [], {}, scalars, {"deck": {}})
+        )
+    pair = [str(tmp_path / "a.h5"), str(tmp_path / "b.h5")]
+    result = CliRunner().invoke(cli, ["compare", *pair, "--json"])
+    answer = json.loads(result.stdout)
+    assert result.exit_code == 7
+    assert (answer["agree"], [each["name"] for each in answer["quantities"]]) == (False, ["energy"])
+    result = CliRunner().invoke(cli, ["compare", *pair, "--json", "--sigmas", "20"])
+    assert (result.exit_code, json.loads(result.stdout)["agree"]) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("written_as", "seconds"), [("02:30:00", 9000), ("1-12:00:00", 129600), ("'9 min'", 540)]
+)
+def test_times_of_batch_systems(tmp_path, written_as, seconds):
+    path = written(
+        tmp_path, "tridiag/eckart", "method: tridiag", f"run: {{walltime: {written_as}}}\nmethod: tridiag"
+    )
+    assert load_deck(path, stage("tridiag", "deck").DECK).deck.run.walltime == seconds
+
+
+def test_a_checkpoint_is_no_molden_file(tmp_path):
+    ((kind, text),) = told(written(tmp_path, "qmc/oh_radical", "source: chkfile", "source: molden"))
+    assert kind == "error"
+    assert "oh_radical.chk is an HDF5 file, which source: chkfile or qmcpack reads" in text

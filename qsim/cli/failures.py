@@ -16,9 +16,9 @@ import click
 from qsim.cli.terminal import say
 from qsim.core.device.parallel import abort, connected, is_agreed
 from qsim.core.errors import DeckError, Interrupted, QsimError, Stopped
-from qsim.core.text import printable
+from qsim.core.text import json_text, printable
 
-__all__ = ["Failure", "escape_usage_errors", "failure_of"]
+__all__ = ["Failure", "escape_usage_errors", "failure_object", "failure_of", "failures_as_json"]
 
 # Seconds that other ranks leave to the first one to print an error that all have.
 OTHER_RANKS_WAIT = 1.0
@@ -87,6 +87,27 @@ def _unforeseen(error: Exception) -> InternalError:
 
 def _wants_traceback() -> bool:
     return os.environ.get("QSIM_TRACEBACK", "") not in ("", "0")
+
+
+def failure_object(error: QsimError) -> dict[str, Any]:
+    """Return what ``--json`` prints of a command that failed: exit code, message and hint."""
+    return {
+        "status": "failed",
+        "exit_code": error.exit_code,
+        "error": str(error),
+        "hint": error.hint,
+    }
+
+
+@contextmanager
+def failures_as_json(as_json: bool) -> Iterator[None]:
+    """Print an object for a program that reads the output, where a command fails; the message itself goes to stderr."""
+    try:
+        yield
+    except QsimError as error:
+        if as_json:
+            click.echo(json_text(failure_object(error)))
+        raise
 
 
 @contextmanager

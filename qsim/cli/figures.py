@@ -234,7 +234,7 @@ def _drawn(
     "--output",
     metavar="HTML",
     type=click.Path(path_type=Path),
-    help="File; by default FILE's name with .html.",
+    help="File or folder; by default FILE's name with .html.",
 )
 @click.option("--figures", metavar="NAME,NAME", help="Only these figures; all by default.")
 @click.option("--open", "show", is_flag=True, help="Open the page in the browser.")
@@ -249,7 +249,10 @@ def view(files: tuple[Path, ...], output: Path | None, figures: str | None, show
 
     # As of figures: the names of the first four files tell which.
     file = files[0]
-    target = output or file.with_name("+".join(each.stem for each in files[:4]) + ".html")
+    name = "+".join(each.stem for each in files[:4]) + ".html"
+    target = output or file.with_name(name)
+    if target.is_dir():
+        target = target / name
     require_folder(target.parent)
     if not force:
         refuse_existing([target], "-o HTML writes elsewhere")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import shlex
 import sys
@@ -14,7 +15,9 @@ import click
 
 from qsim import methods
 from qsim.cli.arguments import DECK_SUFFIXES, ResultsFile, require_method
+from qsim.cli.failures import failures_as_json
 from qsim.cli.terminal import columns, one_line, print_json, print_path, say
+from qsim.core.errors import MismatchError
 from qsim.core.text import format_scalar, printable, shorten
 
 if TYPE_CHECKING:
@@ -35,7 +38,7 @@ def show(file: Path, as_json: bool, deck: bool) -> None:
     """Print scalars, tables and provenance of a results file."""
     from qsim.core.results.results import open_results
 
-    with open_results(file) as results:
+    with failures_as_json(as_json), open_results(file) as results:
         # Three outputs that exclude each other: the deck for a file, JSON for a program,
         # columns for a reader.
         if deck:
@@ -169,15 +172,15 @@ def _axis_value(text: str) -> tuple[str, str]:
     "--headline", is_flag=True, help="Only the scalars that a run shows first, without diagnostics."
 )
 @click.option("--all", "show_all", is_flag=True, help="Also show quantities that agree.")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def compare(
     first: Path,
     second: Path,
-    rtol: float,
-    atol: float,
-    sigmas: float,
     only: tuple[str, ...],
     headline: bool,
     show_all: bool,
+    as_json: bool,
+    **tolerance: float,
 ) -> None:
     """Compare scalars and arrays of two results files; exit with 7 if they differ.
 
@@ -187,14 +190,24 @@ def compare(
     from qsim.core.results.compare import Tolerance
     from qsim.core.results.results import open_results
 
-    with open_results(first) as a, open_results(second) as b:
+    with failures_as_json(as_json), open_results(first) as a, open_results(second) as b:
         # No names at all: everything is compared.
         names = {*only, *(_headline_of(a) if headline else ())}
         if unknown := sorted(
             name for name in only if not any(name in r.scalars or name in r for r in (a, b))
         ):
             raise click.UsageError(f"neither file has '{unknown[0]}'; 'qsim show FILE' lists names")
-        _compare(a, b, names, Tolerance(rtol, atol, sigmas), show_all=show_all)
+        found = _compared(a, b, names, Tolerance(**tolerance))
+    disagreeing = [item for item in found if not item.same]
+    listed = found if show_all else disagreeing
+    if as_json:
+        quantities = [dataclasses.asdict(item) for item in listed]
+        print_json({"agree": not disagreeing, "compared": len(found), "quantities": quantities})
+    elif listed:
+        click.echo(columns(map(_row, listed), ("", "quantity", "A", "B", "difference", "allowed", "")))
+    if disagreeing:
+        raise MismatchError(f"{len(disagreeing)} of {len(found)} quantities differ")
+    say(f"{len(found)} quantities agree")
 
 
 def _headline_of(results: Results) -> Sequence[str]:
@@ -204,9 +217,8 @@ def _headline_of(results: Results) -> Sequence[str]:
     return list(Method[Any, Any, Any](results.method).headline)
 
 
-def _compare(a: Results, b: Results, names: set[str], tolerance: Tolerance, *, show_all: bool) -> None:
-    """Print differences of two files, of some quantities if there are names; fail if there are any."""
-    from qsim.core.errors import MismatchError
+def _compared(a: Results, b: Results, names: set[str], tolerance: Tolerance) -> list[Comparison]:
+    """Return the comparisons of two files, of some quantities if there are names."""
     from qsim.core.results.compare import compare_results
 
     if a.method != b.method:
@@ -214,16 +226,8 @@ def _compare(a: Results, b: Results, names: set[str], tolerance: Tolerance, *, s
             f"{a.path} holds results of {a.method}, {b.path} of {b.method}: their quantities are not the same",
             hint="qsim collect puts numbers of several methods into one table",
         )
-    differences = compare_results(a, b, tolerance)
-    if names:
-        differences = [item for item in differences if item.name in {*names, "method"}]
-    disagreeing = [item for item in differences if not item.same]
-    if listed := differences if show_all else disagreeing:
-        rows = [_row(item) for item in listed]
-        click.echo(columns(rows, ("", "quantity", "A", "B", "difference", "allowed", "")))
-    if disagreeing:
-        raise MismatchError(f"{len(disagreeing)} of {len(differences)} quantities differ")
-    click.echo(f"{len(differences)} quantities agree", err=True)
+    found = compare_results(a, b, tolerance)
+    return [item for item in found if not names or item.name in {*names, "method"}]
 
 
 def _row(item: Comparison) -> tuple[str, ...]:

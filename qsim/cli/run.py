@@ -15,6 +15,7 @@ import click
 from qsim import methods
 from qsim.cli.arguments import DeckFile, DeckKey, device_option, formats_option
 from qsim.cli.decks import findings_of, of_another_method
+from qsim.cli.failures import failure_object
 from qsim.cli.terminal import columns, say, say_warnings
 from qsim.core.device.cuda.driver import device_of, prepare
 from qsim.core.device.parallel import launched_ranks, world
@@ -203,7 +204,7 @@ def _run(method: str, arguments: _Arguments) -> None:
     except QsimError as error:
         # A program that reads the output gets an answer in any case; the message itself goes to stderr.
         if arguments.as_json and not rank:
-            click.echo(json_text(_failure(method, error)))
+            click.echo(json_text({"method": method, **failure_object(error)}))
         raise
     # All ranks ran, the first one speaks.
     if rank:
@@ -217,17 +218,6 @@ def _run(method: str, arguments: _Arguments) -> None:
         click.echo(json_text(outcome.summary))
     if not arguments.quiet:
         _show_outcome(method, outcome, verbose=arguments.verbose)
-
-
-def _failure(method: str, error: QsimError) -> dict[str, Any]:
-    """Return what ``--json`` prints of a run that failed: exit code, message and hint."""
-    return {
-        "method": method,
-        "status": "failed",
-        "exit_code": error.exit_code,
-        "error": str(error),
-        "hint": error.hint,
-    }
 
 
 def _show_plan(plan: dict[str, Any], *, as_json: bool) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.results.plotting import COLORS, compose, figure
+from qsim.core.results.plotting import COLORS, bar_beside, compose, figure
 from qsim.core.text import with_error
 
 if TYPE_CHECKING:
@@ -382,8 +382,7 @@ def density(r: Results) -> Figure | None:
     from matplotlib.colors import PowerNorm
 
     image = ax.pcolormesh(grids[a], grids[b], flat.T, shading="nearest", norm=PowerNorm(0.5), rasterized=True)
-    # as tall as the map, whose axes have one scale
-    bar = fig.colorbar(image, cax=ax.inset_axes((1.05, 0.0, 0.05, 1.0)), label="electrons per bohr$^2$")
+    bar = bar_beside(image, ax, "electrons per bohr$^2$")
     bar.set_ticks([f * float(flat.max()) for f in (0.0, 0.1, 0.3, 0.6, 1.0)])
     bar.ax.yaxis.set_major_formatter("{x:.2g}")
     for symbol, place in zip(symbols, atoms, strict=False):

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from qsim_checks.coverage import Claim, Trial
 from qsim_checks.sturmian.boxed import beyond_the_wall, phases
 from qsim_checks.sturmian.oracle import Functions, Symmetry, _three_j_zero
+from qsim_checks.sturmian.perimetric import response
 from qsim_checks.sturmian.scaled import Electrons, photoabsorption, resonance
 
 if TYPE_CHECKING:
@@ -353,8 +354,11 @@ def _photon_claims(results: Results, deck: dict[str, Any]) -> list[Claim]:
 
 def _photons(rng: np.random.Generator) -> dict[str, Any]:
     """Draw photon energies from the first threshold to double ionisation, of one model of pairs."""
-    if _coin(rng, 0.25):
+    drawn = rng.random()
+    if drawn < 0.25:
         return _photons_of_p(rng)
+    if drawn < 0.35:
+        return _photons_of_all_waves(rng)
     Z = float(rng.choice([2.0, 2.0, 3.0, float(f"{rng.uniform(1.7, 3.0):.3g}")]))
     S = int(rng.random() < 0.2)
     first = _first_threshold(Z, S)
@@ -412,6 +416,30 @@ def _photons_of_p(rng: np.random.Generator) -> dict[str, Any]:
     }
 
 
+def _photons_of_all_waves(rng: np.random.Generator) -> dict[str, Any]:
+    """Draw photon energies below the resonances of 1 1S, 2 1S or 2 3S, with pairs up to an orbital momentum."""
+    Z, S = float(rng.choice([2.0, 3.0])), int(rng.integers(0, 2))
+    root = 0 if S else int(rng.integers(0, 2))
+    # 2s outside of a screened nucleus
+    first = 0.5 * ((Z - 1.0) / 1.7) ** 2 if S or root else _first_threshold(Z, 0)
+    energies = rng.uniform(1.15 * first, first + 0.2 * Z * Z, int(rng.integers(1, 4)))
+    R = (45.0 if S or root else 22.0) * (1.0 if Z < 2.5 else 0.55) * rng.uniform(1.0, 1.2)
+    return {
+        "system": {"Z": Z},
+        "grid": {**_grid(rng, R, 8), "ecs": {"angle": 0.3, "length": float(f"{60.0 / Z:.4g}")}},
+        "basis": "fedvr",
+        "channels": {"l_max": int(rng.integers(1, 4))},
+        "task": {
+            "type": "scatter",
+            "process": "photo",
+            "photon": sorted(float(f"{value:.5g}") for value in energies),
+            "gauges": ["length", "velocity"][: int(rng.integers(1, 3))],
+            "levels": 1,
+        },
+        "initial": {"S": S, "root": root},
+    }
+
+
 def _first_threshold(Z: float, S: int) -> float:
     """Return an upper estimate of the ionisation energy of 1 1S or 2 3S, hartree."""
     if S:
@@ -421,9 +449,30 @@ def _first_threshold(Z: float, S: int) -> float:
 
 def _photons_claims(results: Results, deck: dict[str, Any]) -> list[Claim]:
     """Return the claims of totals in all gauges, and of 1s below the second threshold, where it is the only channel."""
+    if "l_max" in deck["channels"]:
+        return _with_all_waves(results, deck)
     claims = []
     for k, gauge in enumerate(results["gauge"]):
         claims += _in_gauge(results, deck, k, str(gauge))
+    return claims
+
+
+def _with_all_waves(results: Results, deck: dict[str, Any]) -> list[Claim]:
+    """Return the claims of totals, whose truth has every partial wave."""
+    Z, S, root = float(deck["system"]["Z"]), int(deck["initial"]["S"]), int(deck["initial"]["root"])
+    found = np.array(
+        [
+            response(Z, S, bool(S or root), order, 22).photoabsorption(0, root, deck["task"]["photon"], theta)
+            for order, theta in ((7, 0.35), (7, 0.3), (6, 0.35))
+        ]
+    )
+    claims = []
+    for i, (true, spread) in enumerate(zip(found[0], np.ptp(found, axis=0), strict=True)):
+        if spread > UNSURE * true:
+            continue
+        for gauge in results["gauge"]:
+            name = f"sigma_photo_{gauge}_{i}"
+            claims.append(_claim(name, results.scalars[name], float(true), float(spread), POORLY))
     return claims
 
 

@@ -285,3 +285,29 @@ def test_results_of_two_methods_are_not_compared(results, command, tmp_path):
     assert "of qoc: their quantities are not the same" in reply.stderr
     found = qsim.compare(results, tmp_path / "other.h5")
     assert found[0].note == "different methods"
+
+
+SPIN = {
+    "method": "trotter",
+    "system": {"spins": 1, "terms": [{"type": "field", "axis": "x", "values": 1.0}]},
+    "initial": "neel",
+    "evolve": {"t_final": 1.0, "accuracy": 1e-6},
+}
+
+
+@pytest.mark.parametrize(
+    ("call", "answer"),
+    [
+        (lambda: qsim.run(SPIN, divice="cpu"), "no option 'divice'; did you mean 'device'"),
+        (lambda: qsim.run("method: trotter\ntitle: a\n"), "a path or a mapping, not the text of one"),
+        (lambda: qsim.sweep(SPIN, {"evolve.t_final": 3.0}), "evolve.t_final: expected a list of values"),
+    ],
+)
+def test_mistaken_calls_name_the_remedy(call, answer):
+    with pytest.raises(TypeError, match=answer):
+        call()
+
+
+def test_one_text_is_one_override():
+    assert not qsim.validate(SPIN, overrides="evolve.t_final=-1")
+    assert qsim.validate(SPIN, overrides="evolve.t_final=1.5")

@@ -7,7 +7,7 @@ import pytest
 
 from qsim.core.physics.conversion import convert
 from qsim.core.results.display.axes import AxesOptions, adjust
-from qsim.core.results.plotting import WIDTHS, column, compose, figure, style
+from qsim.core.results.plotting import WIDTHS, bar_beside, column, compose, figure, style
 
 HARTREE_EV = 27.211386245988
 
@@ -66,6 +66,27 @@ def test_limits_are_in_the_unit_that_is_shown_and_the_other_axis_follows():
     low, high = ax.get_ylim()
     assert low == pytest.approx(np.exp(-2.5) - 0.05 * (1.0 - np.exp(-2.5)))
     assert high == pytest.approx(1.0 + 0.05 * (1.0 - np.exp(-2.5)))
+
+
+def test_a_second_axis_that_would_repeat_the_first_is_hidden():
+    for unit, visible in (("eV", True), ("cm-1", False)):
+        fig, ax = spectrum()
+        other = ax.secondary_xaxis("top", functions=(lambda x: x, lambda x: x))
+        other.set_xlabel("wavenumber (cm$^{-1}$)")
+        adjust(fig, in_units(unit))
+        assert other.get_visible() is visible
+
+
+def test_a_colour_bar_is_as_tall_as_a_map_of_one_scale():
+    with style():
+        fig = figure("single", 3.2)
+        ax = fig.subplots()
+        bar = bar_beside(ax.pcolormesh(np.eye(3)), ax, "density")
+        ax.set_aspect("equal")
+        fig.canvas.draw()
+    of_bar, of_map = bar.ax.get_window_extent(), ax.get_window_extent()
+    assert (of_bar.y0, of_bar.y1) == pytest.approx((of_map.y0, of_map.y1), abs=0.5)
+    assert of_map.x1 < of_bar.x0 < of_bar.x1 < fig.bbox.x1
 
 
 def test_scales_and_panels():

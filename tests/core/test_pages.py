@@ -3,8 +3,10 @@
 import re
 
 import pytest
+from click.testing import CliRunner
 
 import qsim
+from qsim.cli.group import cli
 from qsim.core.results.display.page import STYLE, alternative, plain, with_powers
 from qsim.core.results.display.report import report, side_by_side
 from qsim.core.results.plotting import figure
@@ -48,6 +50,13 @@ def test_each_figure_is_shown_once_with_a_text_of_what_is_in_it(runs):
     assert "<script" not in text
 
 
+def test_a_page_goes_into_a_folder(runs, tmp_path):
+    arguments = ["view", str(runs / "weak.h5"), "-o", str(tmp_path), "--figures", "curves"]
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 0, result.stderr
+    assert figures((tmp_path / "weak.html").read_text(encoding="utf-8")) == ["curves"]
+
+
 def test_runs_side_by_side_show_what_differs(runs):
     with qsim.open_results(runs / "weak.h5") as a, qsim.open_results(runs / "strong.h5") as b:
         text = side_by_side([a, b], ["weak", "strong"])
@@ -58,7 +67,11 @@ def test_runs_side_by_side_show_what_differs(runs):
     assert not any(name == "evolve.t_final" for name in found)
     assert all(energy in cell for energy, cell in zip(energies, found["energy_final"], strict=True))
     names = figures(text)
-    assert names[0::2] == names[1::2]  # each of both, beside each other
+    # each of both, beside each other, with places of their own
+    assert len(names) == len(set(names))
+    assert [name.removeprefix("weak-") for name in names[0::2]] == [
+        name.removeprefix("strong-") for name in names[1::2]
+    ]
 
 
 def test_pages_are_made_for_phones_dark_screens_and_paper():

@@ -349,6 +349,8 @@ def test_helium_at_energies_below_double_ionisation(sturmian):
     # one open channel, which has all of the total and leaves the ion in 1s
     assert np.all(np.abs(result.judgement.defect) < 1e-3)
     assert result.judgement.beta[0] == pytest.approx(2.0)
+    assert result.judgement.beta_n[0] == pytest.approx(2.0)
+    assert np.all(result.judgement.beta_n_error[0] == 0.0)
     # sums over all states of a closed form
     alpha, inverse, electrons, _ = result.own.closures
     assert alpha == pytest.approx(REFERENCES["alpha_he"]["value"], rel=3e-3)

@@ -7,8 +7,13 @@ import pytest
 from scipy.integrate import solve_ivp
 from scipy.special import spherical_jn, spherical_yn
 
+from qsim.core.device.device import cpu
 from qsim.core.errors import DeckError
-from qsim.sturmian.scatter.cross_sections import breit_wigner, phases
+from qsim.sturmian.deck.blocks import System
+from qsim.sturmian.driven.numbers import Numbers
+from qsim.sturmian.driven.setup import Setup
+from qsim.sturmian.radial.potentials import OneBody
+from qsim.sturmian.scatter.cross_sections import breit_wigner, eigenphases, phases
 
 ALPHA, CORE = 4.5, 1.2
 FAR = 3000.0
@@ -212,3 +217,57 @@ def test_a_resonance_in_the_phase_is_the_complex_eigenvalue(sturmian):
     # the phase rises by pi on its branch
     first, last = (result.elastic.phases[i, "singlet", 0].value for i in (0, 24))
     assert 2.2 < last - first < 3.4
+
+
+@pytest.mark.slow
+def test_eigenphases_above_the_first_excitation(sturmian):
+    """S waves on He+ between n = 2 and 3: the S-matrix is symmetric and unitary, and its phase rises by pi across a pole of H.
+
+    The pole, -0.32155 hartree and 0.002574 wide, is that of `process: resonances`, which has neither channels nor sources.
+    """
+    E_r, width = -0.32155, 0.002574
+    places = np.array([-6.0, -0.4, 0.4, 6.0])
+    deck = {
+        "system": {"Z": 2},
+        "grid": {"R": 15, "order": 7, "ecs": {"angle": 0.3, "length": 40}},
+        "basis": "fedvr",
+        "channels": {"L": 0, "S": 0, "pairs": [[0, 0]]},
+        "task": {
+            "type": "scatter",
+            "process": "e_h",
+            "energy": [float(value) for value in 2.0 + E_r + width * places],
+            "observables": ["eigenphases"],
+        },
+    }
+    result = sturmian.run(**deck)
+    assert all(one["singlet"].levels.keys() == {(1, 0), (2, 0)} for one in result.observed)
+    sums = [result.elastic.eigenphases[i, "singlet", 0] for i in range(places.size)]
+    delta, errors = np.array([one.value for one in sums]), np.array([one.error for one in sums])
+    # A background and its slope are left free.
+    rest = delta - np.arctan2(0.5, -places)
+    line = np.polynomial.Polynomial.fit(places, rest, 1)
+    assert rest == pytest.approx(line(places), abs=0.02)
+    assert np.all(errors < 0.02)
+    assert delta[-1] - delta[0] > 2.5
+
+
+def test_a_box_without_an_open_level_has_no_eigenphases():
+    """n = 2 of hydrogen needs some 30 bohr; above -0.0078 hartree n = 8 is open, too."""
+    setups = [
+        Setup(cpu(1), Numbers(R, 6, 0.3, 20.0), 1.0, OneBody(System(Z=1).potential, 1.0))
+        for R in (18.0, 45.0)
+    ]
+    assert [eigenphases.holds_all(one, [(0, 0), (1, 1)], -0.1) for one in setups] == [False, True]
+    assert eigenphases.holds_all(setups[0], [(0, 0)], -0.2)
+    assert not eigenphases.holds_all(setups[1], [(0, 0)], -0.007)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"energy": [0.6, 0.8]}, "above ionisation the open channels have no end"),
+        ({"process": "resonances", "near": -0.15, "energy": None}, "eigenphases belong to process: e_h"),
+    ],
+)
+def test_eigenphases_where_there_are_none(sturmian, changes, message):
+    sturmian.refuses(message, **{**DECK, "task": {**DECK["task"], "observables": ["eigenphases"], **changes}})

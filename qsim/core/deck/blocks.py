@@ -95,6 +95,9 @@ def _integral(value: object) -> object:
 
 
 #: A whole number; ``1e6`` counts as one, ``3.5`` does not.
+# Days, hours, minutes and seconds.
+_CLOCK = re.compile(r"(?:(\d+)-)?(\d{1,3}):(\d\d):(\d\d)")
+
 Integer = Annotated[int, Field(ge=-LARGEST, le=LARGEST), BeforeValidator(_integral)]
 #: A whole number from 0.
 Count = Annotated[int, Field(ge=0, le=LARGEST), BeforeValidator(_integral)]
@@ -269,6 +272,15 @@ def _device(value: str) -> str:
     return value
 
 
+def _clock(value: object) -> object:
+    """Read a duration as batch systems write it, ``1-12:00:00``, in seconds."""
+    match = _CLOCK.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        return value
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return float(((24 * days + hours) * 60 + minutes) * 60 + seconds)
+
+
 class RunBlock(Block):
     """Execution of the run; nothing here changes the problem that is solved."""
 
@@ -288,8 +300,10 @@ class RunBlock(Block):
     checkpoint: Annotated[Duration, Field(gt=0)] = Field(
         default=600.0, description="interval between checkpoints; a request to stop writes one too"
     )
-    walltime: Annotated[Duration, Field(gt=0)] | None = Field(
-        default=None, description="stop with a checkpoint (exit code 75) before this much time has passed"
+    walltime: Annotated[Duration, Field(gt=0), BeforeValidator(_clock)] | None = Field(
+        default=None,
+        description="stop with a checkpoint (exit code 75) before this much time has passed; also as batch systems write it, "
+        "02:30:00 or 1-12:00:00",
     )
 
 

@@ -64,9 +64,9 @@ _COMMAS = re.compile(r"[-+]?\d*(,\d+)?(?:[eEdD][-+]?\d+)?")
 # First bytes of files that are no text, and what to do.
 _BINARY = {
     b"\x93NUMPY": "a NumPy array",
-    b"PK\x03\x04": "a packed file, such as a spreadsheet or .npz",
-    b"\x89HDF": "an HDF5 file (with the ending .h5 or .nc it is read as such)",
-    b"\xd0\xcf\x11\xe0": "a spreadsheet",
+    b"PK\x03\x04": "a packed file, such as a spreadsheet (save it as CSV) or .npz",
+    b"\x89HDF": "an HDF5 file",
+    b"\xd0\xcf\x11\xe0": "a spreadsheet (save it as CSV)",
 }
 _EMPTY_FIELD = re.compile(r"^\s*[,;]|[,;]\s*[,;]\s*[^,;\s]")
 
@@ -268,9 +268,7 @@ def text_lines(path: str | Path, expected: str) -> Iterator[tuple[int, str]]:
             if total == 0 and (
                 kind := next((k for start, k in _BINARY.items() if chunk.startswith(start)), "")
             ):
-                raise FileError(
-                    f"{path} is {kind}, not text; save it as text, such as CSV; expected {expected}"
-                )
+                raise FileError(f"{path} is {kind}, not text; expected {expected}")
             total += len(chunk)
             if len(chunk) > MAX_LINE:
                 raise FileError(

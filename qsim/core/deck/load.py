@@ -16,6 +16,7 @@ import dataclasses
 import difflib
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -75,6 +76,10 @@ __all__ = [
 
 #: Largest deck, in bytes.
 MAX_BYTES = 4 * 2**20
+# A line of a deck that names its method, by a word that is a text in YAML.
+METHOD_LINE = re.compile(
+    r"^method: *(?!(?:null|true|false|yes|no|on|off)\b)([a-z]+) *(?:#.*)?$", re.MULTILINE
+)
 
 # A deck: the path of a YAML file, or its keys and values.
 DeckSource = str | Path | Mapping[str, Any]
@@ -288,6 +293,11 @@ def peek_method(source: DeckSource) -> str:
     DeckError
         If it is no YAML mapping or has no ``method``.
     """
+    if not isinstance(source, Mapping):
+        # A line that says it needs no parser; whatever else is in the file is judged when the deck is read.
+        named = METHOD_LINE.findall(_read_text(Path(source)))
+        if len(named) == 1:
+            return str(named[0])
     _, _, root, _ = _read(source)
     node = root.child("method")
     if node is None:

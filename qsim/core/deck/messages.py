@@ -94,6 +94,9 @@ _SYNONYMS: dict[str, tuple[str, ...]] = {
     "wavelength": ("wavelengths", "omega"),
     "frequency": ("omega",),
     "basis_set": ("basis",),
+    "path": ("file",),
+    "filename": ("file",),
+    "reduced_mass": ("mass",),
 }
 
 
@@ -237,13 +240,16 @@ def _explained(item: Any, step: Step, model: Model, root: Node) -> _Mistake:
         word = exact.value if exact is not None and isinstance(exact.value, str) else ""
         return _Mistake(kind, step, step.path, phrase=context["expected"], guess=did_you_mean(word, names))
     if phrase := _phrase(kind, context, step.annotation, exact, model):
-        likely, remedy = _with_unit(step.annotation, exact), _remedy(kind, exact)
+        likely, remedy = _with_unit(step.annotation, exact), _remedy(kind, exact, step.annotation)
         return _Mistake(kind, step, step.path, phrase=phrase, likely=likely, remedy=remedy)
     return _Mistake(kind, step, step.path, message=_validator_text(item, exact))
 
 
-def _remedy(kind: str, exact: Node | None) -> str:
+def _remedy(kind: str, exact: Node | None, annotation: Annotation | None) -> str:
     """Return what to do about a value of the wrong type, where its text tells."""
+    if kind == "list_type" and exact is not None and isinstance(exact.value, str):
+        words = "," in exact.value or (annotation is not None and any(True for _ in blocks_in(annotation)))
+        return f"write [{shorten(exact.value)}]" if words else ""
     if kind == "list_type" and exact is not None and isinstance(exact.value, dict) and exact.value:
         return "begin each item of the list with '- '"
     if exact is None or not isinstance(exact.value, str) or kind not in NUMERIC:
@@ -292,7 +298,11 @@ def _list_phrase(annotation: Annotation | None, exact: Node | None) -> str:
     if not any(_takes(item, exact.value) for leaf in annotation.leaves for item in leaf.args):
         return _EXPECTED["list_type"]
     least = max((limit for name, limit in limits(annotation) if name == "min_length"), default=1)
-    return f"a list{_SUCH}{', '.join([describe(exact)] * int(least))}]"
+    # Whole numbers of a list differ: sizes, levels, momenta.
+    counts = all(Annotation.of(item).base is int for leaf in annotation.leaves for item in leaf.args)
+    whole = counts and type(exact.value) is int
+    items = [str(exact.value + k) for k in range(int(least))] if whole else [describe(exact)] * int(least)
+    return f"a list{_SUCH}{', '.join(items)}]"
 
 
 def _takes(kind: object, value: object) -> bool:

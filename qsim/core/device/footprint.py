@@ -104,8 +104,18 @@ def kernels_are_compiled(method: str, environ: Mapping[str, str] = os.environ) -
     environ
         Environment to look at.
     """
+    place = (method, environ.get("NUMBA_CACHE_DIR", ""))
+    if environ is os.environ and place in _found:
+        return True
     sources = list((Path(__file__).resolve().parents[2] / method).rglob("*.py"))
-    return not sources or any(_compiled(source, environ) for source in sources)
+    found = not sources or any(_compiled(source, environ) for source in sources)
+    if found and environ is os.environ:
+        _found.add(place)
+    return found
+
+
+# Methods whose kernels were found in this process, with their folder: many decks look once.
+_found: set[tuple[str, str]] = set()
 
 
 def seconds_to_compile(method: str) -> float:

@@ -298,12 +298,13 @@ def attribute(holder: h5py.File | h5py.Group | h5py.Dataset, name: str, default:
     text = h5py.check_string_dtype(kind)
     if shape is None or math.prod(shape) > MAX_ATTRIBUTE or (text is None and not is_plain(kind)):
         raise TypeError(f"its attribute '{name}' is neither text nor a few numbers")
-    if shape or text is None or text.length is not None:
+    if shape:
         return attributes[name]
-    # Most are texts of any length, some hundred in a file: read without opening each a second time.
+    # Most are single texts or numbers, some hundred in a file: read without opening each a second time.
     value = np.empty((), kind)
     stored.read(value)
-    return value[()].decode("utf-8", "surrogateescape")
+    single: Any = value[()]
+    return single.decode("utf-8", "surrogateescape") if text is not None and text.length is None else single
 
 
 def is_plain(dtype: np.dtype[Any]) -> bool:

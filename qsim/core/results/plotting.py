@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colorbar import Colorbar
     from matplotlib.figure import Figure, SubFigure
 
     from qsim.core.results.file import ResultsFile
@@ -40,6 +42,7 @@ __all__ = [
     "COLORS",
     "WIDTHS",
     "also_styled",
+    "bar_beside",
     "column",
     "compose",
     "draw",
@@ -190,6 +193,25 @@ def column(on: bool = True) -> Iterator[None]:
 def in_column() -> bool:
     """Return True where figures are made for one column."""
     return _COLUMN.get()
+
+
+def bar_beside(image: ScalarMappable, ax: Axes, label: str) -> Colorbar:
+    """Return a colour bar as tall as the axes, also where these have one scale and are smaller than their place."""
+    from matplotlib.transforms import Bbox
+
+    made = cast("Figure", ax.get_figure(root=True))
+    bar = made.colorbar(image, ax=ax, label=label)
+    usual: Any = bar.ax.get_axes_locator()
+
+    def beside(_: Any, renderer: Any) -> Bbox:
+        # the layout knows the place of the axes, the drawing alone how much of it they fill
+        place = usual(bar.ax, renderer)
+        filled = ax.get_position()
+        shift = min(0.0, filled.x1 + 0.8 * place.width - place.x0)
+        return Bbox.from_extents(place.x0 + shift, filled.y0, place.x1 + shift, filled.y1)
+
+    bar.ax.set_axes_locator(beside)
+    return bar
 
 
 @contextmanager

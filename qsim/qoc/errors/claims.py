@@ -56,7 +56,8 @@ REACHED = 1e-8
 # Part of the largest change of P that a change of the amplitudes allows, which is claimed at least.
 ALIGNED = 0.2
 
-
+# Parts of the error of P, in the order of `Errors`.
+PARTS = ("time", "grid", "box", "levels", "interpolation", "reference")
 # Change of P by the last halving of the step up to which an extrapolation is trusted.
 FOLLOWED = 0.1
 
@@ -393,8 +394,14 @@ class _Chain:
         substeps, coarse, fine = self._substeps()
         parts, best = self._parts(substeps, coarse, fine)
         energies, dipoles = self._levels()
+        mean = {name: float(parts[name].mean()) for name in PARTS}
         return Errors(
-            **{name: float(part.mean()) for name, part in parts.items()},
+            time=mean["time"],
+            grid=mean["grid"],
+            box=mean["box"],
+            levels=mean["levels"],
+            interpolation=mean["interpolation"],
+            reference=mean["reference"],
             between=self.judge.between,
             energies=energies,
             dipoles=dipoles,
@@ -470,9 +477,13 @@ class _Chain:
     def levels_only(self, why: str) -> Errors:
         """Return the errors of energies and dipoles alone; the errors of P are unknown."""
         energies, dipoles = self._levels()
-        unknown = dict.fromkeys(("time", "grid", "box", "levels", "interpolation", "reference"), math.nan)
         return Errors(
-            **unknown,
+            time=math.nan,
+            grid=math.nan,
+            box=math.nan,
+            levels=math.nan,
+            interpolation=math.nan,
+            reference=math.nan,
             between=self.judge.between,
             energies=energies,
             dipoles=dipoles,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.results.plotting import COLORS, figure
+from qsim.core.results.plotting import COLORS, bar_beside, figure, in_column
 from qsim.sturmian.radial.curves import CYCLE, RADIUS, smooth
 from qsim.sturmian.two_electron.known import LETTERS, in_math
 
@@ -297,11 +297,14 @@ def pair_density(r: Results) -> Figure | None:
         return None
     radius, values, names = r["r1"], r["pair_density"], _names(r)
     count = min(len(names), 6)
-    columns = min(count, 3 if count > 4 or count == 3 else 2)
+    column = in_column()
+    columns = min(count, 3 if not column and (count > 4 or count == 3) else 2)
     rows = -(-count // columns)
-    fig = figure(
-        "single" if columns == 1 else "double", (2.9 if columns == 1 else 5.6 / columns + 0.35) * rows
-    )
+    height = (2.9 if columns == 1 else 5.6 / columns + 0.35) * rows
+    # two maps in one column are half as wide, and the bar lies below them
+    if column and columns == 2:
+        height = 1.7 * rows + 0.7
+    fig = figure("single" if columns == 1 else "double", height)
     axes = np.ravel(np.atleast_1d(fig.subplots(rows, columns, squeeze=False)))
     image = None
     # All panels share one colour scale and one extent, set by the widest state.
@@ -320,8 +323,15 @@ def pair_density(r: Results) -> Figure | None:
         axes[k].set_ylabel("$r_2$ (bohr)")
     for ax in axes[count:]:
         ax.remove()
-    if image is not None:
-        fig.colorbar(image, ax=list(axes[:count]), label="probability density (1/bohr$^2$)", shrink=0.9)
+    if image is None:
+        return fig
+    label = "probability density (1/bohr$^2$)"
+    if count == 1:
+        bar_beside(image, axes[0], label)
+    elif column:
+        fig.colorbar(image, ax=list(axes[:count]), label=label, location="bottom", aspect=30)
+    else:
+        fig.colorbar(image, ax=list(axes[:count]), label=label, shrink=0.9)
     return fig
 
 

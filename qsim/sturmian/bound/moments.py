@@ -15,7 +15,7 @@ import numpy as np
 
 from qsim.sturmian.bound.observables import MOMENTS
 from qsim.sturmian.bound.states import box_density
-from qsim.sturmian.two_electron.reference import finer_order
+from qsim.sturmian.two_electron.sizes import finer_order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

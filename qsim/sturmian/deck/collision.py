@@ -67,6 +67,7 @@ Observable = Annotated[
         "sdcs",
         "fdcs",
         "scattering_length",
+        "eigenphases",
         "partial",
         "beta",
         "phases",
@@ -83,6 +84,7 @@ Observable = Annotated[
             "fdcs",
             "tdcs",
             "scattering_length",
+            "eigenphases",
             "partial",
             "beta",
             "phases",
@@ -143,8 +145,9 @@ class Scatter(Block):
     observables: Annotated[list[Observable], Field(min_length=1, max_length=8)] = Field(
         default=["sigma", "excitation", "unitarity", "sdcs"],
         description="sigma: totals; excitation: levels of the target or ion; sdcs: energy sharing; fdcs (or tdcs): angles, "
-        "coplanar; scattering_length: from four energies or more up to 0.85 eV, of a neutral target (e_h); photon: "
-        "all of partial (levels and channels), beta, phases, fano and sum_rules, unless some are named",
+        "coplanar; scattering_length: from four energies or more up to 0.85 eV, of a neutral target (e_h); eigenphases: sums "
+        "over all open channels (e_h); photon: all of partial (levels and channels), beta, phases, fano and sum_rules, unless "
+        "some are named",
     )
     levels: Annotated[PositiveCount, Field(le=10)] = Field(
         default=4,

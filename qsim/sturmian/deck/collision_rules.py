@@ -90,6 +90,7 @@ def _keys(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
         yield from _above(task)
     yield from _energies(deck, task, own[0])
     yield from _length(deck, task)
+    yield from _eigenphases(deck, task)
     yield from _ejected(deck, task)
 
 
@@ -156,6 +157,23 @@ def _length(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
         yield Finding("task.observables", text)
     if not any(sector.L == 0 for sector in sectors_of(deck)):
         yield Finding("channels.L", "a scattering length is that of L = 0; add it")
+
+
+def _eigenphases(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
+    """Yield what eigenphases lack: electrons, energies below ionisation, and the whole grid."""
+    if "eigenphases" not in task.observables:
+        return
+    if task.process != "e_h":
+        text = f"eigenphases belong to process: e_h, but the deck has process: {task.process}"
+        yield Finding("task.observables", text)
+        return
+    if deck.system.potential.type == "coulomb" and all(
+        value >= 0.5 * deck.system.Z**2 for value in energies_of(deck)
+    ):
+        text = "above ionisation the open channels have no end; eigenphases need energies below it"
+        yield Finding("task.observables", text)
+    if "basis" in deck.model_fields_set and deck.basis.type != "fedvr":
+        yield Finding("basis.type", "eigenphases need every channel on the whole grid; give basis: fedvr")
 
 
 def _ejected(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:

@@ -56,7 +56,6 @@ class Response(Block):
         default=None,
         alias="with",
         description="results of other response decks with c6, or a list: C6 of their atoms with those of this deck",
-        json_schema_extra={"example": "li_plus.h5"},
     )
     n_roots: Annotated[PositiveCount, Field(le=20)] = Field(
         default=1, description="number of states of each L and S, from the lowest; not with states"

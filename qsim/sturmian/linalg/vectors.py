@@ -1,8 +1,4 @@
-"""Algebra of a few long vectors (k, ...): products, combinations, quotients.
-
-On a CPU threads share it by columns, `COLUMNS` at a time: all vectors of a piece stay in the caches of a core, and what is
-summed over columns is summed piece by piece in the same order, so that results do not depend on the number of threads.
-"""
+"""Algebra of a few long vectors (k, ...): products, combinations, quotients; on a CPU threads share it by columns."""
 
 from __future__ import annotations
 
@@ -10,101 +6,60 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.device.blas import one_thread
-from qsim.core.device.pool import each_call
+from qsim.sturmian.kernels.vectors import DIVIDE, INNER, RESIDUAL, SUBTRACT, SUM, algebra
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from qsim.core.device.arrays import Array, FloatArray
     from qsim.core.device.device import Device
 
-__all__ = ["Growing", "combination", "inner", "quotient", "ritz", "row_products", "subtract"]
+__all__ = ["Growing", "away", "combination", "inner", "quotient", "ritz", "row_products", "subtract"]
 
-# Numbers of a vector that a thread takes at a time.
-COLUMNS = 8192
-# Threads at most: more of them wait for the interpreter, which they need between two pieces.
-MOST = 4
-# Numbers of all vectors below which starting threads costs more than it saves.
-PARALLEL_SIZE = 1 << 17
-
-
-def _each(device: Device, size: int, rows: int, name: str, work: Callable[[int, slice], None]) -> None:
-    """Call ``work(piece, columns)`` for all pieces of vectors of `size` numbers; `rows` vectors take part."""
-    pieces = pieces_of(size)
-
-    def some(first: int, last: int) -> None:
-        for piece in range(first, last):
-            work(piece, slice(piece * COLUMNS, min((piece + 1) * COLUMNS, size)))
-
-    with one_thread():
-        each_call(some, pieces, rows * size, min(device.threads, MOST), PARALLEL_SIZE, alike=name)
-
-
-def pieces_of(size: int) -> int:
-    """Return the number of pieces of a vector."""
-    return max(1, -(-size // COLUMNS))
+NONE = np.zeros((0, 0))
 
 
 def _flat(v: Array) -> Array:
     return v.reshape(v.shape[0], -1)
 
 
+def _contiguous(v: Array) -> Any:
+    return np.ascontiguousarray(_flat(v), float)
+
+
 def inner(device: Device, a: FloatArray, b: FloatArray) -> NDArray[np.float64]:
     """Return the scalar products of vectors (k, ...) with vectors (m, ...), (k, m) on the host."""
-    a, b = _flat(a), _flat(b)
     if device.is_cuda:
-        return np.asarray(device.to_host(a @ b.T))
-    parts = np.empty((pieces_of(a.shape[1]), a.shape[0], b.shape[0]))
-
-    def work(piece: int, columns: slice) -> None:
-        np.matmul(a[:, columns], b[:, columns].T, out=parts[piece])
-
-    _each(device, a.shape[1], a.shape[0] + b.shape[0], "inner", work)
-    return np.asarray(parts.sum(axis=0))
+        return np.asarray(device.to_host(_flat(a) @ _flat(b).T))
+    return algebra(INNER, NONE, _contiguous(a), _contiguous(b), device.threads)
 
 
 def row_products(device: Device, a: FloatArray, b: FloatArray) -> Any:
     """Return the scalar product of each vector with the one in its place, (k,), on the device."""
-    one, other = _flat(a), _flat(b)
     if device.is_cuda:
-        return device.xp.sum(one * other, axis=1)
-    parts = np.empty((pieces_of(one.shape[1]), one.shape[0]))
-
-    def work(piece: int, columns: slice) -> None:
-        parts[piece] = np.einsum("kn,kn->k", one[:, columns], other[:, columns])
-
-    _each(device, one.shape[1], 2 * one.shape[0], "row_products", work)
-    return parts.sum(axis=0)
+        return device.xp.sum(_flat(a) * _flat(b), axis=1)
+    return np.diag(inner(device, a, b)).copy()
 
 
 def combination(device: Device, weights: NDArray[np.float64], v: FloatArray) -> Any:
     """Return ``sum_k weights[m, k] v[k]``, (m, ...), with weights on the host."""
+    weights = np.ascontiguousarray(weights)
     if device.is_cuda:
-        return device.xp.tensordot(device.asarray(np.ascontiguousarray(weights)), v, 1)
-    given = _flat(v)
+        return device.xp.tensordot(device.asarray(weights), v, 1)
+    given = _contiguous(v)
     out = np.empty((weights.shape[0], given.shape[1]))
-
-    def work(piece: int, columns: slice) -> None:
-        np.matmul(weights, given[:, columns], out=out[:, columns])
-
-    _each(device, given.shape[1], len(v) + len(weights), "combination", work)
+    algebra(SUM, weights, given, out, device.threads)
     return out.reshape(-1, *v.shape[1:])
 
 
 def subtract(device: Device, v: FloatArray, weights: NDArray[np.float64], base: FloatArray) -> None:
-    """Subtract ``sum_k weights[m, k] base[k]`` from vectors (m, ...), in place."""
-    given, others = _flat(v), _flat(base)
+    """Subtract ``sum_k weights[m, k] base[k]`` from vectors (m, ...), contiguous, in place."""
+    weights = np.ascontiguousarray(weights)
     if device.is_cuda:
-        given -= device.asarray(np.ascontiguousarray(weights)) @ others
+        given = _flat(v)
+        given -= device.asarray(weights) @ _flat(base)
         return
-
-    def work(piece: int, columns: slice) -> None:
-        given[:, columns] -= weights @ others[:, columns]
-
-    _each(device, given.shape[1], len(v) + len(base), "subtract", work)
+    algebra(SUBTRACT, weights, _contiguous(base), _flat(v), device.threads)
 
 
 def ritz(
@@ -123,42 +78,30 @@ def ritz(
     V, AV : (k, ...) float64
         Vectors and their products with the operator.
     """
+    X, R = combination(device, weights, V), combination(device, weights, AV)
     if device.is_cuda:
-        X, R = combination(device, weights, V), combination(device, weights, AV)
         R -= device.asarray(values).reshape(-1, *[1] * (X.ndim - 1)) * X
         return X, R, np.asarray(device.to_host(row_products(device, R, R)))
-    given, applied = _flat(V), _flat(AV)
-    X, R = (np.empty((len(weights), given.shape[1])) for _ in range(2))
-    parts = np.empty((pieces_of(given.shape[1]), len(weights)))
-
-    def work(piece: int, columns: slice) -> None:
-        x = np.matmul(weights, given[:, columns])
-        r = np.matmul(weights, applied[:, columns])
-        r -= values[:, None] * x
-        X[:, columns], R[:, columns] = x, r
-        parts[piece] = np.einsum("kn,kn->k", r, r)
-
-    _each(device, given.shape[1], 2 * (len(V) + len(weights)), "ritz", work)
-    shape = (-1, *V.shape[1:])
-    return X.reshape(shape), R.reshape(shape), parts.sum(axis=0)
+    squares = algebra(RESIDUAL, np.ascontiguousarray(values)[:, None], _flat(X), _flat(R), device.threads)
+    return X, R, squares[:, 0]
 
 
-def quotient(
-    device: Device, R: Array, diagonal: Array, theta: NDArray[Any], away: Callable[[Any, Array], Any]
-) -> Any:
+def quotient(device: Device, R: Array, diagonal: Array, theta: NDArray[Any], least: float) -> Any:
     """Return ``R / away(diagonal - theta)`` for vectors (k, ...) and numbers theta (k,) on the host."""
-    xp, shape = device.xp, R.shape
-    if device.is_cuda:
+    real = R.dtype.kind == "f" and np.asarray(theta).dtype.kind == "f"
+    if device.is_cuda or not real:
         shift = device.asarray(np.ascontiguousarray(theta)).reshape(-1, *[1] * (R.ndim - 1))
-        return R / away(xp, diagonal - shift)
-    given, levels, shift = _flat(R), diagonal.reshape(-1), np.asarray(theta)[:, None]
-    out = np.empty(given.shape, np.result_type(given, levels, shift))
+        return R / away(device.xp, diagonal - shift, least)
+    out = np.array(R, float, order="C")
+    theta = np.ascontiguousarray(theta)[:, None]
+    algebra(DIVIDE, theta, _contiguous(diagonal[None]), _flat(out), device.threads, least)
+    return out
 
-    def work(piece: int, columns: slice) -> None:
-        np.divide(given[:, columns], away(np, levels[columns] - shift), out=out[:, columns])
 
-    _each(device, given.shape[1], 2 * len(given), "quotient", work)
-    return out.reshape(shape)
+def away(xp: Any, gap: Array, least: float) -> Any:
+    """Keep denominators away from zero."""
+    nearest = least if gap.dtype.kind == "c" else xp.copysign(least, gap)
+    return xp.where(xp.abs(gap) < least, nearest, gap)
 
 
 class Growing:

@@ -115,7 +115,8 @@ def polarisability(r: Results) -> Figure | None:
     ax.set_xlim(BEFORE * first, max(float(r[f"curves/{k}/frequency"][-1]) for k in range(min(count, SHOWN))))
     ax.set_xlabel(r"$\omega$ (hartree)")
     ax.set_ylabel(r"$\alpha_1(\omega)$ (bohr$^3$)")
-    ax.legend(fontsize=6, ncols=2)
+    # above the axes, which poles fill
+    ax.legend(fontsize="small", ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     return fig
 
 

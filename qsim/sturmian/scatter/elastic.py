@@ -12,7 +12,7 @@ from qsim.sturmian.driven.checks import LITTLE, decay_length
 from qsim.sturmian.scatter.cross_sections import breit_wigner, phases
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -26,6 +26,8 @@ __all__ = ["Elastic", "Phase", "elastic", "remedy"]
 
 # A wave number times a box that shows the wave.
 SEEN = 6.0
+# What a decay like 1/R leaves beyond the box, over 1.5 times the change by the coarser one.
+DEGENERATE = 2.0
 # Factor of box or contour where neither looks too small.
 LARGER = 1.5
 
@@ -55,6 +57,8 @@ class Elastic:
         Scattering length of every spin with its error, bohr.
     resonances : dict of (str, int) to list of ((float, float), (float, float))
         Of every spin and L, impact energy and width of what the phases pass, with their errors, hartree.
+    eigenphases : dict of (int, str, int) to Phase
+        Sums of all eigenphases, by the same keys, where the deck asks for them.
     polarisability : float or None
         Of the target, bohr^3; None for an ion, whose own field is far stronger.
     """
@@ -62,6 +66,7 @@ class Elastic:
     phases: dict[tuple[int, str, int], Phase] = field(default_factory=dict)
     lengths: dict[str, Measured] = field(default_factory=dict)
     resonances: dict[tuple[str, int], list[tuple[Measured, Measured]]] = field(default_factory=dict)
+    eigenphases: dict[tuple[int, str, int], Phase] = field(default_factory=dict)
     polarisability: float | None = None
 
 
@@ -110,6 +115,8 @@ def elastic(
     for label, of in solutions.items():
         for L in sorted({part.L for one in of for part in one.parts}):
             _add_phases(made, label, L, box, (k, kinematics, observed, of))
+            if "eigenphases" in problem.wants:
+                _add_eigenphases(made, label, L, k, of)
             passed = [i for i in np.argsort(k) if (int(i), label, L) in made.phases]
             found = _resonances(problem, box, L, k, [(int(i), of[i]) for i in passed])
             if found:
@@ -147,6 +154,41 @@ def _add_phases(
     for known in np.flatnonzero(np.isfinite(modulo)):
         phase = Phase(float(modulo[known]), float(errors[known]), int(branches[known]))
         made.phases[int(known), label, L] = phase
+
+
+def _add_eigenphases(
+    made: Elastic, label: str, L: int, k: NDArray[np.float64], solutions: Sequence[Solutions]
+) -> None:
+    """Add the sums of eigenphases of one spin and L: below the first excitation the phase itself, above from the determinant."""
+    modulo, errors = np.full(k.size, np.nan), np.full(k.size, np.nan)
+    for i, of in enumerate(solutions):
+        known = made.phases.get((i, label, L))
+        if known is not None:
+            modulo[i], errors[i] = known.modulo, known.error
+            continue
+        own = next(part for part in of.parts if part.L == L)
+        if own.determinant is None:
+            continue
+        modulo[i] = (0.5 * float(np.angle(own.determinant))) % math.pi
+        # The dipole coupling of degenerate levels beyond R, which dies out like 1/R, is in the change with the box.
+        factor = DEGENERATE if made.polarisability is not None else 1.0
+        change = of.error(_determinant_of(L))
+        errors[i] = 0.5 * (factor * change + own.determinant_error)
+    first = (0.0, math.pi) if L == 0 and made.polarisability is not None else (-0.5 * math.pi, 0.5 * math.pi)
+    branches = phases.continuous(modulo, k, first)
+    for found in np.flatnonzero(np.isfinite(modulo)):
+        phase = Phase(float(modulo[found]), float(errors[found]), int(branches[found]))
+        made.eigenphases[int(found), label, L] = phase
+
+
+def _determinant_of(L: int) -> Callable[[Sequence[Observed]], complex]:
+    """Return a function that gives det S of an L; NaN where a smaller box does not hold all levels."""
+
+    def value(parts: Sequence[Observed]) -> complex:
+        found = next(part.determinant for part in parts if part.L == L)
+        return complex(math.nan) if found is None else found
+
+    return value
 
 
 def _polarise(sums: Summed, part: Observed, kin: Kinematics, added: float) -> None:

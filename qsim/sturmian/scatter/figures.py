@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.results.plotting import figure
+from qsim.core.results.plotting import bar_beside, figure, in_column
 from qsim.sturmian.radial.curves import CYCLE
 from qsim.sturmian.scatter.cross_sections.kinematics import HARTREE_EV
 
@@ -27,6 +27,8 @@ ROWS = 4
 BREAK_UP = "0.25"
 # Energies from which a curve has no marks.
 CROWDED = 50
+# Most equations whose residuals are named.
+NAMED = 9
 # Fixed angles of a polar plot.
 SHOWN = 4
 # Lines of curves that may lie on one another, such as three gauges.
@@ -84,7 +86,7 @@ def wave(r: Results) -> Figure | None:
     ax.set_ylim(0.0, end)
     ax.set_xlabel("$r_1$ along the contour (bohr)")
     ax.set_ylabel("$r_2$ along the contour (bohr)")
-    fig.colorbar(mesh, ax=ax, label="$|u(r_1, r_2)|$")
+    bar_beside(mesh, ax, "$|u(r_1, r_2)|$")
     return fig
 
 
@@ -226,18 +228,20 @@ def residuals(r: Results) -> Figure | None:
     # solved at once, by elimination
     if np.isfinite(histories).sum(axis=1).max() < 2:
         return None
-    fig = figure("single")
+    named = len(names) <= NAMED
+    fig = figure("single", 2.4 + (0.1 * (len(names) + 1) if named else 0.0))
     ax = fig.subplots()
     for k, (history, name) in enumerate(zip(histories, names, strict=True)):
         good = np.isfinite(history) & (history > 0.0)
         steps = 1 + np.arange(history.size)
-        label = name if len(names) <= 9 else None
+        label = name if named else None
         line = LINES[(k // len(CYCLE)) % len(LINES)]
         ax.semilogy(steps[good], history[good], line, color=CYCLE[k % len(CYCLE)], linewidth=1.0, label=label)
     ax.set_xlabel("step")
     ax.set_ylabel("relative residual")
-    if len(names) <= 9:
-        ax.legend(fontsize="small" if len(names) <= 6 else 4)
+    if named:
+        # below the axes: curves of several equations fill them
+        ax.legend(fontsize="small", ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.22))
     return fig
 
 
@@ -285,9 +289,11 @@ def angles(r: Results) -> Figure | None:
         return None
     name = "tdcs" if "tdcs" in r else "fdcs"
     theta, F = r["theta"], r[name][0, 0]
-    fig = figure("double", 3.1)
-    grid = fig.add_gridspec(1, 2)
-    ax = fig.add_subplot(grid[0, 0])
+    # in one column below each other: neither has room for its labels in half of it
+    column = in_column()
+    fig = figure("double", 6.0 if column else 3.1)
+    grid = fig.add_gridspec(2, 1) if column else fig.add_gridspec(1, 2)
+    ax = fig.add_subplot(grid[0])
     mesh = ax.contourf(theta, theta, F.T, levels=14, cmap="viridis")
     ax.contour(theta, theta, F.T, levels=7, colors="white", linewidths=0.3)
     ax.set_aspect("equal")
@@ -296,8 +302,12 @@ def angles(r: Results) -> Figure | None:
     ax.set_xlabel(r"$\theta_1$ (degree)")
     ax.set_ylabel(r"$\theta_2$ (degree)")
     unit = r.unit(name).replace("a0^2/(hartree sr)/(hartree sr^2)", "atomic units").replace("sr^2", "sr$^2$")
-    fig.colorbar(mesh, ax=ax, label=f"{_differential(r)} ({unit})")
-    polar = fig.add_subplot(grid[0, 1], projection="polar")
+    label = f"{_differential(r)} ({unit})"
+    if column:
+        fig.colorbar(mesh, ax=ax, label=label, location="bottom", aspect=30)
+    else:
+        bar_beside(mesh, ax, label)
+    polar = fig.add_subplot(grid[1], projection="polar")
     _polar(polar, theta, F, r[f"{name}_error"][0, 0], unit)
     return fig
 
@@ -322,7 +332,10 @@ def _polar(
     ax.set_yticklabels([])
     outer = float(ax.get_ylim()[1])
     ax.set_title(rf"against $\theta_2$; outer circle {outer:.2g} {unit}", fontsize="small")
-    ax.legend(loc="center left", bbox_to_anchor=(1.18, 0.5), fontsize="small")
+    if in_column():
+        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), fontsize="small", ncols=4)
+    else:
+        ax.legend(loc="center left", bbox_to_anchor=(1.18, 0.5), fontsize="small")
 
 
 def scans(r: Results) -> Figure | None:

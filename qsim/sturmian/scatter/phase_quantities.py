@@ -47,6 +47,20 @@ def _phase_shifts(result: CollisionResult) -> Scalars:
     }
 
 
+def _eigenphases(result: CollisionResult) -> Scalars:
+    if len(result.observed) > LISTED:
+        return {}
+    return {
+        f"eigenphase_sum_L{L}_{label}_{i}": Scalar(
+            phase.value,
+            "rad",
+            _claimed(phase.error),
+            f"sum of all eigenphases, L = {L}, {result.kinematics[i].name}, {label}",
+        )
+        for (i, label, L), phase in sorted(result.elastic.eigenphases.items())
+    }
+
+
 def _defects_of_phases(result: CollisionResult) -> Scalars:
     if result.elastic.polarisability is not None or len(result.observed) > LISTED:
         return {}
@@ -83,11 +97,11 @@ def _resonances(part: int, name: str) -> Callable[[CollisionResult], Scalars]:
     return scalars
 
 
-def _phases(attribute: str) -> Callable[[CollisionResult], NDArray[Any] | None]:
-    """Return a function that gives the phases over energy, spin and L; NaN where there is none, None without any."""
+def _phases(attribute: str, kind: str = "phases") -> Callable[[CollisionResult], NDArray[Any] | None]:
+    """Return a function that gives phases over energy, spin and L; NaN where there is none, None without any."""
 
     def table(result: CollisionResult) -> NDArray[Any] | None:
-        known, momenta = result.elastic.phases, result.momenta
+        known, momenta = getattr(result.elastic, kind), result.momenta
         if not known:
             return None
         return np.array(
@@ -106,6 +120,7 @@ def _phases(attribute: str) -> Callable[[CollisionResult], NDArray[Any] | None]:
 SCALARS: tuple[Quantity[CollisionResult], ...] = (
     Quantity("phase_shift_*", "rad", "phase shift on its branch, where only elastic scattering is possible", _phase_shifts,
              when=_electrons),
+    Quantity("eigenphase_sum_*", "rad", "sum of all eigenphases on its branch, below ionisation", _eigenphases, when=_electrons),
     Quantity("quantum_defect_*", "", "phase shift over pi, of an ion", _defects_of_phases, when=_electrons),
     Quantity("breit_wigner_energy_*", "hartree", "impact energy of a resonance that a phase passes, by a fit",
              _resonances(0, "breit_wigner_energy"), when=_electrons),
@@ -119,6 +134,10 @@ ARRAYS: tuple[Quantity[CollisionResult], ...] = (
     Quantity("phase_shift", "rad", "phase shifts on their branch, NaN where other channels are open (e_h)",
              _phases("value"), ("point", "label", "L"), when=_electrons),
     Quantity("phase_shift_error", "rad", "its error", _phases("error"), ("point", "label", "L"), when=_electrons),
+    Quantity("eigenphase_sum", "rad", "sums of all eigenphases on their branch, NaN above ionisation (e_h)",
+             _phases("value", "eigenphases"), ("point", "label", "L"), when=_electrons),
+    Quantity("eigenphase_sum_error", "rad", "its error", _phases("error", "eigenphases"), ("point", "label", "L"),
+             when=_electrons),
     Quantity("phase_branch", "", "times pi in a phase shift above its value in [0, pi)", _phases("branch"),
              ("point", "label", "L"), when=_electrons),
 )  # fmt: skip

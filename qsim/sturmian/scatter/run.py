@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,8 @@ from qsim.sturmian.driven import sources
 from qsim.sturmian.driven.recycled import solve_all
 from qsim.sturmian.judging import Judged, unguarded
 from qsim.sturmian.scatter import saved
-from qsim.sturmian.scatter.cross_sections import amplitudes
-from qsim.sturmian.scatter.cross_sections.observed import Observed, observe
+from qsim.sturmian.scatter.cross_sections import amplitudes, eigenphases
+from qsim.sturmian.scatter.cross_sections.observed import RETURNED, Observed, observe
 from qsim.sturmian.scatter.cross_sections.summed import Solutions, Summed, combined
 from qsim.sturmian.scatter.elastic import elastic
 from qsim.sturmian.scatter.equations import solved, source
@@ -426,7 +426,26 @@ class Collisions:
         for i, solution in zip(job.points, real, strict=True):
             ejected = part.problem.ejected(kinematics[i])
             seen = observe(solution, setup, kinematics[i], operator.L, operator.S, wants, ejected)
+            if "eigenphases" in wants and kinematics[i].E < 0.0:
+                seen = self._with_determinant(job, operator, kinematics[i].E, seen, poll)
             self.observed.setdefault((job.round, job.variant, job.label, i), []).append(seen)
+
+    def _with_determinant(
+        self, job: Job, operator: driven.Driven, E: float, seen: Observed, poll: Callable[[], None]
+    ) -> Observed:
+        """Return an observation with the determinant of the whole S-matrix, from a solution for every open channel."""
+        setup, part = self._grid(job.round).setup, self.rounds[job.round]
+        if not eigenphases.holds_all(setup, operator.pairs, E):
+            return seen
+
+        def solve(s: Any, energies: list[float]) -> Any:
+            return solved(part.problem, operator, (s, energies, None), self._tolerance(job), poll).u
+
+        S = eigenphases.matrix(setup, operator, E, solve)
+        value, defect = eigenphases.determinant(S)
+        slowest = min(one.k for one in eigenphases.entrances(setup, operator.pairs, E))
+        returned = RETURNED * setup.reflection(slowest) * len(S)
+        return replace(seen, determinant=value, determinant_error=defect + returned)
 
     def _start(self, job: Job, operator: driven.Driven, poll: Callable[[], None]) -> Any:
         """Return the comparison solution to start from: fewer partial waves, or the other gauge; None if there is none."""

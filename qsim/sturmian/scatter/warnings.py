@@ -32,6 +32,7 @@ def warnings_of(result: CollisionResult) -> list[str]:
         out.append(
             f"the eigenvectors on the contour are nearly dependent, condition {condition:.1e}; a smaller grid.ecs.angle is safer"
         )
+    out += _eigenphases(result)
     if len(result.observed) > LISTED:
         return out + _of_many(result)
     for kin, by_label in zip(result.kinematics, result.observed, strict=True):
@@ -41,6 +42,20 @@ def warnings_of(result: CollisionResult) -> list[str]:
             if "excitation" in result.problem.wants:
                 out += [f"{where}: {text}" for text in _unknown(seen, result.problem.task.levels)]
     return out
+
+
+def _eigenphases(result: CollisionResult) -> list[str]:
+    """Return the warning of energies without eigenphases, whose open levels the box does not hold."""
+    if "eigenphases" not in result.problem.wants:
+        return []
+    known = {i for i, *_ in result.elastic.eigenphases}
+    lacking = [kin.name for i, kin in enumerate(result.kinematics) if kin.E < 0.0 and i not in known]
+    if not lacking:
+        return []
+    text = (
+        f"no sum of eigenphases at {len(lacking)} of {len(result.kinematics)} energies, such as {lacking[0]}"
+    )
+    return [f"{text}: the box does not hold every level that is open; a larger grid.R is needed"]
 
 
 def _of_many(result: CollisionResult) -> list[str]:

@@ -17,6 +17,7 @@ from qsim.core.errors import NumericsError
 from qsim.core.run.checkpoint import fitting
 from qsim.sturmian.linalg.vectors import (
     Growing,
+    away,
     combination,
     inner,
     quotient,
@@ -27,7 +28,6 @@ from qsim.sturmian.linalg.vectors import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import ModuleType
 
     from numpy.typing import NDArray
 
@@ -442,15 +442,11 @@ class Preconditioner:
         # Elementwise with the diagonal first; the lowest orbitals, where levels lie close and
         # the diagonal is a poor guess, are then overwritten by the exact inverse in the model
         # space.
-        T = quotient(self.device, R, self.diagonal, theta, _away)
+        T = quotient(self.device, R, self.diagonal, theta, LEVEL_SHIFT)
         inner = R[:, :, :m, :m]
         amplitudes = inner.reshape(inner.shape[0], -1) @ self.vectors.T
-        amplitudes /= self.device.asarray(_away(np, self.values[None, :] - np.asarray(theta)[:, None]))
+        amplitudes /= self.device.asarray(
+            away(np, self.values[None, :] - np.asarray(theta)[:, None], LEVEL_SHIFT)
+        )
         T[:, :, :m, :m] = (amplitudes @ self.vectors).reshape(inner.shape)
         return T
-
-
-def _away(xp: ModuleType, gap: NDArray[Any]) -> Any:
-    """Keep denominators away from zero."""
-    nearest = LEVEL_SHIFT if gap.dtype.kind == "c" else xp.copysign(LEVEL_SHIFT, gap)
-    return xp.where(xp.abs(gap) < LEVEL_SHIFT, nearest, gap)

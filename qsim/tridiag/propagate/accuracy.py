@@ -40,11 +40,12 @@ from qsim.core.device.links import links_of
 from qsim.core.device.parallel import SerialComm
 from qsim.core.errors import QsimError
 from qsim.core.run.loop import Progress, drive
-from qsim.tridiag.propagate import initial, sine_waves
+from qsim.tridiag.propagate import harmonics, initial, sine_waves
 from qsim.tridiag.propagate.eigenstates import RESIDUAL, mirror, window_states
 from qsim.tridiag.propagate.lattice import Lattice, equidistant
 from qsim.tridiag.propagate.observer import Observer
-from qsim.tridiag.propagate.problem import LEAST, PIECE
+from qsim.tridiag.propagate.problem import LEAST, PIECE, pieces_of
+from qsim.tridiag.propagate.result import Propagated
 from qsim.tridiag.propagate.stepping.propagator import Propagator, Stepping
 from qsim.tridiag.propagate.stepping.shared import SharedPropagator
 from qsim.tridiag.tdse import absorbers, potentials
@@ -59,12 +60,14 @@ if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.tridiag.propagate.problem import Propagation
 
-__all__ = ["AUTO", "FINE", "Accuracy", "Companions", "Ending", "companions", "estimate", "numbers"]
+__all__ = ["AUTO", "CUTOFF", "FINE", "Accuracy", "Companions", "Ending", "companions", "estimate", "numbers"]
 
 # points times steps up to which `verify: auto` means true
 AUTO = {"cpu": 2e10, "cuda": 5e12}
 # points times steps up to which companions are finer: all of them take some tenths of a second
 FINE = 4e6
+# a number of the harmonics, which companions sample as the run does
+CUTOFF = "hhg_cutoff_order"
 # of the slope in h^2 where h is halved, at most: then every halving changes a number by the same amount
 GROWTH = 4.0
 # hartree: change of V by what lies between the points, up to which it is left out
@@ -193,6 +196,8 @@ def companion(problem: Propagation, steps: int, points: int, average: bool = Fal
         energies=energies,
         states=vectors,
         window=window,
+        # samples of the trace at the times of the run
+        every=max(1, round(problem.every * steps / problem.steps)),
     )
 
 
@@ -305,8 +310,9 @@ class Companions:
 
 def _run(problem: Propagation, comm: Comm, report: Report, done: int) -> dict[str, float]:
     """Propagate a companion and return its numbers; `done` is the work of those before."""
-    # the acceleration is not claimed, so V' is left out
-    how = Stepping(problem.precision, slope=False)
+    block = problem.observed.hhg
+    # without harmonics no acceleration is claimed, so V' is left out
+    how = Stepping(problem.precision, slope=block is not None and problem.lattice.slope is not None)
     psi, span, links = problem.psi0, None, None
     if 1 < comm.size <= problem.lattice.points // LEAST:
         links = links_of(comm, problem.device)
@@ -320,14 +326,23 @@ def _run(problem: Propagation, comm: Comm, report: Report, done: int) -> dict[st
     observer = Observer(problem, span, links)
     rows = [observer.row(0, propagator.own, observer.sums(propagator.own))]
     largest = max(int(PIECE[problem.device.kind] / problem.lattice.points), 1)
-    samples = np.zeros((1, 3))
+    samples = observer.sums(propagator.own)[None]
+    trace = [np.column_stack([[0.0], samples])]
     # pieces that take about half a second: signals and wall time are looked at between them
-    while propagator.step < problem.steps:
-        count = min(largest, problem.steps - propagator.step)
-        samples = propagator.advance(count, count)
+    interval = largest if block is None else problem.every
+    for count, every in pieces_of(0, problem.steps, interval, max(largest // interval, 1) * interval):
+        samples = propagator.advance(count, every)
+        at = propagator.step - count + every * (1 + np.arange(len(samples)))
+        trace.append(np.column_stack([at, samples])[at % problem.every == 0])
         report(Progress(done + propagator.step * problem.lattice.points))
     rows.append(observer.row(problem.steps, propagator.own, samples[-1]))
-    return numbers(problem, {name: np.array([row[name] for row in rows]) for name in rows[0]})
+    frames = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    found = numbers(problem, frames)
+    if block is not None:
+        made = Propagated(problem, frames, np.concatenate(trace), np.zeros(0, complex), {})
+        cutoff = harmonics.spectrum(made, block).cutoff
+        found |= {} if cutoff is None else {CUTOFF: cutoff}
+    return found
 
 
 def _spectral_norms(problem: Propagation, other: Propagation) -> dict[str, float]:
@@ -380,6 +395,9 @@ def estimate(problem: Propagation, found: Mapping[str, float], ending: Ending, m
     drive(others, monitor, total=others.work, unit="points times steps", what="verify")
     if others.why_not:
         return Accuracy({}, {}, {}, others.why_not)
+    # harmonics may have a cutoff in the run and none in a companion
+    runs = [*others.numbers, *([others.between] if others.between else [])]
+    found = {name: value for name, value in found.items() if all(name in one for one in runs)}
     time_step, grid = _differences(problem, others.between or found, others)
     for name, norm in others.spectral.items():
         # a part of the error that all lattices share shows in no difference of them
@@ -484,7 +502,7 @@ def _rest(
             out[name] = {ROUNDED: relative * abs(value) + 1e-15 * top}
         elif name == "dipole_final":
             out[name] = {ROUNDED: relative * reach, WALLS: walls * problem.steps * problem.dt}
-        elif name == "norm_final":
+        elif name in ("norm_final", CUTOFF):
             out[name] = {ROUNDED: relative}
         else:
             levels = mixed if name.startswith("population_") and name != "population_sum" else 0.0

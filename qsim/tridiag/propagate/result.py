@@ -174,6 +174,12 @@ def _ip_error(r: Propagated) -> float | None:
     return _errors(r).get("energy_initial")
 
 
+def _cutoff_error(r: Propagated) -> float | None:
+    """Return the error of the classical cutoff, that of Ip in photons; None where Ip has none."""
+    error, omega = _ip_error(r), r.problem.pulse.omega
+    return None if error is None or omega is None else error / omega
+
+
 QUANTITIES: tuple[Q, ...] = (
     Q(
         # numbers that a summary shows first, with their errors
@@ -250,7 +256,8 @@ QUANTITIES: tuple[Q, ...] = (
         error=_ip_error,
     ),
     replace(KELDYSH, when=lambda r: KELDYSH.value(r) is not None),
-    *CUTOFF,
+    CUTOFF[0],
+    replace(CUTOFF[1], error=_cutoff_error),
     _step("algorithm", "how the steps were done"),
     _step("blocks", "blocks of the partition", headline=True),
     _step("iterations", "nested partitions", headline=True),

@@ -256,6 +256,8 @@ def _claim(result: Propagated, state: Callable[[], State], monitor: Monitor) -> 
 
     problem = result.problem
     values = accuracy.numbers(problem, result.frames)
+    if (cutoff := result.numbers.get(accuracy.CUTOFF)) is not None:
+        values[accuracy.CUTOFF] = float(cutoff)
     turned = float(result.numbers["turned_back"] or 0.0)
     result.accuracy = accuracy.estimate(problem, values, accuracy.Ending(result.psi, turned, state), monitor)
     if result.accuracy.why_not:
@@ -297,19 +299,12 @@ def _remedies(problem: Propagation) -> dict[str, str]:
 
 
 def _harmonics(result: Propagated, block: Hhg) -> None:
-    from qsim.tridiag.tdse import harmonics
+    from qsim.tridiag.propagate import harmonics
 
-    problem = result.problem
-    # harmonics come from the fine trace, not from the output times, which are too few
-    omega, top = problem.fundamental(block), problem.max_order(block)
-    time, signal = result.traced("time"), result.traced(block.form)
-    order, power = harmonics.hhg(time, signal, omega, block.window, top, form=block.form)
-    result.spectra |= {"hhg_order": order, "hhg_spectrum": power}
-    classical = problem.classical_cutoff(omega)
-    result.numbers["hhg_cutoff_classical"] = classical
-    result.numbers["hhg_cutoff_order"] = None
-    if classical is not None:
-        result.numbers["hhg_cutoff_order"] = harmonics.cutoff_order(order, power, classical)
+    found = harmonics.spectrum(result, block)
+    result.spectra |= {"hhg_order": found.order, "hhg_spectrum": found.power}
+    result.numbers["hhg_cutoff_classical"] = found.classical
+    result.numbers["hhg_cutoff_order"] = found.cutoff
 
 
 def _time_frequency(result: Propagated, block: Gabor) -> None:

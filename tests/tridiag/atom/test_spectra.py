@@ -11,6 +11,8 @@ from qsim.tridiag.atom.photoelectrons.outgoing import spectral_density
 from qsim.tridiag.atom.photoelectrons.spectra import Angles, scattering, window
 from qsim.tridiag.atom.states.grid import mapped
 from qsim.tridiag.atom.states.lanes import Lanes
+from qsim.tridiag.atom.states.levels import Radial, bound_population
+from qsim.tridiag.kernels.resolvents import resolvents
 from qsim_checks.tridiag.atoms_planar import coulomb
 
 ENERGY = np.linspace(0.02, 0.9, 8)
@@ -60,7 +62,7 @@ def test_a_window_does_not_see_the_box(order):
     spectra = []
     for box in (60.0, 110.0):
         pair, lanes, phi = atom(box)
-        spectra.append(window(pair, lanes, phi, ENERGY, 0.0007, order, Angles(181)))
+        spectra.append(window(pair, lanes, phi, ENERGY, (0.0007, order), Angles(181)))
     assert spectra[0].spectrum == pytest.approx(spectra[1].spectrum, rel=1e-4, abs=1e-6)
     assert spectra[0].spectrum == pytest.approx(
         exact(lanes, phi, pair[0].grid), rel=0.02 if order == 1 else 1e-3, abs=2e-3 if order == 1 else 2e-5
@@ -112,3 +114,39 @@ def test_no_error_is_claimed_below_zero_or_without_companions(tridiag):
     assert np.isfinite(claimed[2:]).all()
     time = {**DECK["time"], "verify": False}
     assert "pes_error" not in tridiag.run(**{**DECK, "time": time}, spectra=[block]).spectra
+
+
+def test_resolvents_of_many_energies():
+    """Against banded solutions one by one, with energies at which pivots change places; threads share them to the bit."""
+    grid = mapped(60.0, 0.3, 0.02, 40.0)
+    radial = Radial(AtomLattice(grid, -1 / grid.r, 1 / grid.r**2, 1.0), 2)
+    rng = np.random.default_rng(7)
+    phi = rng.normal(size=(3, grid.points)) + 1j * rng.normal(size=(3, grid.points))
+    z = np.linspace(-0.5, 60.0, 23)[:, None] + 0.01 * np.exp(1j * np.array([0.4, 1.3]))
+    rho, parts = np.exp(1j * rng.uniform(0.1, 2.0, z.shape)), np.array([1.0 + 0.5j, -0.3j])
+    found, edges = resolvents(radial, z, rho, phi, 1, parts)
+    for k, (energies, ends) in enumerate(zip(z, rho, strict=True)):
+        waves = [radial.resolvent(one, phi.T, end) for one, end in zip(energies, ends, strict=True)]
+        expected = sum(part * wave for part, wave in zip(parts, waves, strict=True))
+        assert np.abs(found[k] - expected).max() < 1e-10 * np.abs(expected).max()
+        last = [radial.edge(one, wave) for one, wave in zip(energies, waves, strict=True)]
+        np.testing.assert_allclose(edges[k], last, rtol=0, atol=1e-10 * np.abs(last).max())
+    shared = resolvents(radial, z, rho, phi, 3, parts)
+    assert np.array_equal(shared[0], found)
+    assert np.array_equal(shared[1], edges)
+
+
+def test_bound_population():
+    """The sum over levels one by one; of one l the state holds nothing."""
+    grid = mapped(60.0, 0.3, 0.02, 40.0)
+    lattice = AtomLattice(grid, -1 / grid.r, 1 / grid.r**2, 1.0)
+    ls, rng = np.array([0, 1, 1, 2, 3]), np.random.default_rng(8)
+    phi = rng.normal(size=(5, grid.points)) + 1j * rng.normal(size=(5, grid.points))
+    phi[3] = 0.0
+    total = 0.0
+    for l in np.unique(ls):
+        radial = Radial(lattice, int(l))
+        for k in range(radial.below(0.0)):
+            total += float(np.sum(np.abs(phi[ls == l] @ radial.state(radial.energy(k))) ** 2))
+    found = [bound_population(lattice, ls, phi, threads) for threads in (1, 3)]
+    assert found[0] == found[1] == pytest.approx(total, rel=1e-12)

@@ -99,17 +99,29 @@ def details(name: str, content: str) -> str:
 
 
 def figure_of(
-    results: Results, name: str, function: Callable[[Results], Figure | None], caption: str = ""
+    results: Results, name: str, function: Callable[[Results], Figure | None], run: str = ""
 ) -> tuple[str, frozenset[str]] | None:
-    """Return a figure with its caption, and the figures that it is composed of; None if there is nothing to draw."""
+    """Return a figure with its caption, and the figures that it is composed of; None if there is nothing to draw.
+
+    Parameters
+    ----------
+    results
+        What is drawn.
+    name, function
+        Of the figure.
+    run
+        Name of the run, on a page of several; its figures have names of their own.
+    """
     figure = plotting.draw(function, results)
     if figure is None:
         return None
-    caption = caption or _first_line(function) or name.replace("_", " ")
+    caption = run or _first_line(function) or name.replace("_", " ")
     parts = frozenset(getattr(figure, "composed_of", ()))
     label = text_of(name)
+    alt = text_of(f"{run}, {alternative(figure, name)}" if run else alternative(figure, name))
+    place = f"{text_of(run)}-{label}" if run else label
     text = (
-        f'<figure id="{label}"><img alt="{text_of(alternative(figure, name))}" src="data:image/png;base64,{_png(figure)}">'
+        f'<figure id="{place}"><img alt="{alt}" src="data:image/png;base64,{_png(figure)}">'
         f"<figcaption><strong>{label}</strong>: {text_of(caption)}</figcaption></figure>"
     )
     figure.clear()

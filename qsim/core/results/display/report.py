@@ -131,10 +131,13 @@ def _drawn(results: Results, figures: Iterable[str] | None, run: str = "") -> li
     """Return the names and the texts of the figures; without names, none that only puts others together."""
     functions = figure_functions(results)
     names = list(functions) if figures is None else [name for name in figures if name in functions]
-    made = {}
+    made: dict[str, tuple[str, frozenset[str]]] = {}
+    pictures: set[str] = set()
     for name in names:
         found = figure_of(results, name, functions[name], run)
-        if found is not None:
+        # An overview may be the one figure that there is.
+        if found is not None and (picture := found[0].partition("src=")[2].partition(">")[0]) not in pictures:
+            pictures.add(picture)
             made[name] = found
     # by the names of figures, and by those of their functions
     shown = {*made, *(getattr(functions[name], "__name__", "") for name in made)}

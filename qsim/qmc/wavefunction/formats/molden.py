@@ -113,6 +113,10 @@ def read_molden(path: Path) -> Molecule:
     FileError
         If it is no such file, with the line; for Slater functions and occupations that are not whole.
     """
+    if _is_hdf5(path):
+        raise FileError(
+            f"{path} is an HDF5 file, which source: chkfile or qmcpack reads; expected {EXPECTED}"
+        )
     content = _Content(path)
     # A section is read line by line; those that are not named here are skipped.
     readers = {
@@ -142,6 +146,13 @@ def read_molden(path: Path) -> Molecule:
         if not found:
             raise FileError(f"{path}: section [{name}] is missing or empty; expected {EXPECTED}")
     return _understood(content)
+
+
+def _is_hdf5(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(4) == b"\x89HDF"
 
 
 def _understood(content: _Content) -> Molecule:

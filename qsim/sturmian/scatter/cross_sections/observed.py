@@ -51,6 +51,10 @@ class Observed:
     pairs : list of (la, lb)
     matrix : complex
         Element of the S-matrix from 1s to 1s with the orbital momentum L of the other electron (e_h).
+    determinant : complex or None
+        Of the whole S-matrix (e_h), where the deck asks for eigenphases.
+    determinant_error : float
+        What that matrix lacks of a symmetric unitary one, and what the end of the contour reflects.
     total_error, matrix_error : float
         What the end of the contour reflects, of ``total`` and ``matrix``; levels and sharing hold it in their errors.
     """
@@ -66,6 +70,8 @@ class Observed:
     matrix: complex = 1.0 + 0j
     total_error: float = 0.0
     matrix_error: float = 0.0
+    determinant: complex | None = None
+    determinant_error: float = 0.0
 
 
 def observe(

@@ -129,6 +129,10 @@ class Judgement:
     channel_error : (c, g, e) float64
     defect, defect_error : (g, e) float64
         What the channels lack of the total, relative to it.
+    numbers : list of int
+        Principal quantum numbers of the levels.
+    beta_n, beta_n_error : (n, g, e) float64
+        Asymmetry with the levels of one n not told apart.
     """
 
     total: NDArray[np.float64]
@@ -141,6 +145,9 @@ class Judgement:
     channel_error: NDArray[np.float64]
     defect: NDArray[np.float64]
     defect_error: NDArray[np.float64]
+    numbers: list[int]
+    beta_n: NDArray[np.float64]
+    beta_n_error: NDArray[np.float64]
 
 
 def judged(judge: Judge) -> Judgement:
@@ -179,11 +186,14 @@ def judged(judge: Judge) -> Judgement:
     )
     betas = judge.betas_of(own)
     beta = np.array([betas[name] for name in names]).reshape(level.shape)
-    beta_error = np.array([_beta_error(judge, name) for name in names]).reshape(level.shape)
+    beta_error = np.array([_beta_error(judge, [name]) for name in names]).reshape(level.shape)
     # An s level leaves no choice where the initial state is isotropic: beta is 2.
     for k, (_, l) in enumerate(names):
         if l == 0 and judge.L == 0:
             beta_error[k] = np.where(np.isfinite(beta[k]), 0.0, np.nan)
+    numbers = sorted({n for n, _ in names})
+    groups = [[name for name in names if name[0] == n] for n in numbers]
+    shape = (len(numbers), *own.total.shape)
     return Judgement(
         own.total,
         total_error,
@@ -195,6 +205,9 @@ def judged(judge: Judge) -> Judgement:
         channel_error,
         missing / scale,
         (total_error + known.sum(axis=0)) / scale,
+        numbers,
+        np.array([_mean_beta(judge, own, group) for group in groups]).reshape(shape),
+        np.array([_mean_beta_error(judge, group) for group in groups]).reshape(shape),
     )
 
 
@@ -218,17 +231,32 @@ def _channel(channel: list[int]) -> Callable[[Spectrum], NDArray[np.float64]]:
     return values
 
 
-def _beta_error(judge: Judge, name: tuple[int, int]) -> NDArray[np.float64]:
-    """Return the error of beta (g, e) of a level: of grid and partial waves, and of what its amplitudes still show."""
+def _mean_beta(judge: Judge, of: Spectrum, names: list[tuple[int, int]]) -> NDArray[np.float64]:
+    """Return beta (g, e) of some levels that are not told apart; NaN where none is open, or the grid lacks one of them."""
+    betas, levels = judge.betas_of(of), judge.levels_of(of)
+    if any(name not in levels for name in names):
+        return np.full(of.total.shape, np.nan)
+    weights = np.array([levels[name] for name in names])
+    whole = weights.sum(axis=0)
+    sums = (weights * np.nan_to_num(np.array([betas[name] for name in names]))).sum(axis=0)
+    return np.divide(sums, whole, out=np.full(whole.shape, np.nan), where=whole > 0.0)
+
+
+def _mean_beta_error(judge: Judge, names: list[tuple[int, int]]) -> NDArray[np.float64]:
+    """Return the error of beta (g, e) of some levels that are not told apart."""
+    if judge.L == 0 and all(l == 0 for _, l in names):
+        # An s level leaves no choice where the initial state is isotropic: beta is 2.
+        return np.where(np.isfinite(_mean_beta(judge, judge.own, names)), 0.0, np.nan)
+    return _beta_error(judge, names)
+
+
+def _beta_error(judge: Judge, names: list[tuple[int, int]]) -> NDArray[np.float64]:
+    """Return the error of beta (g, e) of levels: of grid and partial waves, and of what their amplitudes still show."""
     own = judge.own
-
-    def values(of: Spectrum) -> NDArray[np.float64]:
-        return judge.betas_of(of).get(name, np.full(of.total.shape, np.nan))
-
-    error = judge.error(values)
+    error = judge.error(lambda of: _mean_beta(judge, of, names))
     # To first order beta changes by at most about twice the relative error of an amplitude, times sqrt(l(l + 1)) of the
     # mixed term.
-    members = [c for c, (n, l, *_) in enumerate(own.channels.tolist()) if (n, l) == name]
+    members = [c for c, (n, l, *_) in enumerate(own.channels.tolist()) if (n, l) in names]
     size = np.sqrt((np.abs(own.amplitude[members]) ** 2).sum(axis=0))
     spread = np.sqrt((own.spread[members] ** 2).sum(axis=0))
     returned = judge.reflected()[members].max(axis=0)

@@ -166,19 +166,16 @@ def _phases(result: PhotoResult) -> NDArray[np.float64]:
     return out
 
 
-def _mean_beta(result: PhotoResult) -> NDArray[np.float64]:
-    """Return beta of every n with its levels unresolved, (e, g, n)."""
-    judgement, numbers = result.judgement, _principal(result)
-    out = np.full((*judgement.total.T.shape, numbers.size), np.nan)
-    for i, n in enumerate(numbers):
-        own = [k for k, (m, _) in enumerate(judgement.levels) if m == n]
-        sigma, beta = judgement.level[own], np.nan_to_num(judgement.beta[own])
-        whole = sigma.sum(axis=0)
-        mean = np.divide(
-            (sigma * beta).sum(axis=0), whole, out=np.full(whole.shape, np.nan), where=whole > 0.0
-        )
-        out[:, :, i] = mean.T
-    return out
+def _of_numbers(
+    value: Callable[[Judgement], NDArray[np.float64]],
+) -> Callable[[PhotoResult], NDArray[np.float64]]:
+    """Return a function that gives an array (n, g, e) of the principal quantum numbers that the deck asks for as (e, g, n)."""
+
+    def values(result: PhotoResult) -> NDArray[np.float64]:
+        shown = [result.judgement.numbers.index(n) for n in _principal(result).tolist()]
+        return np.ascontiguousarray(np.moveaxis(value(result.judgement)[shown], 0, -1).swapaxes(0, 1))
+
+    return values
 
 
 def _principal(result: PhotoResult) -> NDArray[np.int64]:
@@ -413,7 +410,9 @@ _ALL: tuple[Quantity[PhotoResult], ...] = (
     Quantity("beta", "", "asymmetry parameter of the photoelectron", _levels(lambda j: j.beta), (*GAUGE, "level")),
     Quantity("beta_error", "", "its error", _levels(lambda j: j.beta_error), (*GAUGE, "level")),
     Quantity("n", "", "principal quantum numbers of the ion", _principal, ("n",)),
-    Quantity("beta_n", "", "asymmetry parameter with the levels of one n unresolved", _mean_beta, (*GAUGE, "n")),
+    Quantity("beta_n", "", "asymmetry parameter with the levels of one n unresolved", _of_numbers(lambda j: j.beta_n),
+             (*GAUGE, "n")),
+    Quantity("beta_n_error", "", "its error", _of_numbers(lambda j: j.beta_n_error), (*GAUGE, "n")),
     Quantity("channel", "", "level of the ion and momentum of the electron that leaves", _names, ("channel",)),
     Quantity("sigma_channel", "Mb", "cross section of a channel", _channels(lambda r: r.own.partial()), (*GAUGE, "channel")),
     Quantity("sigma_channel_error", "Mb", "its error", _channels(lambda r: r.judgement.channel_error), (*GAUGE, "channel")),

@@ -22,6 +22,7 @@ from qsim.tridiag.atom.states.grid import RadialGrid, first_entry
 from qsim.tridiag.atom.states.lanes import PlanarLanes
 from qsim.tridiag.kernels.atom import length as kernels
 from qsim.tridiag.kernels.atom import planar
+from qsim.tridiag.kernels.atom.phases import tiled
 from qsim.tridiag.kernels.atom.records import Couplings, Mix, Radial, Samples
 from qsim.tridiag.kernels.atom.sharing import ALONE, lined
 from qsim.tridiag.kernels.atom.velocity import velocity_steps
@@ -119,6 +120,14 @@ class Tables:
     radial: Any = field(repr=False)
     couplings: Any = field(repr=False)
     mix: Any = field(repr=False)
+
+    @cached_property
+    def tiled(self) -> tuple[Any, Any]:
+        """Pivots and radial coefficients tile by tile, as threads take them, in place of those row by row."""
+        made = tiled(self.down, self.up, self.radial)
+        # a run takes one kind or the other: both would be as much memory as the states
+        self.down = self.up = np.zeros((0, 0))
+        return made
 
 
 def radial_arrays(
@@ -358,7 +367,7 @@ class Propagator:
         summed = planar.planar_summed if flat else kernels.summed
         return np.asarray(summed(samples.sums, self.tables[0], *self._weights))
 
-    def _length(self, stage: int, middle: NDArray[np.float64], dt: float, samples: Samples | None) -> None:
+    def _length(self, stage: int, middle: NDArray[Any], dt: float, samples: Samples | None) -> None:
         """Make steps in length gauge, with the field at their midpoints."""
         how = {"samples": samples, "sharing": self.sharing}
         if isinstance(self.lanes, PlanarLanes):

@@ -62,10 +62,10 @@ class _Window:
             result.lanes,
             self.phi,
             self.energy,
-            gamma,
-            block.order,
+            (gamma, block.order),
             spectra.Angles(block.angles, block.polar),
             each=lambda done: report(Progress(done)),
+            threads=result.problem.threads,
         )
         self.found = _against_flux(spectrum, result, self.phi)
 
@@ -107,7 +107,7 @@ def _against_flux(
     """
     problem, energy = result.problem, spectrum.energy
     # the spectrum without angles of a box without an end: what a projection in a finite box should give
-    exact = spectral_density(problem.lattice, problem.beyond, result.lanes, phi, energy)
+    exact = spectral_density(problem.lattice, problem.beyond, result.lanes, phi, energy, problem.threads)
     free = energy > 0.0
     error = flux.spread(np.where(free, np.abs(spectrum.spectrum - exact), 0.0))
     return replace(spectrum, error=np.where(free, error, np.nan))

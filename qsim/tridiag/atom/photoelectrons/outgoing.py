@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.tridiag.atom.states.levels import Radial
+from qsim.tridiag.kernels.resolvents import inwards, resolvents
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,7 +33,9 @@ __all__ = ["beyond", "leaving", "spectral_density"]
 QUIET = 1e-15
 
 
-def leaving(far: AtomLattice, points: int, l: int, z: NDArray[np.complex128]) -> NDArray[np.complex128]:
+def leaving(
+    far: AtomLattice, points: int, l: int, z: NDArray[np.complex128], threads: int = 1
+) -> NDArray[np.complex128]:
     """Return ``rho = Z_(n+1) / Z_n`` at the wall of a box, of waves that go out or fall off, (k,).
 
     Parameters
@@ -45,6 +48,8 @@ def leaving(far: AtomLattice, points: int, l: int, z: NDArray[np.complex128]) ->
         Angular momentum.
     z : (k,) complex128
         Energies, not below the real axis, hartree.
+    threads : int
+        At most.
     """
     # the same recurrence on a longer grid: the wall of the box is no longer a wall
     radial = Radial(far, l)
@@ -60,9 +65,7 @@ def leaving(far: AtomLattice, points: int, l: int, z: NDArray[np.complex128]) ->
     q, after = (np.where(one.imag < 0.0, -one, one) for one in (q, after))
     rho = np.sqrt(np.sin(q) / np.sin(after)) * np.exp(0.5j * (q + after))
     # inwards the recurrence is stable for the outgoing wave
-    for j in range(last - 1, points - 1, -1):
-        rho = 1.0 / (both(j) - rho)
-    return rho
+    return inwards(radial, points, z, rho, threads)
 
 
 def beyond(rho: NDArray[np.complex128], z: NDArray[np.complex128]) -> NDArray[np.complex128]:
@@ -90,6 +93,7 @@ def spectral_density(
     lanes: AnyLanes,
     phi: NDArray[np.complex128],
     energy: NDArray[np.float64],
+    threads: int = 1,
 ) -> NDArray[np.float64]:
     """Return dP/dE of a state without its angles, the flux that leaves the box, (k,): 0 at energies that are not above 0.
 
@@ -99,6 +103,8 @@ def spectral_density(
         The atom in the box and beyond, channels, state in length gauge (used, n).
     energy : (k,) float64
         Hartree.
+    threads : int
+        At most.
     """
     out, free = np.zeros(energy.size), np.flatnonzero(energy > 0.0)
     weights = np.sum(np.abs(phi) ** 2, axis=1)
@@ -106,8 +112,8 @@ def spectral_density(
         # channels of one l share the matrix and its boundary condition; their fluxes add up
         here = np.flatnonzero((lanes.ls == l) & (weights > QUIET))
         radial = Radial(lattice, int(l))
-        rho = leaving(far, lattice.grid.points, int(l), energy[free].astype(complex))
-        for index, one in zip(free, rho, strict=True):
-            edge = radial.edge(energy[index], radial.resolvent(energy[index], phi[here].T, one))
-            out[index] += float(one.imag * np.sum(np.abs(edge) ** 2)) / (72.0 * math.pi)
+        z = energy[free].astype(complex)
+        rho = leaving(far, lattice.grid.points, int(l), z, threads)
+        _, edges = resolvents(radial, z[:, None], rho[:, None], phi[here], threads)
+        out[free] += rho.imag * np.sum(np.abs(edges[:, 0]) ** 2, axis=1) / (72.0 * math.pi)
     return out

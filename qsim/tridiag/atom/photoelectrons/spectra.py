@@ -35,6 +35,7 @@ from qsim.tridiag.atom.photoelectrons.outgoing import QUIET, beyond, leaving
 from qsim.tridiag.atom.states.lanes import PlanarLanes
 from qsim.tridiag.atom.states.levels import Radial
 from qsim.tridiag.atom.states.observables import by_momentum
+from qsim.tridiag.kernels.resolvents import resolvents
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +49,8 @@ __all__ = ["Angles", "Photoelectrons", "local_wave", "scattering", "scattering_s
 
 # of the integral of the phase to infinity
 NODES = 64
+# complex numbers of the waves that are solved for at a time
+SOLVED = 2_000_000
 # of the iteration for zeta
 SWEEPS = 3
 # relative step of the derivatives of zeta
@@ -127,10 +130,10 @@ def window(
     lanes: AnyLanes,
     phi: NDArray[np.complex128],
     energy: NDArray[np.float64],
-    gamma: float,
-    order: int,
+    shape: tuple[float, int],
     angles: Angles,
     each: Callable[[int], None] = lambda done: None,
+    threads: int = 1,
 ) -> Photoelectrons:
     """Return the spectrum by the window operator.
 
@@ -142,13 +145,16 @@ def window(
         Channels and the length-gauge state (used, n).
     energy : (k,) float64
         Hartree, may be negative.
-    gamma, order
-        Half width, hartree, and exponent of the window.
+    shape : (float, int)
+        Half width gamma, hartree, and order of the window: its exponent is 2^order.
     angles
         Directions.
     each
         Called with the number of energies done.
+    threads
+        At most.
     """
+    gamma, order = shape
     p = 2**order
     # (H - E)^p + gamma^p has its roots on a circle about E; half of them give an operator whose square is the window
     shifts = gamma * np.exp(1j * np.pi * (2 * np.arange(1, p // 2 + 1) - 1) / p)
@@ -168,19 +174,26 @@ def window(
     # all energies and shifts at once: the recurrence from far away is a loop over points, not over energies
     z = energy[:, None] + shifts
     # boundary condition of an outgoing wave at the wall, so that the box has no levels of its own
-    rho = {l: leaving(far, phi.shape[1], l, z.ravel()).reshape(z.shape) for l in used}
+    rho = {l: leaving(far, phi.shape[1], l, z.ravel(), threads).reshape(z.shape) for l in used}
     outside = {l: beyond(rho[l], z) for l in used}
     partial, angular = np.zeros((energy.size, lanes.used)), np.zeros((energy.size, theta.size))
     sphere = np.zeros((energy.size, 0 if sky is None else sky.theta.size, theta.size))
+    n, block = phi.shape[1], max(1, SOLVED // phi.size)
     for i in range(energy.size):
+        # some energies at a time, on all threads
+        if i % block == 0:
+            some = slice(i, i + block)
+            waves = {
+                l: resolvents(radials[l], z[some], rho[l][some], phi[here], threads, parts)
+                for l, here in used.items()
+            }
         # the points of the box, and for each shift one number for all that lies beyond the wall
-        left = np.zeros((phi.shape[0], phi.shape[1] + shifts.size), dtype=complex)
+        left = np.zeros((phi.shape[0], n + shifts.size), dtype=complex)
         for l, here in used.items():
-            for s, part in enumerate(parts):
-                w = radials[l].resolvent(z[i, s], phi[here].T, rho[l][i, s])
-                left[here, : phi.shape[1]] += part * w.T
-                # what lies beyond the wall: a few numbers per energy that have the same overlaps as the waves there
-                left[here, phi.shape[1] :] += part * radials[l].edge(z[i, s], w)[:, None] * outside[l][i, s]
+            inside, edges = (one[i % block] for one in waves[l])
+            left[here, :n] = inside.T
+            # what lies beyond the wall: a few numbers per energy that have the same overlaps as the waves there
+            left[here, n:] = (parts[:, None] * edges).T @ outside[l][i]
         partial[i] = factor * np.sum(np.abs(left) ** 2, axis=1)
         if sky is not None:
             sphere[i] = factor * sky.density(left.T)
@@ -348,9 +361,9 @@ def _to_infinity(energy: NDArray[np.float64], l: int, tail: float, r: float) -> 
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
     k = np.sqrt(2.0 * energy)
     total = np.zeros(energy.size)
-    # integral over r from the radius to infinity in s = 1/r, where the integrand is smooth
-    for node, weight in zip(nodes, weights, strict=True):
-        s = 0.5 * (1.0 + node) / r
-        at = 1.0 / s
-        total += 0.5 * weight / r * at**2 * (_zeta(energy, l, tail, at, SWEEPS) - k - tail / (k * at))
+    # integral over r from the radius to infinity in s = 1/r, where the integrand is smooth; all nodes side by side
+    at = 2.0 * r / (1.0 + nodes)
+    gains = _zeta(energy, l, tail, at[:, None], SWEEPS) - k - tail / (k * at[:, None])
+    for one, weight, gain in zip(at, weights, gains, strict=True):
+        total += 0.5 * weight / r * one**2 * gain
     return total

@@ -157,7 +157,9 @@ def bound_population(
     threads : int
         At most.
     """
-    radials, levels, rows = [], [], []
+    radials: list[Radial] = []
+    levels: list[tuple[int, int]] = []
+    rows: list[NDArray[np.int64]] = []
     for l in np.unique(ls):
         here = np.flatnonzero(ls == l)
         if float(np.sum(np.abs(phi[here]) ** 2)) < NOTHING:

@@ -27,7 +27,7 @@ from qsim.core.device.pool import Shared, each_part, each_together
 from qsim.core.device.team import ranges, share
 from qsim.tridiag.kernels.atom.cuda_tables import CudaTables
 from qsim.tridiag.kernels.atom.launch import launch_length, moves
-from qsim.tridiag.kernels.atom.phases import SUMS, meet, radial_phase, row_sums, turn_phase
+from qsim.tridiag.kernels.atom.phases import SUMS, meet, radial_phase, row_sums, turn_phase, work_space
 from qsim.tridiag.kernels.atom.records import Pivots, Rows, Way
 from qsim.tridiag.kernels.atom.sharing import ALONE, TRIAL, lined, progress, unsampled
 from qsim.tridiag.kernels.atom.sweeps import length_sweep, masked, radial_carries, share_of
@@ -274,9 +274,9 @@ def _length_phases_cpu(first, last, worker, s, pivots, field, tables, mask, samp
         return
     n, lanes = s.shape[0], s.shape[1] // 2
     own = share_of(first, progress.shape[0] if last == first + 1 else 1, lanes, progress)
-    flat, flat_pivots = s.reshape(-1), Pivots(pivots.down.reshape(-1), pivots.up.reshape(-1))
+    flat = s.reshape(-1)
     r, radial, couplings = tables
-    carry, partial = radial_carries(lanes).own, np.empty(2 * WIDTH)
+    (carry, column), partial = work_space(n), np.empty(2 * WIDTH)
     angles = np.zeros(4)
     down = True
     for k in range(steps + 1):
@@ -284,7 +284,7 @@ def _length_phases_cpu(first, last, worker, s, pivots, field, tables, mask, samp
         after = 0.5 * dt * fields[k] if k < steps else 0.0
         place = samples.places[k]
         if k > 0:
-            radial_phase(flat, flat_pivots.down if down else flat_pivots.up, own, down, n, radial, carry)
+            radial_phase(flat, pivots.down if down else pivots.up, own, down, radial, carry, column)
             meet(own)
             # as calls that begin and end at the samples would go
             down = place >= 0 or not down
@@ -324,11 +324,13 @@ def length_steps(s, tables, fields, dt, samples=None, sharing=ALONE):
     if isinstance(tables, CudaTables):
         taken = np.full(fields.shape[1] + 1, -1, np.int32) if samples is None else samples
         return launch_length(("length", "length_steps"), s, tables, moves(fields, dt, taken), taken)
-    pivots, grid = Pivots(tables.down, tables.up), (tables.r, tables.radial, tables.couplings)
     if samples is None and sharing.choices == [1]:
+        pivots, grid = Pivots(tables.down, tables.up), (tables.r, tables.radial, tables.couplings)
         work = Shared(_length_steps_shared, (s, pivots, (fields, dt), grid, tables.mask, progress(1)))
         each_together(work, 1, 1)
         return None
+    pivots, radial = tables.tiled
+    grid = (tables.r, radial, tables.couplings)
 
     def run(parts, s=s, fields=fields, samples=samples):
         taken = unsampled(fields.size, 0) if samples is None else samples

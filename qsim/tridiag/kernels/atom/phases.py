@@ -11,15 +11,17 @@ from __future__ import annotations
 from typing import Any
 
 import numba as nb
+import numpy as np
 
 from qsim.core.device.jit import variant
 from qsim.core.device.team import await_as_far, tell_next
-from qsim.tridiag.kernels.atom.records import Rows, Share
-from qsim.tridiag.kernels.atom.sweeps import eliminated_lanes, masked, substituted_lanes, turned
+from qsim.tridiag.kernels.atom.records import Pivots, Radial, Rows, Share, Tile
+from qsim.tridiag.kernels.atom.sweeps import masked, turned
+from qsim.tridiag.kernels.atom.tiles import RADIAL_CARRY, eliminate, substitute
 from qsim.tridiag.kernels.jit import PART
-from qsim.tridiag.kernels.simd import WIDTH, fma, full, load, load_some, store
+from qsim.tridiag.kernels.simd import WIDTH, fma, full, load, load_some, store, store_some
 
-__all__ = ["SUMS", "edges_of", "meet", "radial_phase", "row_sums", "turn_phase"]
+__all__ = ["SUMS", "edges_of", "meet", "radial_phase", "row_sums", "tiled", "turn_phase", "work_space"]
 
 #: For functions that allocate nothing: counting references at each call takes as long as some rows.
 BARE: dict[str, Any] = {**PART, "_nrt": False}
@@ -27,6 +29,9 @@ BARE: dict[str, Any] = {**PART, "_nrt": False}
 RANGE = 16
 # of a row: norm, cosine of a pair with its neighbour, norm of the last l
 SUMS = 3
+
+_eliminate, _ = eliminate
+_substitute, _ = substitute
 
 
 @nb.njit(**BARE)
@@ -47,22 +52,95 @@ def meet(share):
 
 
 @nb.njit(**BARE)
-def radial_phase(s, p, share, down, n, radial, carry):
+def _take(s, lanes, at, count, column):
+    """Copy lanes ``at ... at + count - 1`` of all rows to a column of its own; lanes that it lacks are zero."""
+    for j in range(s.shape[0] // (2 * lanes)):
+        here, there = 2 * lanes * j + at, 2 * WIDTH * j
+        if count == WIDTH:
+            re, im = load(s, here, WIDTH), load(s, here + lanes, WIDTH)
+        else:
+            re, im = load_some(s, here, count), load_some(s, here + lanes, count)
+        store(column, there, re, WIDTH)
+        store(column, there + WIDTH, im, WIDTH)
+
+
+@nb.njit(**BARE)
+def _give(s, lanes, at, count, column):
+    """Copy a column back."""
+    for j in range(s.shape[0] // (2 * lanes)):
+        here, there = 2 * lanes * j + at, 2 * WIDTH * j
+        re, im = load(column, there, WIDTH), load(column, there + WIDTH, WIDTH)
+        if count == WIDTH:
+            store(s, here, re, WIDTH)
+            store(s, here + lanes, im, WIDTH)
+        else:
+            store_some(s, here, re, count)
+            store_some(s, here + lanes, im, count)
+
+
+@nb.njit(**PART)
+def radial_phase(s, pivots, share, down, radial, carry, column):
     """Make the radial step of a thread's lanes: eliminate along all rows, `down` or up, and substitute back.
 
-    Flat arrays; `p`: inverse pivots of that elimination.
+    Tile by tile in `column` (n 2 WIDTH,), which stays in the caches from the elimination to the substitution: rows of the state
+    lie far apart, and others have written them.  `pivots`: of that elimination; `radial`: as of `tiled`.
     """
+    n = radial.a.shape[0]
+    size = 2 * WIDTH * n
     first, last = edges_of(share.part, share.parts, (share.lanes + WIDTH - 1) // WIDTH)
     begin, step = (0, 1) if down else (n - 1, -1)
     there = Rows(begin, step, 0, n)
     back = Rows(n - 1 - begin, -step, 0, n + 1)
-    # a tile stays in the caches from its elimination to its substitution
+    whole = Tile(WIDTH, 0, WIDTH)
     for tile in range(first, last):
-        part = (tile * WIDTH, min((tile + 1) * WIDTH, share.lanes))
+        at = tile * WIDTH
+        count = min(WIDTH, share.lanes - at)
+        p = pivots[tile * size : (tile + 1) * size]
+        ll, entries = radial.ll[at : at + WIDTH], radial.first[at : at + WIDTH]
+        own = Radial(radial.a, radial.potential, radial.rotation, ll, entries)
+        _take(s, share.lanes, at, count, column)
         # outside the grid w, y and f are zero: a tile begins with empty carries
         carry[:] = 0.0
-        eliminated_lanes(s, p, share.lanes, part, there, radial, carry)
-        substituted_lanes(s, p, share.lanes, part, back, n, radial, carry)
+        _eliminate(column, p, whole, there, own, carry)
+        _substitute(column, p, whole, back, n, own, carry)
+        _give(s, share.lanes, at, count, column)
+
+
+def tiled(down, up, radial):
+    """Return inverse pivots and coefficients as `radial_phase` takes them.
+
+    Parameters
+    ----------
+    down, up : (n, 4 K) float64
+        Of `length/pivots`.
+    radial : Radial
+
+    Returns
+    -------
+    Pivots of (tiles n 2 WIDTH,) float64 and Radial
+        Tile after tile of lanes, and in it row after row, real parts before imaginary ones; empty lanes fill the last tile.
+    """
+    n, lanes = down.shape[0], down.shape[1] // 2
+    tiles = -(-lanes // WIDTH)
+
+    def made(pivots):
+        wide = np.zeros((n, 2, tiles * WIDTH))
+        wide[:, :, :lanes] = pivots.reshape(n, 2, lanes)
+        return np.ascontiguousarray(wide.reshape(n, 2, tiles, WIDTH).transpose(2, 0, 1, 3)).reshape(-1)
+
+    missing = (0, tiles * WIDTH - lanes)
+    filled = Radial(
+        radial.a, radial.potential, radial.rotation, np.pad(radial.ll, missing), np.pad(radial.first, missing)
+    )
+    return Pivots(made(down), made(up)), filled
+
+
+@nb.njit(**PART)
+def work_space(n):
+    """Return the carry and the column of a thread for `radial_phase`; the column begins with a line of the cache."""
+    memory = np.empty(2 * WIDTH * n + 8)
+    begin = (-np.int64(memory.ctypes.data) // 8) % 8
+    return np.zeros(RADIAL_CARRY), memory[begin : begin + 2 * WIDTH * n]
 
 
 def _add_row(name, load):

@@ -34,10 +34,10 @@ from qsim.tridiag.kernels.atom.length import (
     _turns_planar,
     _write,
 )
-from qsim.tridiag.kernels.atom.phases import edges_of, meet, radial_phase
-from qsim.tridiag.kernels.atom.records import Pivots, Planar, Turning
+from qsim.tridiag.kernels.atom.phases import edges_of, meet, radial_phase, work_space
+from qsim.tridiag.kernels.atom.records import Planar, Turning
 from qsim.tridiag.kernels.atom.sharing import ALONE, TRIAL, progress, unsampled
-from qsim.tridiag.kernels.atom.sweeps import radial_carries, share_of
+from qsim.tridiag.kernels.atom.sweeps import share_of
 from qsim.tridiag.kernels.atom.velocity import _clear, _pairs
 from qsim.tridiag.kernels.jit import JIT, PART
 
@@ -106,8 +106,8 @@ def _planar_length_steps_cpu(first, last, worker, s, pivots, field, tables, plan
     steps = fields.shape[0]
     n, lanes = s.shape[0], s.shape[1] // 2
     own = share_of(first, progress.shape[0] if last == first + 1 else 1, lanes, progress)
-    flat, flat_pivots = s.reshape(-1), Pivots(pivots.down.reshape(-1), pivots.up.reshape(-1))
-    carry, x = radial_carries(lanes).own, planar.scratch[own.part]
+    flat, x = s.reshape(-1), planar.scratch[own.part]
+    carry, column = work_space(n)
     angles = np.zeros(3)
     # the frame turns with the field: its x axis lies along the field of the step that begins
     frame = 0.0
@@ -115,7 +115,7 @@ def _planar_length_steps_cpu(first, last, worker, s, pivots, field, tables, plan
     for k in range(steps + 1):
         before, place = 0.0, samples.places[k]
         if k > 0:
-            radial_phase(flat, flat_pivots.down if down else flat_pivots.up, own, down, n, radial, carry)
+            radial_phase(flat, pivots.down if down else pivots.up, own, down, radial, carry, column)
             meet(own)
             down = place >= 0 or not down
             before = 0.5 * dt * fields[k - 1]
@@ -172,7 +172,8 @@ def planar_length_steps(s, tables, fields, directions, dt, samples=None, sharing
         taken = np.full(fields.shape[1] + 1, -1, np.int32) if samples is None else samples
         table = moves(fields, dt, taken, directions)
         return launch_length(("planar", "planar_length_steps"), s, tables, table, taken)
-    pivots, grid = Pivots(tables.down, tables.up), (tables.r, tables.radial, tables.mask)
+    pivots, radial = tables.tiled
+    grid = (tables.r, radial, tables.mask)
 
     def run(parts, s=s, count=fields.size, samples=samples):
         field = Turning(fields[:count], directions[:count], dt)
@@ -230,8 +231,8 @@ def _planar_velocity_steps_cpu(s, pivots, field, tables, mask, planar, slope, in
     pivot, y = work
     r, radial = tables
     n, lanes = s.shape[0], s.shape[1] // 2
-    own, carry = share_of(0, 1, lanes, progress), radial_carries(lanes).own
-    flat, inverse = s.reshape(-1), pivots.down.reshape(-1)
+    own, flat = share_of(0, 1, lanes, progress), s.reshape(-1)
+    carry, column = work_space(n)
     rest = (r, slope, pivot, y, x)
     lost = 0.0
     frame = 0.0
@@ -249,7 +250,7 @@ def _planar_velocity_steps_cpu(s, pivots, field, tables, mask, planar, slope, in
         _pairs(s, False, g, *rest)
         _pairs(s, True, g, *rest)
         # the radial step couples no pairs, and sees neither swaps nor turns
-        radial_phase(flat, inverse, own, True, n, radial, carry)
+        radial_phase(flat, pivots.down, own, True, radial, carry, column)
         _pairs(s, True, g, *rest)
         _pairs(s, False, g, *rest)
         _exchange(s, swaps, x)
@@ -276,7 +277,8 @@ def planar_velocity_steps(s, tables, fields, directions, dt, samples=None):
         taken = np.full(fields.shape[1] + 1, -1, np.int32) if samples is None else samples
         made = planar_operations(dt * fields, directions, taken, masked=tables.mask is not None)
         return launch_velocity(("planar", "planar_velocity_steps"), s, tables, made)
-    arguments = (Pivots(tables.down, tables.up), Turning(fields, directions, dt), (tables.r, tables.radial))
+    pivots, radial = tables.tiled
+    arguments = (pivots, Turning(fields, directions, dt), (tables.r, radial))
     rest = (
         tables.mask,
         _lanes_of(tables, 1),

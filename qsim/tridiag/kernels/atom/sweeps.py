@@ -33,13 +33,11 @@ from qsim.tridiag.kernels.jit import PART
 from qsim.tridiag.kernels.simd import WIDTH
 
 __all__ = [
-    "eliminated_lanes",
     "length_sweep",
     "masked",
     "mix_work",
     "radial_carries",
     "share_of",
-    "substituted_lanes",
     "turned",
     "velocity_sweep",
 ]
@@ -106,13 +104,13 @@ def _halves(share):
 def _substituted(s, p, share, rows, n, radial, carries):
     """Substitute the radial step on a range of rows, in both halves of a thread's lanes."""
     begin0, end0, begin1, end1 = _halves(share)
-    substituted_lanes(s, p, share.lanes, (begin0, end0), rows, n, radial, carries.own)
+    _substituted_lanes(s, p, share.lanes, (begin0, end0), rows, n, radial, carries.own)
     if begin1 < end1:
-        substituted_lanes(s, p, share.lanes, (begin1, end1), rows, n, radial, carries.other)
+        _substituted_lanes(s, p, share.lanes, (begin1, end1), rows, n, radial, carries.other)
 
 
 @nb.njit(**BARE)
-def substituted_lanes(s, p, lanes, part, rows, n, radial, carry):
+def _substituted_lanes(s, p, lanes, part, rows, n, radial, carry):
     """Substitute the radial step on a range of rows, in the lanes ``part[0] ... part[1] - 1``."""
     # the last tile may be narrower than a vector: its kernel loads and stores only the lanes that are there
     start, end = part
@@ -127,13 +125,13 @@ def substituted_lanes(s, p, lanes, part, rows, n, radial, carry):
 def _eliminated(s, p, share, rows, radial, carries):
     """Eliminate the next radial step on a range of rows, in both halves of a thread's lanes."""
     begin0, end0, begin1, end1 = _halves(share)
-    eliminated_lanes(s, p, share.lanes, (begin0, end0), rows, radial, carries.own)
+    _eliminated_lanes(s, p, share.lanes, (begin0, end0), rows, radial, carries.own)
     if begin1 < end1:
-        eliminated_lanes(s, p, share.lanes, (begin1, end1), rows, radial, carries.other)
+        _eliminated_lanes(s, p, share.lanes, (begin1, end1), rows, radial, carries.other)
 
 
 @nb.njit(**BARE)
-def eliminated_lanes(s, p, lanes, part, rows, radial, carry):
+def _eliminated_lanes(s, p, lanes, part, rows, radial, carry):
     """Eliminate the radial step on a range of rows, in the lanes ``part[0] ... part[1] - 1``."""
     start, end = part
     for at in range(start, end, WIDTH):
