@@ -31,7 +31,7 @@ All companions have the walls and the absorber of the run: the claim is about th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +41,7 @@ from qsim.core.device.parallel import SerialComm
 from qsim.core.errors import QsimError
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.propagate import harmonics, initial, sine_waves
+from qsim.tridiag.propagate.claims import Accuracy
 from qsim.tridiag.propagate.eigenstates import RESIDUAL, mirror, window_states
 from qsim.tridiag.propagate.lattice import Lattice, equidistant
 from qsim.tridiag.propagate.observer import Observer
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.tridiag.propagate.problem import Propagation
 
-__all__ = ["AUTO", "CUTOFF", "FINE", "Accuracy", "Companions", "Ending", "companions", "estimate", "numbers"]
+__all__ = ["AUTO", "CUTOFF", "FINE", "Companions", "Ending", "companions", "estimate", "numbers"]
 
 # points times steps up to which `verify: auto` means true
 AUTO = {"cpu": 2e10, "cuda": 5e12}
@@ -74,7 +75,7 @@ GROWTH = 4.0
 UNSEEN = 1e-9
 # density, in units of its maximum, from which V counts in a long run
 PRESENT = 1e-8
-STEP, SPACING, ROUNDED = "the time step", "the grid spacing", "rounding"
+ROUNDED = "rounding"
 WALLS, LEVELS = "the walls", "the mixing of close levels"
 BETWEEN = "the potential between the points"
 # |psi'|^2 at a wall, in units of its mean, from which a state is one of the box
@@ -87,33 +88,6 @@ APART = math.sqrt(3.0)
 SMALLEST = 8
 # relative error that rounding leaves in a number
 ROUNDING = {"double": 1e-13, "single": 3e-6}
-
-
-@dataclass(frozen=True)
-class Accuracy:
-    """Errors of the numbers of a run.
-
-    Attributes
-    ----------
-    errors : dict
-        Claimed error by the name of the scalar; empty if none were found.
-    time_step, spacing : dict
-        Its parts: ``|e_t|``, or the estimate from three steps, and ``|e_x|``.
-    why_not
-        Why there are none; empty if there are.
-    rest : dict
-        The other parts of it by the name of the scalar, then by `BETWEEN`, `ROUNDED`, `WALLS`, `LEVELS`.
-    """
-
-    errors: Mapping[str, float]
-    time_step: Mapping[str, float]
-    spacing: Mapping[str, float]
-    why_not: str = ""
-    rest: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-
-    def parts(self, name: str) -> dict[str, float]:
-        """Return the parts of the error of a scalar by what makes them."""
-        return {STEP: self.time_step[name], SPACING: self.spacing[name], **self.rest[name]}
 
 
 def numbers(problem: Propagation, rows: Mapping[str, NDArray[Any]]) -> dict[str, float]:

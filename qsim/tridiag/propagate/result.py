@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.tridiag.propagate.accuracy import Accuracy
+    from qsim.tridiag.propagate.claims import Accuracy
     from qsim.tridiag.propagate.problem import Propagation
 
 __all__ = ["QUANTITIES", "Propagated"]

@@ -18,6 +18,7 @@ from qsim.core.errors import NumericsError
 from qsim.core.run.checkpoint import fitting
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.deck.electron import GaussianInitial
+from qsim.tridiag.propagate.claims import SPACING, STEP
 from qsim.tridiag.propagate.lattice import PSI_LIMIT
 from qsim.tridiag.propagate.result import Propagated
 
@@ -287,8 +288,8 @@ def _remedies(problem: Propagation) -> dict[str, str]:
 
     single = problem.precision == "single"
     return {
-        accuracy.STEP: "raise time.steps" if problem.step_key == "time.steps" else "lower time.dt",
-        accuracy.SPACING: "raise grid.points",
+        STEP: "raise time.steps" if problem.step_key == "time.steps" else "lower time.dt",
+        SPACING: "raise grid.points",
         accuracy.BETWEEN: "raise grid.points, so that dx resolves the potential",
         accuracy.ROUNDED: "set run.precision: double"
         if single
