@@ -118,6 +118,9 @@ def errors_of_state(
     elif not shown.lindblad and outcome.sampling is None:
         # a closed system keeps its purity, whatever its basis
         errors["purity"] = series
+    if own["seepage"] is not None and "seepage" not in errors:
+        # of density matrices a propagation of its own, of the same series
+        errors["seepage"] = series + parts["difference"]
     return _with_levels(errors, own, parts, larger)
 
 
