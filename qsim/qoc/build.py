@@ -48,9 +48,9 @@ SPARE_LEVELS = 12
 PLAN_TIMES = 200_000
 # Steps per period of `steps: auto`
 PERIOD_STEPS = 64
-# Products of a sweep, level pairs or grid points of all trajectories and steps, from which a GPU is faster than its host: an
-# estimate from the speeds of kernels (docs/howto/devices.md); morse with 3.5e6 takes 1.2 times as long on it.
-GPU_PRODUCTS = 2e8
+# Products of a sweep, level pairs or grid points of all trajectories and steps, from which a GPU is faster than its host
+# (docs/howto/devices.md): 100 members of robust, 1.5e8, take 0.57 times as long on it, morse with 3.5e6 1.2 times.
+GPU_PRODUCTS = 1e8
 # Products of a grid point in a step beside those of one pair of levels: elimination, substitution and right-hand side.
 GRID_PRODUCTS = 6.0
 

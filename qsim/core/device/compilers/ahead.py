@@ -38,6 +38,8 @@ MOST = 3
 MEMORY = 400_000_000
 # Seconds between two looks at a kernel that another process compiles, and those that a process may take to end.
 LOOK, PATIENCE = 0.005, 2.0
+# Seconds after which a run compiles itself what another process has not brought: the largest kernel takes 15 on a busy machine.
+LONGEST = 90.0
 
 # The path of modules comes as the first argument: the folder of the run is none of it.
 PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {0} import main; main(sys.argv[2:])"
@@ -118,10 +120,11 @@ class Ahead:
         number = self._number(function, signature)
         if self._board is None or number is None or self._board.take(number, HERE):
             return False
+        until = time.monotonic() + LONGEST
         with compiling():
             while (state := self._board.state(number)) >= THERE:
-                # A process that was killed leaves its mark: the run compiles the kernel itself.
-                if self._started[state - THERE].poll() is not None:
+                # A process that was killed or hangs leaves its mark: the run compiles the kernel itself.
+                if self._started[state - THERE].poll() is not None or time.monotonic() > until:
                     self._board.note(number, HERE)
                 time.sleep(LOOK)
         return state == DONE
