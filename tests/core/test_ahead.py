@@ -59,7 +59,6 @@ def test_every_deck_gets_kernels(method):
         assert table.expected(method, data, "cpu") or case.name == "sturmian/outgoing_basis", case.name
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["qoc/cnot", "trotter/chiral_ring", "tridiag/rabi", "sturmian/temkin_poet"])
 def test_decks_need_the_kernels_of_the_table(name):
     method, _, deck = name.partition("/")

@@ -20,8 +20,8 @@ __all__ = ["build", "plan"]
 
 # states of a sector that is diagonalised: 10 GB
 MOST_LEVELS = 20_000
-# states from which a GPU diagonalises faster than the host's LAPACK, its start included: mbl_ensemble with 924 takes twice as long
-# on it, with 3432 less than half
+# states from which a GPU diagonalises faster than the host's LAPACK, its start included: mbl_ensemble with 924 takes twice as
+# long on it, with 3432 less than half
 GPU_MATRIX = 2000.0
 
 
