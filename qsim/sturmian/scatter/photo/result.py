@@ -296,8 +296,13 @@ def _sum_routes(result: PhotoResult) -> NDArray[np.float64]:
 
 
 def _closures(result: PhotoResult) -> dict[str, Scalar]:
+    # Partial waves do not converge from one side with pairs of one l_max alone: what one wave more changes is no error.
     return {
-        name: Scalar(float(value), unit, description=f"{text}, by closure")
+        name: Scalar(
+            float(value),
+            unit,
+            description=f"{text}, by closure with the pairs of the deck (task: response gives limits with errors)",
+        )
         for name, value, unit, text in zip(SUMS, result.own.closures, SUM_UNITS, SUM_TEXTS, strict=True)
         if np.isfinite(value)
     }
