@@ -11,9 +11,11 @@ import os
 import shutil
 import stat
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +69,8 @@ __all__ = [
 ]
 
 CHECKPOINTS = "*.ckpt.h5"
+# Held while a thread that is not the first loads what compiles.
+_LOADING = threading.Lock()
 
 
 def run(
@@ -146,6 +150,10 @@ def _executed(method: str, deck: DeckSource, settings: Mapping[str, Any]) -> Pat
         close = difflib.get_close_matches(unknown[0], known, n=1)
         guess = f"; did you mean '{close[0]}'?" if close else ""
         raise TypeError(f"qsim.run has no option '{unknown[0]}'{guess} there are {', '.join(known)}")
+    if threading.current_thread() is not threading.main_thread():
+        # Two threads that import it at the same time leave it half loaded.
+        with _LOADING:
+            import_module("numba")
     try:
         return execute(method, deck, Options(**settings)).results
     except (DeckError, FileError, Stopped, Interrupted) as error:

@@ -253,6 +253,10 @@ def view(files: tuple[Path, ...], output: Path | None, figures: str | None, show
     target = output or file.with_name(name)
     if target.is_dir():
         target = target / name
+    elif output is not None and not output.suffix:
+        # a folder that is not there yet
+        target.mkdir(parents=True)
+        target = target / name
     require_folder(target.parent)
     if not force:
         refuse_existing([target], "-o HTML writes elsewhere")

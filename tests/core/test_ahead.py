@@ -160,6 +160,29 @@ def test_a_system_that_starts_no_processes(monkeypatch):
     work.close()
 
 
+@posix
+def test_no_more_processes_than_memory_allows(monkeypatch):
+    """Of many that are asked for; a path in the list of modules, as scripts leave it, is none of their business."""
+    started = []
+    monkeypatch.setattr(subprocess, "Popen", lambda words, **options: started.append(words))
+    monkeypatch.setattr(sys, "path", [*sys.path, Path("/tmp")])
+    ahead._spawn(3, 0)
+    assert json.loads(started[0][-3])[-1] == "/tmp"
+    assert "-P" in started[0]
+    spawned = []
+
+    def refuse(board, number):
+        spawned.append(number)
+        raise OSError("enough")
+
+    monkeypatch.setattr(ahead, "_spawn", refuse)
+    for memory, expected in ((0, 1), (1, 0), (2 * ahead.MEMORY, 1)):
+        spawned.clear()
+        monkeypatch.setattr(ahead, "free_host_memory", lambda memory=memory: memory)
+        ahead.Ahead(lambda device: KERNELS, 60, cold=True).on("cpu")
+        assert len(spawned) == expected
+
+
 def test_a_warm_run_starts_nothing(monkeypatch):
     """Neither the table is read nor a process started until a kernel is missing."""
 

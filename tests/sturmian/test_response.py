@@ -412,6 +412,17 @@ def test_frequencies_without_a_polarisability(sturmian, changes, message):
         sturmian.run(**change(HELIUM, {**small, **changes}))
 
 
+def test_the_basis_follows_the_response_near_a_level(sturmian):
+    """An automatic basis decays like the response, so that alpha holds its error where it is large (2^1P lies at 0.7799)."""
+    small = {"grid": {"R": 24, "order": 10}, "basis": {"type": "gsf", "N": 16}}
+    task = {"type": "response", "observables": ["polarisability"], "omega": [0.0, 0.75]}
+    result = sturmian.run(**{"system": {"Z": 2}, **small, "channels": {"l_max": 1}, "task": task})
+    alpha, exact = result.limits["alpha"], hylleraas(2.0, 0, False, 5, 20)
+    error = alpha.errors[0, 0, 1, 0]
+    assert error < 0.8
+    assert abs(alpha.values[0, 0, 1, 0] - exact.alpha(0, 0.75)) < error
+
+
 def test_two_different_atoms(sturmian):
     """C6 of helium and the lithium ion from two decks, in either order, beside functions with all partial waves."""
     small = {

@@ -107,6 +107,15 @@ ERRORS = {
         photo(task__observables=["partial"]),
         "task.observables: partial belongs to photon energies",
     ),
+    "sums in acceleration": (
+        photo(
+            task__photon="40 eV",
+            task__excess=REMOVE,
+            task__observables=["sum_rules"],
+            task__gauges=["acceleration"],
+        ),
+        "task.observables: sum_rules need the length or the velocity gauge",
+    ),
     "impact energy of photons": (
         photo(task__energy="20 eV"),
         "task.energy: energy belongs to process: e_h, but",

@@ -32,6 +32,10 @@ def rules(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
             text = f"{name} belongs to double photoionisation, which a positive excess asks for; leave it out"
             yield Finding(f"task.{name}", text)
     yield from _left_out(deck)
+    if "sum_rules" in task.observables and not {"length", "velocity"} & set(task.gauges):
+        yield Finding(
+            "task.observables", "sum_rules need the length or the velocity gauge; add one to gauges"
+        )
     if "basis" in deck.model_fields_set and deck.basis.type != "fedvr":
         yield Finding("basis.type", "many photon energies share the whole grid; give basis: fedvr")
     if deck.solver.type == "dense":

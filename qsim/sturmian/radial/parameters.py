@@ -9,6 +9,7 @@ import numpy as np
 
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.sturmian.deck.blocks import Gsf, SquareWell, as_list
+from qsim.sturmian.deck.response import Response
 from qsim.sturmian.deck.symmetry import sectors
 from qsim.sturmian.radial import automatic, potentials
 from qsim.sturmian.radial.box import BOX_DENSITY, outer_density
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 # Hartree: no potential at a node is larger.
 LARGEST = 1e12
+# Hartree: the slowest decay that an automatic basis follows, of states with n = 5.
+SLOWEST = 0.02
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,7 @@ def resolve(deck: SturmianDeck) -> Values:
     # One estimate settles everything: the decay of the weakest bound state sets energy, range
     # and box.
     if "auto" in (energy, R):
-        ionisation = weakest(deck)
+        ionisation = _slowest(deck)
     if energy == "auto":
         assert gsf is not None
         assert ionisation is not None
@@ -156,6 +159,17 @@ def weakest(deck: SturmianDeck) -> float:
     """Return the estimated ionisation energy of the weakest bound of the states that are wanted, hartree."""
     states = ((L, S, root, parity) for (L, S, parity), roots in sectors(deck).items() for root in roots)
     return automatic.weakest(Radial.of(deck).core_charge, states)
+
+
+def _slowest(deck: SturmianDeck) -> float:
+    """Return the energy, hartree, with which the slowest function of a deck decays: of the states, or of their response.
+
+    At the frequency omega the function of the response decays like a state that omega less would ionise.
+    """
+    ionisation = weakest(deck)
+    if not isinstance(deck.task, Response) or "polarisability" not in deck.task.observables:
+        return ionisation
+    return max(ionisation - max(deck.task.frequencies), min(ionisation, SLOWEST))
 
 
 def is_outgoing(radial: Radial, energy: float) -> bool:

@@ -171,7 +171,7 @@ class Responses:
         closures, spectra = [], []
         for k, state in enumerate(self.states):
             if self.alpha:
-                self._require_below(atom, state)
+                self._require_below(atom, state, last=last)
             for order in orders:
                 responses = atom.reached(state, order, self._nodes(atom, k, order, last=last))
                 if order == 1:
@@ -259,20 +259,21 @@ class Responses:
     def _key(self, number: int) -> str:
         return f"task.omega.{number}" if isinstance(self.task.omega, list) else "task.omega"
 
-    def _require_below(self, atom: Atom, state: Level) -> None:
+    def _require_below(self, atom: Atom, state: Level, *, last: bool) -> None:
         """Refuse frequencies that ionise a state: its polarisability is complex there."""
         ionisation = self._ionisation(atom, state)
         for number, omega in enumerate(self.task.frequencies):
-            if omega >= ionisation:
-                text = f"{omega:g} hartree ionises {state.name}, whose ionisation energy is {ionisation:.6g} hartree"
-                self.problem.refuse(
-                    [
-                        Finding(
-                            self._key(number),
-                            f"{text}; give a lower frequency, or take {{type: scatter, process: photo}}",
-                        )
-                    ]
-                )
+            if omega < ionisation:
+                continue
+            text = (
+                f"{omega:g} hartree ionises {state.name}, whose ionisation energy is {ionisation:.6g} hartree"
+            )
+            remedy = "give a lower frequency, or take {type: scatter, process: photo}"
+            if not last:
+                # The limit of all partial waves needs this solution, too.
+                text = f"{text} with the fewest partial waves that the limit needs"
+                remedy = f"raise channels.l_max, {remedy}"
+            self.problem.refuse([Finding(self._key(number), f"{text}; {remedy}")])
 
     def _require_off_levels(self, atom: Atom, state: Level, order: int, responses: Sequence[Reached]) -> None:
         """Refuse frequencies on a level that the multipole reaches."""

@@ -41,7 +41,7 @@ LOOK, PATIENCE = 0.005, 2.0
 # Seconds after which a run compiles itself what another process has not brought: the largest kernel takes 15 on a busy machine.
 LONGEST = 90.0
 
-# The path of modules comes as the first argument: the folder of the run is none of it.
+# The path of modules comes as the first argument; `-P` keeps the folder of the run out of it until then.
 PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {0} import main; main(sys.argv[2:])"
 HELPER = "qsim.core.device.compilers.helper"
 
@@ -81,7 +81,11 @@ class Ahead:
             return
         self._tried = True
         kernels = self._expect(self._device)
-        if not kernels or 0 < free_host_memory() < 2 * MEMORY * self.processes:
+        count = min(self.processes, len(kernels))
+        if (free := free_host_memory()) > 0:
+            count = min(count, free // (2 * MEMORY))
+        # A program that holds Python within it has no interpreter to start.
+        if count < 1 or not sys.executable:
             return
         self._numbers = {kernel.key: number for number, kernel in enumerate(kernels)}
         import tempfile
@@ -91,7 +95,7 @@ class Ahead:
             with tempfile.TemporaryFile() as file:
                 self._board = Board(os.dup(file.fileno()))
             self._board.clear(len(kernels))
-            for number in range(min(self.processes, len(kernels))):
+            for number in range(count):
                 process = _spawn(self._board.file, number)
                 self._started.append(process)
                 assert process.stdin is not None
@@ -176,6 +180,8 @@ def _spawn(board: int, number: int) -> subprocess.Popen[bytes]:
     """Start a process that compiles; it hears of the end of this one by its standard input."""
     import subprocess
 
+    # Scripts leave objects of pathlib there.
+    places = [str(place) for place in sys.path]
     # Of the GPU and of threads it needs none.
     settings = {
         "CUDA_VISIBLE_DEVICES": "",
@@ -185,7 +191,7 @@ def _spawn(board: int, number: int) -> subprocess.Popen[bytes]:
         "QSIM_COMPILERS": "1",
     }
     return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM.format(HELPER), json.dumps(sys.path), str(board), str(number)],
+        [sys.executable, "-P", "-c", PROGRAM.format(HELPER), json.dumps(places), str(board), str(number)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

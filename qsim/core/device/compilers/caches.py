@@ -96,12 +96,16 @@ def ensure_kernel_cache(environ: MutableMapping[str, str] = os.environ, package:
     folder = _private_folder(environ) if lacking else None
     if folder is None:
         return
+    chosen = environ.get("NUMBA_CACHE_DIR")
     # Set in the environment, where child processes and libraries that are loaded later find it.
     environ.update({name: str(folder / below) for name, below in lacking.items()})
     if "NUMBA_CACHE_DIR" in lacking:
-        NOTICES[:] = [
-            f"neither the installation nor the home folder has room to write; compiled kernels are kept in {folder}"
-        ]
+        without = (
+            f"NUMBA_CACHE_DIR={chosen} cannot be written"
+            if chosen
+            else "neither the installation nor the home folder has room to write"
+        )
+        NOTICES[:] = [f"{without}; compiled kernels are kept in {folder}"]
         if "numba" in sys.modules:  # it has read its settings already
             sys.modules["numba"].config.CACHE_DIR = environ["NUMBA_CACHE_DIR"]
 

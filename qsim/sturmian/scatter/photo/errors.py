@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from qsim.sturmian.driven.setup import Setup
     from qsim.sturmian.scatter.photo.spectrum import Spectrum
 
-__all__ = ["Judge", "Judgement", "judged", "resonance_errors", "told"]
+__all__ = ["FEW", "Judge", "Judgement", "judged", "resonance_errors", "told"]
 
+# Energies that have scalars of their own; a longer list is in the arrays alone, and is a spectrum.
+FEW = 12
 # Least change of half a width over that of the position, with other partial waves.
 BY_CHANCE = 1e-3
 # Of the modulus of a change with the grid, that either part may be off.
@@ -266,11 +268,18 @@ def _beta_error(judge: Judge, names: list[tuple[int, int]]) -> NDArray[np.float6
 
 
 def told(judge: Judge) -> list[int]:
-    """Return the numbers of the resonances that the coarser grid has, too; all of them where there is no coarser grid."""
-    own, coarse = _poles(judge.own), _poles(judge.coarse)
+    """Return the numbers of the resonances that the coarser grid has, too; all of them where there is no coarser grid.
+
+    Of few energies the other partial waves must have them as well: a space of few directions has poles of its own.
+    """
+    own, coarse, fewer = _poles(judge.own), _poles(judge.coarse), _poles(judge.fewer)
     if judge.coarse is None:
         return list(range(len(own)))
-    return [p for p, pole in enumerate(own) if fano.matched(pole, coarse) is not None]
+    there = {p: fano.matched(pole, coarse) for p, pole in enumerate(own)}
+    found = {p: pole for p, pole in there.items() if pole is not None}
+    if judge.fewer is None or judge.own.E.size > FEW:
+        return list(found)
+    return [p for p, pole in found.items() if fano.matched(pole, fewer, MOVED) is not None]
 
 
 def resonance_errors(judge: Judge) -> NDArray[np.float64]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
     from qsim.core.results.results import Results
 
@@ -23,6 +24,8 @@ LINES = ("-", "--", ":")
 SHOWN = 6
 # Most resonances that have a panel, and widths that it shows on either side.
 PANELS, WINDOW = 2, 6.0
+# Energies below which a curve has markers.
+FEW_POINTS = 20
 
 
 def _thresholds(ax: Axes, r: Results) -> None:
@@ -49,8 +52,10 @@ def photoabsorption(r: Results) -> Figure | None:
         ax.fill_between(
             x, sigma[:, k] - error[:, k], sigma[:, k] + error[:, k], color=color, alpha=0.25, linewidth=0
         )
-        ax.plot(x, sigma[:, k], color=color, linestyle=LINES[k % len(LINES)], label=str(gauge))
-    ax.set_xlim(float(x[0]), float(x[-1]))
+        ax.plot(
+            x, sigma[:, k], color=color, linestyle=LINES[k % len(LINES)], marker=_marker(x), label=str(gauge)
+        )
+    _span(ax, x)
     # A narrow resonance or a slow electron must not hide the rest.
     top = max(1.3 * float(np.quantile(sigma, 0.98)), 1e-6)
     if "measured/energy" in r:
@@ -69,6 +74,17 @@ def photoabsorption(r: Results) -> Figure | None:
     return fig
 
 
+def _marker(x: NDArray[np.float64]) -> str | None:
+    """Return the marker of a curve: few energies are points, between which nothing was computed."""
+    return "o" if x.size < FEW_POINTS else None
+
+
+def _span(ax: Axes, x: NDArray[np.float64]) -> None:
+    """Let an axis end where the energies do, if there are two of them."""
+    if x[-1] > x[0]:
+        ax.set_xlim(float(x[0]), float(x[-1]))
+
+
 def photo_levels(r: Results) -> Figure | None:
     """Draw the cross sections of the levels of the ion over the photon energy, logarithmic."""
     if "photon_energy" not in r or "sigma_level" not in r:
@@ -81,9 +97,11 @@ def photo_levels(r: Results) -> Figure | None:
         # A level that is closed at all energies has no curve.
         if not np.any(y > 0.0):
             continue
-        ax.plot(x, np.where(y > 0.0, y, np.nan), color=CYCLE[k % len(CYCLE)], label=str(name))
+        ax.plot(
+            x, np.where(y > 0.0, y, np.nan), color=CYCLE[k % len(CYCLE)], marker=_marker(x), label=str(name)
+        )
     ax.set_yscale("log")
-    ax.set_xlim(float(x[0]), float(x[-1]))
+    _span(ax, x)
     _thresholds(ax, r)
     ax.set_xlabel("photon energy (eV)")
     ax.set_ylabel(r"$\sigma$ (Mb)")
@@ -107,8 +125,8 @@ def asymmetry(r: Results) -> Figure | None:
         ax.fill_between(
             x, np.maximum(y - e, -1.0), np.minimum(y + e, 2.0), color=color, alpha=0.2, linewidth=0
         )
-        ax.plot(x, y, color=color, label=str(name))
-    ax.set_xlim(float(x[0]), float(x[-1]))
+        ax.plot(x, y, color=color, marker=_marker(x), label=str(name))
+    _span(ax, x)
     ax.set_ylim(-1.1, 2.1)
     _thresholds(ax, r)
     ax.set_xlabel("photon energy (eV)")

@@ -11,6 +11,7 @@ from qsim.core.results.quantities import Quantity
 from qsim.core.results.tables import Scalar
 from qsim.sturmian.scatter.cross_sections.kinematics import FINE_STRUCTURE, HARTREE_EV
 from qsim.sturmian.scatter.photo.asymmetry import phased
+from qsim.sturmian.scatter.photo.errors import FEW
 from qsim.sturmian.scatter.photo.weights import MEGABARN, weight_of
 from qsim.sturmian.scatter.solved import LETTERS, level_name
 
@@ -28,8 +29,6 @@ __all__ = ["QUANTITIES", "PhotoResult"]
 
 # Number of sigma_a among the parameters of a fit, and among the errors of a resonance.
 HEIGHT = 3
-# Energies that have scalars of their own; a longer list is in the arrays alone.
-FEW = 12
 SUMS = ("sum_minus_2", "sum_minus_1", "sum_0", "sum_1")
 SUM_TEXTS = (
     "S(-2), the static dipole polarisability",
@@ -461,7 +460,7 @@ _OBSERVABLES = {
     "partial": ("sigma_level", "sigma_channel"),
     "beta": ("beta",),
     "phases": ("amplitude", "phase"),
-    "fano": ("fano", "resonance/fit"),
+    "fano": ("fano", "resonance_", "resonance/fit"),
     "sum_rules": ("sum_", "sums/"),
 }
 
