@@ -253,7 +253,7 @@ def view(files: tuple[Path, ...], output: Path | None, figures: str | None, show
     target = output or file.with_name(name)
     if target.is_dir():
         target = target / name
-    elif output is not None and not output.suffix:
+    elif output is not None and not output.suffix and not output.exists():
         # a folder that is not there yet
         target.mkdir(parents=True)
         target = target / name

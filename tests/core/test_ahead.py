@@ -258,8 +258,9 @@ def test_processes_write_an_index_one_after_the_other(tmp_path):
 @posix
 def test_two_processes_leave_the_cache_and_the_numbers_of_one(tmp_path):
     kept, numbers = [], []
-    for processes in ("1", "2"):
-        folder = tmp_path / processes
+    # On a busy machine the other process may have ended, or not begun, when the run tells of it: the last tries are for that.
+    for number, processes in enumerate(("1", "2", "2", "2")):
+        folder = tmp_path / str(number)
         folder.mkdir()
         environ = {
             **os.environ,
@@ -282,11 +283,15 @@ def test_two_processes_leave_the_cache_and_the_numbers_of_one(tmp_path):
         done = subprocess.run(
             [sys.executable, "-m", "qsim", *words], env=environ, capture_output=True, text=True, check=True
         )
-        assert ("in 2 processes" in done.stderr) == (processes == "2")
+        beside = "in 2 processes" in done.stderr
+        assert processes == "2" or not beside
         summary = json.loads((folder / "cnot.summary.json").read_text(encoding="utf-8"))
         numbers.append(summary["scalars"])
         kept.append({path.name for path in (folder / "cache").rglob("*.nb[ci]")})
         assert not list((folder / "cache").rglob("*.tmp.*"))
-    # The table may name more than a run needs.
-    assert kept[0] <= kept[1]
-    assert numbers[0] == numbers[1]
+        # The table may name more than a run needs.
+        assert kept[0] <= kept[-1]
+        assert numbers[0] == numbers[-1]
+        if beside:
+            break
+    assert beside
