@@ -36,7 +36,7 @@ class EnergyRange(Block):
 Total = Annotated[CollisionEnergy, Field(gt=-1e6, lt=1e5)]
 
 
-class NearRange(Block):
+class NearRange(EnergyRange):
     """An even grid of total energies, from each of which the nearest resonance is sought."""
 
     first: Total = Field(alias="from", description="first")
@@ -44,11 +44,6 @@ class NearRange(Block):
     count: Annotated[PositiveCount, Field(ge=2, le=MOST)] = Field(
         default=10, description="how many", validation_alias=AliasChoices("count", "points")
     )
-
-    def values(self) -> list[float]:
-        """Return the energies, hartree, ascending."""
-        step = (self.to - self.first) / (self.count - 1)
-        return [self.first + k * step for k in range(self.count - 1)] + [self.to]
 
 
 Gauge = Literal["length", "velocity", "acceleration"]
