@@ -1,8 +1,9 @@
 """What all tests share: strict floating point, devices, tiers, and a method made for testing.
 
-Three tiers: ``pytest -m "not slow"`` in a few minutes, ``pytest`` for the gate, ``pytest --exhaustive`` with many cases of what
-the others try a few of.  ``tests/slow.txt`` lists how many cases of a function each tier has.  Tests marked `gpu` are
-skipped without a CUDA device, and the last lines of the report say how many, so that a silent skip is seen.
+Three tiers: ``pytest`` in a few minutes, ``pytest --full`` for the gate, ``pytest --exhaustive`` with many cases of what the
+others try a few of.  Whoever names files or functions, or chooses by ``-m``, gets all of them that the gate runs.
+``tests/slow.txt`` lists how many cases of a function each tier has.  Tests marked `gpu` are skipped without a CUDA
+device, and the last lines of the report say how many, so that a silent skip is seen.
 """
 
 import inspect
@@ -69,7 +70,15 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def pytest_addoption(parser):
-    parser.addoption("--exhaustive", action="store_true", help="run the exhaustive tests, too")
+    parser.addoption("--full", action="store_true", help="run the slow tests, too, as the gate does")
+    parser.addoption("--exhaustive", action="store_true", help="run the slow and the exhaustive tests, too")
+
+
+def quick_only(config):
+    """Return whether the quick tier alone is asked for: no paths, no marker expression, and neither option."""
+    if config.getoption("--full") or config.getoption("--exhaustive") or config.getoption("-m"):
+        return False
+    return config.args_source is not pytest.Config.ArgsSource.ARGS
 
 
 def tiers():
@@ -108,6 +117,10 @@ def mark_tiers(items):
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by markers
 def pytest_collection_modifyitems(config, items):
     mark_tiers(items)
+    if quick_only(config):
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        items[:] = [item for item in items if not item.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=slow)
     absent = {"mpi"} if find_spec("mpi4py") is None else set()
     if Path(qsim.__file__).resolve().parents[1] != METHODS.parents[1]:
         absent.add("checkout")

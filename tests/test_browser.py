@@ -19,9 +19,10 @@ BROWSER = next(
     ),
     "",
 )
+# what a page says of itself, told to the page that frames it
 PROBE = """<script>addEventListener("load", () => {
   const root = document.documentElement, found = [...document.images];
-  document.body.dataset.found = JSON.stringify({
+  parent.postMessage(JSON.stringify({
     images: found.map(each => [each.alt, each.complete, each.naturalWidth, each.getBoundingClientRect().width]),
     captions: [...document.querySelectorAll("figcaption")].map(each => each.innerText),
     rows: document.querySelectorAll("table tr").length,
@@ -29,8 +30,12 @@ PROBE = """<script>addEventListener("load", () => {
     width: [root.scrollWidth, root.clientWidth],
     requests: performance.getEntriesByType("resource").map(each => each.name).filter(name => !name.startsWith("data:")),
     deck: document.querySelector("pre").innerText,
-  });
+  }), "*");
 });</script></body>"""
+# windows of browsers have a least width, 500 points in Chromium; a frame is as narrow as a telephone
+FRAME = """<!doctype html><body style="margin: 0">
+<script>addEventListener("message", message => { document.body.dataset.found = message.data; });</script>
+<iframe src="probe.html" style="border: 0; width: WIDTHpx; height: 1500px"></iframe></body>"""
 
 pytestmark = pytest.mark.skipif(not BROWSER, reason="no Chromium or Chrome here")
 
@@ -52,11 +57,14 @@ def page(tmp_path_factory):
 
 
 def browse(folder, file, width):
-    """Open a page headless and return what it says of itself."""
+    """Open the page of a run headless, in a frame of this width, and return what it says of itself."""
+    text = file.read_text(encoding="utf-8")
+    (folder / "probe.html").write_text(text.replace("</body>", PROBE), encoding="utf-8")
+    (folder / "frame.html").write_text(FRAME.replace("WIDTH", str(width)), encoding="utf-8")
     command = [
         BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
-        f"--window-size={width},1600", f"--user-data-dir={folder / 'profile'}", "--host-resolver-rules=MAP * ~NOTFOUND",
-        "--virtual-time-budget=5000", "--dump-dom", file.as_uri(),
+        f"--window-size={max(width, 600)},1600", f"--user-data-dir={folder / 'profile'}", "--host-resolver-rules=MAP * ~NOTFOUND",
+        "--virtual-time-budget=5000", "--dump-dom", (folder / "frame.html").as_uri(),
     ]  # fmt: skip
     reply = subprocess.run(command, capture_output=True, text=True, timeout=120)
     found = re.search(r'data-found="([^"]*)"', reply.stdout)
@@ -68,9 +76,7 @@ def browse(folder, file, width):
 def test_the_page_of_a_run_opens(page, command, tmp_path, width):
     reply = command("view", page, "-o", tmp_path / "run.html")
     assert reply.exit_code == 0, reply.output
-    text = (tmp_path / "run.html").read_text(encoding="utf-8")
-    (tmp_path / "probe.html").write_text(text.replace("</body>", PROBE), encoding="utf-8")
-    seen = browse(tmp_path, tmp_path / "probe.html", width)
+    seen = browse(tmp_path, tmp_path / "run.html", width)
     assert len(seen["images"]) >= 3
     for name, complete, natural, shown in seen["images"]:
         assert complete, name

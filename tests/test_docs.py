@@ -19,6 +19,7 @@ from types import SimpleNamespace
 import click
 import pytest
 
+import qsim
 from qsim import methods
 from qsim.cli import cli
 from qsim.core import errors
@@ -147,6 +148,18 @@ def test_decks_of_commands_load(command):
             assert words[0] not in methods.TABLE or words[0] == loaded.deck.method
 
 
+def test_the_page_of_changed_keys_is_of_this_version(monkeypatch):
+    """`python docs/deck_keys.py` writes it; decks of the version before run as they are or have new names."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    deck_keys = importlib.import_module("deck_keys")
+    now = deck_keys.keys_now()
+    assert now == deck_keys.recorded(qsim.__version__)
+    assert deck_keys.PAGE.read_text(encoding="utf-8") == deck_keys.page(deck_keys.BEFORE, now)
+    for method, (gone, _) in deck_keys.changes(deck_keys.recorded(deck_keys.BEFORE), now).items():
+        for key in gone:
+            assert key.rpartition(".")[2] in deck_keys.old_names(), f"{method}: {key}"
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "yaml")], ids=lambda page: page.name)
 def test_yaml_of_pages_is_valid(page, tmp_path):
     """A block is either a whole deck, or a part with the keys that all decks share."""
@@ -217,9 +230,19 @@ def test_outputs_that_pages_show_were_written():
     assert all(match["body"].strip() for match in found)
 
 
-@pytest.mark.exhaustive
-def test_commands_of_pages_still_run():
-    subprocess.run([sys.executable, ROOT / "docs/refresh.py", "--check"], check=True)
+@pytest.mark.checkout
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if "<!-- run" in (text := page.read_text("utf-8")) or "<!-- printed by" in text],
+    ids=lambda page: page.stem,
+)
+def test_commands_of_pages_print_what_the_pages_show(page):
+    """Names and lines are compared, numbers are not: `tests/reference` holds those."""
+    name = page.stem if page.parent == ROOT else page.relative_to(ROOT / "docs").with_suffix("").as_posix()
+    reply = subprocess.run(
+        [sys.executable, ROOT / "docs/refresh.py", "--check", name], capture_output=True, text=True
+    )
+    assert reply.returncode == 0, reply.stderr
 
 
 def _refresh():

@@ -30,10 +30,16 @@ BOOTSTRAP = ROOT / "bootstrap.py"
 
 def test_changelog_and_citation_name_this_version():
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    released = re.findall(r"^## (\d+\.\d+\.\d+)", changelog, flags=re.MULTILINE)
-    assert released[0] == qsim.__version__
+    _, *versions = re.split(r"^## ", changelog, flags=re.MULTILINE)
+    released = [re.match(r"(\d+\.\d+\.\d+) \((\d{4}-\d\d-\d\d)\)\n", text) for text in versions]
+    assert all(released), "a version without its date"
+    assert [found[2] for found in released] == sorted((found[2] for found in released), reverse=True)
+    # highlights: what changed in every detail is in the history
+    assert max(text.count("\n") for text in versions) <= 41
+    assert released[0][1] == qsim.__version__
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == qsim.__version__
+    assert str(citation["date-released"]) == released[0][2]
     assert citation["license"] == PYPROJECT["project"]["license"]
 
 

@@ -4,11 +4,14 @@ The sources stay plain Markdown, which a code host shows as it is; the directive
 """
 
 import re
+from pathlib import Path
 
 from sphinx.application import Sphinx
 
 OUTSIDE = re.compile(r"\[([\w./]+\.md)\]\((?:\.\./)+\1\)")
 """Links to pages of the repository that are no pages of the documentation: there only their names are shown."""
+
+CHANGES = Path(__file__).resolve().parents[2] / "CHANGELOG.md"
 
 TREES = {
     "": ("tutorial", "gallery"),
@@ -58,6 +61,7 @@ TREES = {
     "Reference": (
         "reference/cli",
         "reference/decks",
+        "reference/deck-changes",
         "reference/results",
         "reference/exit-codes",
         "reference/coverage",
@@ -95,7 +99,7 @@ def added(name: str) -> str:
 def read(app: Sphinx, name: str, source: list[str]) -> None:
     """Complete a page; that of the changelog is the file itself."""
     if name == "changelog":
-        source[0] = "```{include} ../CHANGELOG.md\n```\n"
+        source[0] = CHANGES.read_text(encoding="utf-8").replace("](docs/", "](")
     else:
         source[0] = OUTSIDE.sub(r"`\1`", source[0]) + added(name)
 

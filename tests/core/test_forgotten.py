@@ -116,6 +116,6 @@ def test_old_names_of_keys_are_taken_with_a_note(deck, old, new):
     assert before.resolved() == now.resolved()
     (note,) = before.notes
     assert "called" in note
-    assert "accepted until the next version" in note
+    assert "accepted until version 1.0" in note
     assert not now.notes
     assert before.warnings == now.warnings

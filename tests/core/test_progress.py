@@ -337,9 +337,24 @@ def test_the_restored_state_is_handed_on():
 # ---------------------------------------------------------------------------------------------- stops
 
 
+@pytest.fixture
+def heard():
+    """Return a function that gives a signal its usual effect: what started the tests may ignore it, as nohup does SIGHUP."""
+    before = {}
+
+    def hear(number):
+        usual = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+        before[number] = signal.signal(number, usual)
+
+    yield hear
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1", "SIGINT", "SIGHUP", "SIGXCPU"])
-def test_a_signal_saves_and_stops(tmp_path, name):
+def test_a_signal_saves_and_stops(tmp_path, name, heard):
     path = tmp_path / "a.ckpt.h5"
+    heard(getattr(signal, name))
     with Signals() as signals:
         monitor = Monitor(checkpoint=path, signals=signals, quiet=True)
         monitor.step(1, lambda: {"done": 1})

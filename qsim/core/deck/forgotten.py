@@ -39,7 +39,7 @@ def forgotten_units(block: BaseModel, node: Node, key: str = "") -> Iterator[Fin
     if isinstance(block, Block):
         for old, new in block.OLD_NAMES.items():
             if node.child(old) is not None:
-                text = f"this key is called {new} now; the old name is accepted until the next version"
+                text = f"this key is called {new} now; the old name is accepted until version 1.0"
                 yield Finding(f"{prefix}{old}", text, "note")
     for name, info in type(block).model_fields.items():
         # Keys that the deck does not write have defaults, which are right.
