@@ -1,7 +1,8 @@
 """What all tests share: strict floating point, devices, tiers, and a method made for testing.
 
 Three tiers: ``pytest`` in a few minutes, ``pytest --full`` for the gate, ``pytest --exhaustive`` with many cases of what the
-others try a few of.  Whoever names files or functions, or chooses by ``-m``, gets all of them that the gate runs.
+others try a few of.  Whoever names files or functions, or chooses by ``-m``, gets all of them that the gate runs; the quick
+tier leaves out what needs a GPU, since many processes would share it.
 ``tests/slow.txt`` lists how many cases of a function each tier has.  Tests marked `gpu` are skipped without a CUDA
 device, and the last lines of the report say how many, so that a silent skip is seen.
 """
@@ -118,9 +119,9 @@ def mark_tiers(items):
 def pytest_collection_modifyitems(config, items):
     mark_tiers(items)
     if quick_only(config):
-        slow = [item for item in items if item.get_closest_marker("slow")]
-        items[:] = [item for item in items if not item.get_closest_marker("slow")]
-        config.hook.pytest_deselected(items=slow)
+        left = [item for item in items if any(map(item.get_closest_marker, ("slow", "gpu")))]
+        items[:] = [item for item in items if not any(map(item.get_closest_marker, ("slow", "gpu")))]
+        config.hook.pytest_deselected(items=left)
     absent = {"mpi"} if find_spec("mpi4py") is None else set()
     if Path(qsim.__file__).resolve().parents[1] != METHODS.parents[1]:
         absent.add("checkout")
@@ -134,7 +135,9 @@ def pytest_collection_modifyitems(config, items):
                 item.add_marker(pytest.mark.skip(reason=f"{marker} test: {REASONS[marker]}"))
 
 
-def pytest_terminal_summary(terminalreporter):
+def pytest_terminal_summary(terminalreporter, config):
+    if quick_only(config):
+        terminalreporter.write_line("the quick tier: --full runs the slow tests, too, -m gpu those for a GPU")
     for marker, reason in REASONS.items():
         skipped = [
             report
