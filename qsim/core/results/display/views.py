@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
+from qsim.core.device.compilers.caches import ensure_kernel_cache
 from qsim.core.results import plotting
 from qsim.core.results.quantities import by_task, headline
 from qsim.core.results.tables import leaf, parent
@@ -111,6 +112,8 @@ def to_xarray(results: ResultsFile, group: str = "") -> xarray.Dataset:
 
     See `Results.to_xarray`.
     """
+    # xarray looks for CuPy, which gives up at its import where it cannot make a folder for what it compiles
+    ensure_kernel_cache()
     import xarray
 
     inside = [name for name in results.names if parent(name) == group]
