@@ -61,43 +61,56 @@ def _pair(axis: str, j: int, k: int, spins: int) -> csr_matrix:
 # ----------------------------------------------------------------------------------------- the deck
 
 
-def _places(lattice: Deck, spins: int) -> tuple[Real, list[Real]]:
-    """Return (N, 3) positions of the sites and the translations of a periodic lattice."""
-    kind = lattice["type"]
-    flat = np.zeros((spins, 3))
-    shifts = []
-    if kind == "chain":
-        flat[:, 0] = np.arange(spins)
-    elif kind == "ladder":
-        legs = lattice.get("legs", 2)
-        flat[:, 0], flat[:, 1] = np.arange(spins) // legs, np.arange(spins) % legs
-        if lattice.get("periodic"):
-            shifts.append(np.array([spins // legs, 0.0, 0.0]))
-    elif kind in ("kagome", "honeycomb"):
-        # corners of triangles and hexagons of a triangular lattice, found by angles
-        sites = 3 if kind == "kagome" else 2
-        edge = 2.0 if kind == "kagome" else math.sqrt(3.0)
-        inner = [0, 1, np.exp(1j * np.pi / 3)] if kind == "kagome" else [0, np.exp(1j * np.pi / 6)]
-        cell, row = np.arange(spins) // sites, lattice["Lx"]
-        steps = edge * np.exp(1j * np.pi / 3 * np.arange(2))
-        z = cell % row * steps[0] + cell // row * steps[1] + np.array(inner)[np.arange(spins) % sites]
-        flat[:, 0], flat[:, 1] = z.real, z.imag
-        if lattice.get("periodic"):
-            shifts = [np.array([w.real, w.imag, 0.0]) for w in steps * [row, lattice["Ly"]]]
-    elif kind == "cubic":
-        size = [lattice["Lx"], lattice["Ly"], lattice["Lz"]]
-        flat[:] = np.array(np.unravel_index(np.arange(spins), size, order="F")).T
-        if lattice.get("periodic"):
-            shifts = list(np.diag(np.array(size, float)))
-    else:  # square, triangular
-        row = lattice["Lx"]
-        x, y = np.arange(spins) % row, np.arange(spins) // row
-        lean, height = (0.5, math.sqrt(0.75)) if kind == "triangular" else (0.0, 1.0)
-        flat[:, 0], flat[:, 1] = x + lean * y, height * y
-        if lattice.get("periodic"):
-            rows = spins // row
-            shifts = [np.array([row, 0.0, 0.0]), np.array([lean * rows, height * rows, 0.0])]
-    return flat, shifts
+def cells(lattice: Deck, spins: int) -> tuple[Real, Real, list[int]]:
+    """Return the vectors (d, 3) of the cells of a plane, ladder or crystal, the sites (s, 3) of a cell, and the numbers of cells.
+
+    Planes are drawn with angles, and crystals with halves of a cube, so that neighbours are at distance 1.
+    """
+    kind, sixth = lattice["type"], np.exp(1j * np.pi / 3)
+    if kind == "ladder":
+        return np.eye(3)[:2], np.zeros((1, 3)), [spins // lattice.get("legs", 2), lattice.get("legs", 2)]
+    flat = {
+        "square": ([1.0, 1j], [0.0]),
+        "triangular": ([1.0, sixth], [0.0]),
+        "honeycomb": ([math.sqrt(3.0), math.sqrt(3.0) * sixth], [0.0, np.exp(1j * np.pi / 6)]),
+        "kagome": ([2.0, 2.0 * sixth], [0.0, 1.0, sixth]),
+    }
+    cube = {
+        "cubic": (np.eye(3), np.zeros((1, 3))),
+        "bcc": ((1.0 - 2.0 * np.eye(3)) / math.sqrt(3.0), np.zeros((1, 3))),
+        "fcc": ((1.0 - np.eye(3)) / math.sqrt(2.0), np.zeros((1, 3))),
+        "pyrochlore": (
+            (1.0 - np.eye(3)) * math.sqrt(2.0),
+            np.vstack([np.zeros(3), 1.0 - np.eye(3)]) / math.sqrt(2.0),
+        ),
+    }
+    vectors, basis = cube[kind] if kind in cube else (_upright(part) for part in flat[kind])
+    size = [lattice.get(name) for name in ("Lx", "Ly", "Lz")[: len(vectors)]]
+    known = math.prod(one for one in size if one)
+    return vectors, basis, [one or spins // len(basis) // known for one in size]
+
+
+def _upright(numbers: Sequence[complex]) -> Real:
+    """Return places of a plane, given as complex numbers, in space."""
+    z = np.array(numbers, complex)
+    return np.stack([z.real, z.imag, 0.0 * z.real], axis=1)
+
+
+def places(lattice: Deck, spins: int) -> tuple[Real, list[Real]]:
+    """Return (N, 3) positions of the sites and the translations of a periodic lattice; a row along x."""
+    if lattice["type"] in ("chain", "ring", "all"):
+        return np.arange(spins)[:, None] * np.array([1.0, 0.0, 0.0]), []
+    vectors, basis, size = cells(lattice, spins)
+    # a ladder runs over its legs first, planes and crystals over x
+    flip = -1 if lattice["type"] == "ladder" else 1
+    number = np.arange(spins) // len(basis)
+    steps = np.array(np.unravel_index(number, size[::-flip])[::-flip]).T
+    where = steps @ vectors + basis[np.arange(spins) % len(basis)]
+    closed = lattice.get("periodic", False)
+    if lattice["type"] == "ladder":
+        closed = [closed, False]
+    each = closed if isinstance(closed, list) else [closed] * len(size)
+    return where, [n * vector for n, vector, yes in zip(size, vectors, each, strict=True) if yes]
 
 
 def distances(lattice: Deck, spins: int) -> Real:
@@ -113,7 +126,7 @@ def distances(lattice: Deck, spins: int) -> Real:
 
 def _of_images(lattice: Deck, spins: int) -> Real:
     """Return the distances (images, N, N) of sites from the images of others."""
-    flat, shifts = _places(lattice, spins)
+    flat, shifts = places(lattice, spins)
     difference = flat[:, None] - flat[None]
     found = [
         np.linalg.norm(
@@ -174,7 +187,7 @@ def _positions(term: Deck, lattice: Deck | None, spins: int) -> Real:
         angle = 2 * np.pi * np.arange(spins) / spins
         radius = 0.5 / math.sin(math.pi / spins)
         return np.stack([radius * np.cos(angle), radius * np.sin(angle), 0 * angle], axis=1)
-    return _places(lattice, spins)[0]
+    return places(lattice, spins)[0]
 
 
 def couplings(term: Deck, system: Deck, drawn: Real | None) -> Real:

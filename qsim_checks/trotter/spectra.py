@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qsim_checks.coverage import Claim, Trial
+from qsim_checks.trotter.momenta import crystal, momenta, waves
 from qsim_checks.trotter.oracle import Evolution, Part, Truth, couplings, entropy_bound, fields, spin
 
 if TYPE_CHECKING:
@@ -55,12 +56,21 @@ def _strength(rng: Generator) -> float:
 
 
 def _system(rng: Generator) -> Block:
-    """Return a ring, a torus, other lattices or single pairs, in a field or not."""
+    """Return a ring, a torus, a crystal, other lattices or single pairs, in a field or not."""
     spins = int(rng.integers(2, MOST + 1))
-    kind = _one(rng, "ring", "ring", "lattice", "lattice", "lattice", "chiral", "torus")
+    kind = _one(rng, "ring", "ring", "lattice", "lattice", "chiral", "torus", "crystal", "crystal")
     system: Block = {"spins": spins, "operators": _one(rng, "spin", "spin", "pauli"), "sum": "pairs"}
     if kind == "lattice":
         system["terms"] = [_term(rng, spins) for _ in range(int(rng.integers(1, 4)))]
+    elif kind == "crystal":
+        while (lattice := crystal(rng, spins)) is None:
+            pass
+        # the momenta are of the system, or of the first term in space
+        system["lattice"] = lattice
+        system["terms"] = [_bond(rng, None), *([_term(rng, spins)] if rng.random() < 0.3 else [])]
+        if rng.random() < 0.4:
+            del system["lattice"]
+            system["terms"][0]["lattice"] = lattice
     elif kind == "torus":
         spins = system["spins"] = _one(rng, 4, 6, 6, 8, 8, 9)
         Lx = {4: 2, 6: _one(rng, 2, 3), 8: _one(rng, 2, 4), 9: 3}[spins]
@@ -94,11 +104,12 @@ def _field(rng: Generator, spins: int) -> float | list[float]:
     return [round(float(x), 4) for x in rng.normal(size=spins)]
 
 
-def _bond(rng: Generator, lattice: Block) -> Block:
+def _bond(rng: Generator, lattice: Block | None) -> Block:
+    """Return a coupling along the bonds of a lattice, of that of the system by default."""
     kind = _one(rng, "heisenberg", "heisenberg", "xxz", "xx", "ising")
-    if kind == "xxz":
-        return {"type": kind, "lattice": lattice, "Jxy": _strength(rng), "Jz": _strength(rng)}
-    return {"type": kind, "lattice": lattice, "J": _strength(rng)}
+    strengths = ("Jxy", "Jz") if kind == "xxz" else ("J",)
+    found = {"type": kind} if lattice is None else {"type": kind, "lattice": lattice}
+    return found | {name: _strength(rng) for name in strengths}
 
 
 def _term(rng: Generator, spins: int) -> Block:
@@ -121,7 +132,8 @@ def _sector(rng: Generator, system: Block, several: bool) -> Block:
     kinds = ["plain"]
     chiral = any(term["type"] == "dm" for term in terms)
     even = all(isinstance(term.get("values", 0.0), float) for term in terms)
-    shapes = {term["lattice"]["type"] for term in terms if "lattice" in term}
+    coupled = [term for term in terms if term["type"] not in ("pairs", "field")]
+    shapes = {term.get("lattice", system.get("lattice"))["type"] for term in coupled}
     listed = any(term["type"] == "pairs" for term in terms)
     if even and not listed and shapes <= {"ring", "all"}:
         kinds += ["momentum"] * 3
@@ -157,7 +169,7 @@ def _spectrum(rng: Generator) -> Block:
         deck["observe"] = [
             {"sz": "all"},
             {"correlator": ["xx", "zz"], "pairs": "all"},
-            {"structure_factor": ["zz", "xx"]},
+            {"structure_factor": ["zz", "xx"], **momenta(rng, system)},
             {"entropy": {"sites": list(range(max(1, spins // 2)))}},
         ]
     return deck
@@ -280,7 +292,7 @@ def _judge(deck: Mapping[str, Any], results: Results) -> list[Claim]:
     second = _second(energies, scale)
     residual = _number(results, "residual_max")
     error = 2.0 * residual / abs(second - energies[0]) if second is not None else 0.0
-    return claims + _observed(results, ground, system["spins"], error)
+    return claims + _observed(deck, results, ground, error)
 
 
 def _second(energies: Real, scale: float) -> float | None:
@@ -321,19 +333,19 @@ def _of_energies(
     return claims
 
 
-def _observed(results: Results, ground: Complex, spins: int, error: float) -> list[Claim]:
+def _observed(deck: Mapping[str, Any], results: Results, ground: Complex, error: float) -> list[Claim]:
     """Hold what is observed against the mean over the level; a warning must say where it is not observed."""
     if "sz" not in results:
         return []
-    count = ground.shape[1]
+    count, spins = ground.shape[1], deck["system"]["spins"]
     applied = {a: [spin(a, j, spins) @ ground for j in range(spins)] for a in "xz"}
     sz = [float(np.vdot(ground, x).real) / count for x in applied["z"]]
     pairs = {
         a: np.array([[np.vdot(one, other).real / count for other in applied[a]] for one in applied[a]])
         for a in "xz"
     }
-    claims = [Claim("sz", float(np.abs(results["sz"] - sz).max()), error, 0.0, 1e-10)]
-    wave = np.exp(2j * np.pi * np.outer(np.arange(spins), np.arange(spins)) / spins)
+    wave, claims = waves(deck, results)
+    claims.append(Claim("sz", float(np.abs(results["sz"] - sz).max()), error, 0.0, 1e-10))
     for a, ss in pairs.items():
         if f"correlator_{a}{a}" in results:
             j, k = np.asarray(results[f"pairs_{a}{a}"]).T

@@ -4,11 +4,12 @@ A random unit vector r of a sector with D states has ``D <r| f(H) |r> = Tr f(H)`
 ``<r| f(H) |r> = sum_k y_k^2 f(theta_k)``, exactly for polynomials of degree 2 M - 1.  Sectors with few states are diagonalised
 instead, without error.
 
-**Statistical errors.**  With a real r of independent entries, ``D <r| A |r>`` has the variance
-``2 D / (D + 2) [Tr A^2 - (Tr A)^2 / D]`` at most.  To first order a ratio of such traces is off like one trace of
-``phi(H) = sum_i dg/dS_i f_i(H)``, the influence function of the quantity g of the traces S; ``Tr phi^2`` is found from the same
-recurrences.  Z itself has the relative variance u: error bars are Student's with 2 / u degrees of freedom.  The Tr A^2 of
-correlators is not known, their errors come from a jackknife: the k-th vectors of all sectors are one sample.
+**Statistical errors.**  The weight of a level in the mean over n vectors is distributed like ``g chi^2 / n`` with n degrees of
+freedom for each of its g states, and the weights of a sector have the sum D.  A level that all vectors have found at one energy
+has n degrees of freedom at least; other Ritz values stand for many states.  `DRAWS` sets of weights that may be the true ones
+(inverse ``chi^2`` for levels, ``chi^2`` for the others) give as many values of every average: two error bars hold 95.4 % of them,
+and three 99.7 %, whatever the ratio of two uncertain weights does.  Errors of correlators come from a jackknife: the k-th vectors
+of all sectors are one sample.
 
 **Errors of the recurrence.**  The averages are found with three and four fifths of the steps as well.  x(T) is the largest change
 of ln Z and of <H> / T, or of ln Z if one sector is off by twice its own change.  Levels that are off by x T change the root of
@@ -59,10 +60,13 @@ THINNED = 16
 CHANGED = 0.02
 # of a jackknife: Student's factor of two would be 78
 LEAST_SAMPLES = 3
-# relative variance of Z, with fewer than 4 degrees of freedom, that is warned of
-UNCERTAIN = 0.5
-# with fewer vectors u itself is uncertain, and is warned of earlier
-FEW_VECTORS, UNCERTAIN_OF_FEW = 5, 0.2
+# sets of weights that may be the true ones
+DRAWS = 1000
+# of the size of the spectrum: Ritz values of several vectors closer than that are one level
+ONE_LEVEL = 1e-6
+# levels that are drawn at once
+TOGETHER = 1024
+TINY = 1e-300
 
 
 class Computation:
@@ -198,7 +202,8 @@ class Computation:
         for count in shorter(len(made.alpha)):
             values, vectors = ritz(made.alpha[:count], made.beta[:count])
             # energies and weights as if the vector were a sector of its own
-            tallies.append(Tally.of([Part(0.0, 1.0, 0, values.size, values, vectors[0] ** 2)], T))
+            owners = np.zeros(values.size, np.int64)
+            tallies.append(Tally.of([Part(0.0, 1.0, 0, values.size, values, vectors[0] ** 2, owners)], T))
         return bool(np.all(change(tallies) <= SETTLED + FLOOR * scale / T))
 
 
@@ -239,6 +244,8 @@ class Part:
     dimension : int
     energies, weights : (m,) float64
         Weights of all vectors, of which each has its share.
+    owners : (m,) int64
+        Vector of each energy.
     """
 
     sz: float
@@ -247,6 +254,38 @@ class Part:
     dimension: int
     energies: NDArray[np.float64]
     weights: NDArray[np.float64]
+    owners: NDArray[np.int64]
+
+    def sums(self, low: float, T: NDArray[np.float64], scale: float | None = None) -> NDArray[np.float64]:
+        """Return the traces of exp(-H / T), H exp(-H / T) and H^2 exp(-H / T) with H from `low`, (3, T, 1).
+
+        With the size of the spectrum, and random vectors: of all sets of weights that may be the true ones, (3, T, DRAWS).
+        """
+        order = np.argsort(self.energies, kind="stable")
+        up, weights = self.energies[order] - low, self.weights[order]
+        # one row for each temperature; the copies of Sz > 0 stand for -Sz
+        boltzmann = np.exp(-up / T[:, None]) * (self.copies * weights)
+        rows = np.array([boltzmann, boltzmann * up, boltzmann * up**2])
+        if scale is None or not self.vectors:
+            return np.asarray(rows.sum(axis=-1, keepdims=True))
+        place = np.cumsum(np.diff(up, prepend=up[0]) > ONE_LEVEL * scale)
+        found = np.bincount(np.unique(np.stack([place, self.owners[order]]), axis=1)[0]) == self.vectors
+        # degrees of freedom: n of every state, of which the weight is the number
+        degrees = self.vectors * np.maximum(np.bincount(place, weights), found)[:, None]
+        rng = np.random.default_rng([self.dimension, round(2.0 * abs(self.sz)), int(self.sz > 0.0)])
+        made, total = np.zeros((*rows.shape[:2], DRAWS)), np.zeros(DRAWS)
+        for first in range(0, found.size, TOGETHER):
+            some = slice(first, first + TOGETHER)
+            # weights of no size, which underflow leaves, have no part in anything
+            n = np.maximum(degrees[some], TINY)
+            chi = np.maximum(rng.chisquare(n, (n.size, DRAWS)) / n, TINY)
+            factors = np.where(found[some, None], 1.0 / chi, chi)
+            inside = slice(*np.searchsorted(place, (first, first + TOGETHER)))
+            factors = factors[place[inside] - first]
+            made += rows[..., inside] @ factors
+            total += weights[inside] @ factors
+        # the trace of 1 is known
+        return np.asarray(made * (weights.sum() / np.maximum(total, TINY)))
 
 
 def parts_of(problem: ThermalProblem, made: Computation, length: int = 0) -> list[Part]:
@@ -257,6 +296,7 @@ def parts_of(problem: ThermalProblem, made: Computation, length: int = 0) -> lis
         energies, weights = e[length if sampled else 0], w[length if sampled else 0]
         # shorter recurrences are filled up with infinite energies
         known, count = np.isfinite(energies), len(energies)
+        owners = np.repeat(np.arange(count)[:, None], energies.shape[1], axis=1)[known]
         copies = 2.0 if problem.doubled and sector.sz != 0.0 else 1.0
         parts.append(
             Part(
@@ -267,6 +307,7 @@ def parts_of(problem: ThermalProblem, made: Computation, length: int = 0) -> lis
                 energies[known],
                 # the mean over the vectors of a sector
                 weights[known] / count,
+                owners,
             )
         )
     return parts
@@ -294,20 +335,25 @@ class Tally:
     m2: NDArray[np.float64]
 
     @classmethod
-    def of(cls, parts: list[Part], T: NDArray[np.float64]) -> Tally:
-        """Add up the sectors; where one stands for -Sz as well, the mean of Sz vanishes."""
+    def of(cls, parts: list[Part], T: NDArray[np.float64], drawn: float | None = None) -> Tally:
+        """Add up the sectors; where one stands for -Sz as well, the mean of Sz vanishes.
+
+        With the size of the spectrum as `drawn`, of all sets of weights that may be the true ones: (T, DRAWS).
+        """
         # from the lowest energy: no Boltzmann factor overflows, the lowest one is 1
         low = min(float(part.energies.min()) for part in parts)
-        sums = np.zeros((5, T.size))
+        sums = np.zeros((5, T.size, 1 if drawn is None else DRAWS))
         doubled = any(part.copies > 1.0 for part in parts)
         for part in parts:
-            up = part.energies - low
-            # one row for each temperature; the copies of Sz > 0 stand for -Sz
-            boltzmann = np.exp(-up / T[:, None]) * (part.copies * part.weights)
-            Z = boltzmann.sum(axis=1)
+            own = part.sums(low, T, drawn)
             m = 0.0 if doubled else part.sz
             # Tr 1, Tr (H - low), Tr (H - low)^2, Tr Sz, Tr Sz^2, each with exp(-H / T)
-            sums += [Z, boltzmann @ up, boltzmann @ up**2, m * Z, part.sz**2 * Z]
+            sums[:3] += own
+            sums[3:] += np.array([m * own[0], part.sz**2 * own[0]])
+        if drawn is None:
+            sums = sums[..., 0]
+        else:
+            T = T[:, None]
         # means; then variances, free of the shift of the energies
         Z, (e, e2, m, m2) = sums[0], sums[1:] / sums[0]
         return cls(T, low, Z, e, e2 - e**2, m, m2)
@@ -328,18 +374,6 @@ class Tally:
                 np.log(self.Z) + self.e / self.T,
             ]
         )
-
-    def influence(self, part: Part) -> NDArray[np.float64]:
-        """Return the part of each level of a sector in the values, and in ln Z, to first order: (5, T, m)."""
-        # derivatives of energy, specific heat, susceptibility,
-        # entropy and ln Z by the traces, applied to one level
-        T, h = self.T[:, None], part.energies - self.low
-        he, m = h - self.e[:, None], (part.sz - self.m)[:, None]
-        # of Sz^2 - <Sz>^2, less its mean
-        moment = part.sz**2 - self.m2[:, None] - 2.0 * self.m[:, None] * m
-        whole = np.ones_like(he)
-        rows = np.array([he, (he**2 - self.v[:, None]) / T**2, moment / T * whole, 1.0 + he / T, whole])
-        return np.asarray(part.copies * np.exp(-h / T) / self.Z[:, None] * rows)
 
 
 def change(tallies: Sequence[Tally]) -> NDArray[np.float64]:
@@ -400,7 +434,8 @@ def observed(
     if left_out is not None:
         total = np.delete(total, left_out, axis=0)
     mean = total.mean(axis=0)
-    return made.correlators.named(mean[:, 1:] / mean[:, :1])
+    # vectors that have not come down to the lowest level have no weight
+    return made.correlators.named(mean[:, 1:] / np.maximum(mean[:, :1], TINY))
 
 
 def _samples(
@@ -428,35 +463,18 @@ def judge(result: ThermalResult, made: Computation, monitor: Monitor) -> None:
     # the same averages from three and four fifths of the steps
     lengths = [parts_of(problem, made, length) for length in range(1 + len(FEWER))]
     tallies = [Tally.of(parts, T) for parts in lengths]
-    # to first order: Tr phi^2 of the influence function phi, by the same quadrature as the averages
-    variance = np.zeros((5, T.size))
-    # sectors that were diagonalised have no statistical error
-    for part in lengths[0]:
-        if part.vectors:
-            influence, D = tallies[0].influence(part), part.dimension
-            # variance of D <r|phi|r> over random real unit vectors
-            # r: 2 D / (D + 2) times [Tr phi^2 - (Tr phi)^2 / D]
-            square = (influence**2 @ part.weights) - (influence @ part.weights) ** 2 / D
-            variance += 2.0 * D / (D + 2.0) * np.maximum(square, 0.0) / part.vectors
-    # Student's factor for the degrees of freedom 2 / u that the relative variance u of Z stands for
-    factor = np.array([student(2.0 / max(u, 1e-300)) for u in variance[4]])
+    scale = scale_of(problem.model)
     x, shift = changes(lengths, T)
     result.change = x
     # statistical and truncation errors are independent: squares add up; per site, as the values
-    result.errors = np.hypot(factor * np.sqrt(variance[:4]), truncation(tallies, x, shift)) / problem.spins
+    cut = truncation(tallies, x, shift) + rounding(tallies[0], scale, problem.spins)
+    result.errors = np.hypot(scatter(lengths[0], tallies[0], scale), cut) / problem.spins
     if made.correlators.count and problem.block.vectors >= LEAST_SAMPLES:
         result.observed_errors = _observed_errors(problem, made, x)
     elif made.correlators.count:
         monitor.warn(
             f"errors of correlators are not known from {problem.block.vectors} random vectors; give {LEAST_SAMPLES} "
             "thermal.vectors or more"
-        )
-    limit = UNCERTAIN if problem.block.vectors >= FEW_VECTORS else UNCERTAIN_OF_FEW
-    if (u := float(variance[4].max())) > limit:
-        where = T[int(np.argmax(variance[4]))]
-        monitor.warn(
-            f"few states have weight at T = {where:.4g}: {problem.block.vectors} random vectors give the partition function to "
-            f"{np.sqrt(u):.2g} of itself, and error bars are uncertain; give more thermal.vectors"
         )
     if (worst := float(x.max())) > CHANGED:
         few = T[x > CHANGED]
@@ -465,6 +483,29 @@ def judge(result: ThermalResult, made: Computation, monitor: Monitor) -> None:
             f"thermal averages at T = {where} are not converged in {made.steps} steps: ln Z or <H>/T still changes by "
             f"{worst:.2g} with the last two fifths of them, which the error bars include; give more thermal.steps, or auto"
         )
+
+
+def scatter(parts: list[Part], tally: Tally, scale: float) -> NDArray[np.float64]:
+    """Return the standard errors of energy, specific heat, susceptibility and entropy by the random vectors, (4, T)."""
+    off = np.sort(Tally.of(parts, tally.T, scale).values - tally.values[..., None], axis=-1)
+    errors = np.zeros(off.shape[:2])
+    for bars, outside in ((2.0, 0.0455), (3.0, 0.0027)):
+        # as many sets are beyond either end as a normal law has there
+        rest = round(0.5 * outside * DRAWS)
+        errors = np.maximum(errors, np.maximum(-off[..., rest], off[..., -1 - rest]) / bars)
+    return errors
+
+
+def rounding(tally: Tally, scale: float, spins: int) -> NDArray[np.float64]:
+    """Return the rounding errors of the values (4, T): of energies and Boltzmann factors."""
+    T, v, e2 = tally.T, np.maximum(tally.v, 0.0), tally.v + tally.e**2
+    rows = [
+        scale + np.sqrt(v) * scale / T,
+        (scale * np.sqrt(e2) + e2 + v * scale / T) / T**2,
+        tally.m2 * (1.0 + scale / T) / T,
+        spins + scale / T,
+    ]
+    return FLOOR * np.array(rows)
 
 
 def truncation(

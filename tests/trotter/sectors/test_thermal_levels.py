@@ -12,6 +12,7 @@ from qsim.trotter.levels.run import gap_ratios
 from qsim.trotter.model.hamiltonian import dense
 from qsim.trotter.observables.correlator import Correlator
 from qsim.trotter.thermal import correlators as averaged
+from qsim.trotter.thermal.run import Part, Tally, rounding, scatter
 from tests.trotter.kernels.test_exchange import spin
 
 DATA = Path(__file__).resolve().parents[2] / "reference_data" / "sectors.json"
@@ -326,3 +327,52 @@ def test_a_small_sector_has_its_levels_without_a_gap_ratio(trotter, levels):
     assert summary["scalars"]["energy_0"]["value"] == pytest.approx(-1.0, abs=1e-12)
     result = trotter.run(task="levels", system=system, sector={"up": 3}, levels=levels)
     assert result.levels[0] == pytest.approx([-1.0, 0.0, 0.0, 1.0], abs=1e-12)  # cos k of one magnon
+
+
+def diagonalised(trotter, **deck):
+    """Return total Sz, levels and states of all sectors."""
+    model = trotter.run(task="thermal", thermal={"temperatures": [1.0]}, **deck).problem.model
+    strings = np.arange(1 << model.spins)
+    for up in range(model.spins + 1):
+        inside = np.flatnonzero(np.bitwise_count(strings) == up)
+        yield 0.5 * model.spins - up, *np.linalg.eigh(dense(model)[np.ix_(inside, inside)])
+
+
+def sampled(rng, sectors, vectors, T):
+    """Return averages of all levels, and of the same levels with the weights of random vectors."""
+    exact, drawn = [], []
+    for sz, energies, states in sectors:
+        D = energies.size
+        r = rng.uniform(-1.0, 1.0, (D, vectors))
+        weights = D / vectors * np.abs(states.conj().T @ (r / np.linalg.norm(r, axis=0))) ** 2
+        owners = np.tile(np.arange(vectors), D)
+        exact.append(Part(sz, 1.0, 0, D, energies, np.ones(D), np.zeros(D, np.int64)))
+        drawn.append(Part(sz, 1.0, vectors, D, np.repeat(energies, vectors), weights.ravel(), owners))
+    return Tally.of(exact, T), drawn, Tally.of(drawn, T)
+
+
+@pytest.mark.parametrize("vectors", [3, 6])
+def test_error_bars_hold_where_two_levels_of_few_states_decide(trotter, vectors):
+    """A ring of XY couplings in a field at a tenth of them, hundreds of times: no warning takes any of the bars back."""
+    terms = [{"type": "xx", "lattice": "ring", "J": 1.3}, {"type": "field", "axis": "z", "values": 0.45}]
+    sectors = list(diagonalised(trotter, system={"spins": 6, "terms": terms}))
+    T, rng, misses = np.array([0.013, 0.12, 0.3]), np.random.default_rng(8), []
+    for _ in range(120):
+        true, drawn, found = sampled(rng, sectors, vectors, T)
+        misses.append(np.abs(found.values - true.values) > 3.0 * scatter(drawn, found, 8.0) + 1e-12)
+    assert np.mean(misses, axis=0).max() < 0.04
+    assert np.mean(misses) < 0.01
+
+
+def test_errors_at_temperatures_far_above_the_couplings(trotter):
+    """The traces of 1 are exact: what is left of the errors of the entropy are many orders below one, and not rounding."""
+    T = np.array([3e3, 4e4])
+    sectors = list(diagonalised(trotter, system={"spins": 6, "terms": [RING]}))
+    rng = np.random.default_rng(3)
+    ratios = []
+    for _ in range(20):
+        true, drawn, found = sampled(rng, sectors, 5, T)
+        error = scatter(drawn, found, 8.0) + rounding(found, 8.0, 6)
+        ratios.append((np.abs(found.values - true.values) / error)[3])
+    assert np.max(ratios) < 3.0
+    assert np.median(ratios) > 0.05
