@@ -171,6 +171,8 @@ class AtomProblem:
         Charge that is seen from far away.
     make : function
         Lattice of another grid.
+    other : function or None
+        The same with another curve that the rows of the atom's table allow; None without a table.
     spheres : list of Sphere
         Where the flux is recorded.
     resonance : Wanted or None
@@ -201,6 +203,7 @@ class AtomProblem:
     absorber: Any
     tail: float
     make: Callable[[RadialGrid], AtomLattice]
+    other: Callable[[RadialGrid], AtomLattice] | None = None
     spheres: list[Sphere] = field(default_factory=list)
     resonance: Wanted | None = None
     every: int = 1
@@ -209,6 +212,18 @@ class AtomProblem:
     device: Device | None = None
     threads: int = 1
     stored: StoredState | None = None
+
+    def doubted(self) -> AtomProblem | None:
+        """Return the problem with other curves that the rows of its tables allow; None without such tables."""
+        pulse = self.pulse.doubted()
+        if self.other is None and pulse is None:
+            return None
+        if self.other is None:
+            return replace(self, pulse=pulse or self.pulse)
+        lattice = self.other(self.lattice.grid)
+        made = replace(self, pulse=pulse or self.pulse, make=self.other, lattice=lattice)
+        wanted = [(one.n, one.l) for one in self.levels]
+        return replace(made, start=made.start_on(lattice), levels=level_states(lattice, wanted))
 
     @property
     def velocity(self) -> bool:
@@ -581,8 +596,10 @@ def potential_value(deck: AtomDeck, quantity: Callable[[Any], T]) -> T:
         raise InvalidInput(f"atom.{error.key}", str(error)) from error
 
 
-def lattice_of(deck: AtomDeck) -> Callable[[RadialGrid], AtomLattice]:
-    """Return the function that puts the atom of a deck on a grid."""
+def lattice_of(deck: AtomDeck, atom: Any = None) -> Callable[[RadialGrid], AtomLattice]:
+    """Return the function that puts the atom of a deck, or another one, on a grid."""
+    if atom is not None:
+        deck = deck.model_copy(update={"atom": atom})
 
     def make(grid: RadialGrid) -> AtomLattice:
         # radii have one wall: the strip at the other end of the box is put far below zero

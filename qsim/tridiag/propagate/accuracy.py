@@ -25,6 +25,9 @@ difference of two may vanish by accident.  All companions then have the potentia
 (:func:`qsim.tridiag.tdse.potentials.averaged`), and one more has the step and the spacing of the run itself: what
 changes from the run to it is a part of the error, and its number takes the place of Q above.
 
+Where tables give the potential or the field, one more companion has other curves that their rows allow
+(:mod:`qsim.core.physics.curves`): what changes from the companion of the same size to it is a part of the error.
+
 All companions have the walls and the absorber of the run: the claim is about the problem that the deck states.
 """
 
@@ -41,7 +44,7 @@ from qsim.core.device.parallel import SerialComm
 from qsim.core.errors import QsimError
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.propagate import harmonics, initial, sine_waves
-from qsim.tridiag.propagate.claims import Accuracy
+from qsim.tridiag.propagate.claims import TABLE, Accuracy
 from qsim.tridiag.propagate.eigenstates import RESIDUAL, mirror, window_states
 from qsim.tridiag.propagate.lattice import Lattice, equidistant
 from qsim.tridiag.propagate.observer import Observer
@@ -238,6 +241,8 @@ class Companions:
         The numbers of the companions by name.
     between : dict
         The numbers of the run with the potential between its points; empty if the grid resolves the potential.
+    table : dict
+        By how much other curves of the tables change the numbers; empty without tables.
     spectral : dict
         Norms by the spectral companion.
     why_not : str
@@ -251,6 +256,7 @@ class Companions:
         self.problems: list[Propagation] = []
         self.numbers: list[dict[str, float]] = []
         self.between: dict[str, float] = {}
+        self.table: dict[str, float] = {}
         self.spectral: dict[str, float] = {}
         self.why_not = ""
 
@@ -259,7 +265,8 @@ class Companions:
         """Points times steps of all of them, at most."""
         # progress counts points times steps, to which time is proportional
         own = self.problem.steps * self.problem.lattice.points
-        return own + sum(steps * points for steps, points in self.sizes)
+        # one of them twice, where there are tables
+        return own + sum(steps * points for steps, points in (*self.sizes, self.sizes[1]))
 
     def advance(self, report: Report) -> None:
         """Run all companions, or find out why they cannot run."""
@@ -274,6 +281,11 @@ class Companions:
             if average:
                 own = companion(self.problem, self.problem.steps, self.problem.lattice.points, average=True)
                 self.between = _run(own, self.comm, report, done)
+                done += own.steps * own.lattice.points
+            if (doubted := self.problem.doubted()) is not None:
+                # of the companions the one with the longest steps, but no coarser grid
+                other = _run(companion(doubted, *self.sizes[1], average=average), self.comm, report, done)
+                self.table = {name: abs(value - self.numbers[1][name]) for name, value in other.items()}
             self.spectral = _spectral_norms(self.problem, self.problems[0])
         except QsimError as error:
             # what a companion cannot do (deck or numerics) costs the errors only; other failures end the run
@@ -381,6 +393,8 @@ def estimate(problem: Propagation, found: Mapping[str, float], ending: Ending, m
     rest = _rest(problem, found, ending.turned_back)
     for name, value in others.between.items():
         rest[name][BETWEEN] = abs(value - found[name])
+    for name in found if others.table else ():
+        rest[name][TABLE] = others.table[name]
     errors = {name: time_step[name] + grid[name] + sum(rest[name].values()) for name in found}
     return Accuracy(errors, time_step, grid, rest=rest)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from qsim.core.deck.table_units import Tabulated
 from qsim.core.errors import InvalidInput
 from qsim.tridiag.propagate.lattice import Lattice, equidistant
 from qsim.tridiag.tdse.pulses import LaserField
@@ -140,6 +141,14 @@ class Propagation:
     blame: Blame
     every: int = 1
     notices: list[str] = field(default_factory=list)
+
+    def doubted(self) -> Propagation | None:
+        """Return the problem with other curves that the rows of its tables allow; None without such tables."""
+        potential = self.potential.doubted() if isinstance(self.potential, Tabulated) else None
+        pulse = self.pulse.doubted()
+        if potential is None and pulse is None:
+            return None
+        return replace(self, potential=potential or self.potential, pulse=pulse or self.pulse)
 
     # ------------------------------------------------------------------------------------ the field
 

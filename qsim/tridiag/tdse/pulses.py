@@ -8,6 +8,7 @@ panels (or the spline of a table exactly), to about 1e-14 of its size.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 from functools import cached_property
@@ -17,7 +18,7 @@ import numpy as np
 
 from qsim.core.deck.blocks import Finding
 from qsim.core.errors import InvalidInput
-from qsim.core.physics.functions import in_chunks
+from qsim.core.physics.functions import in_chunks, remark_on
 from qsim.tridiag.deck.pulses.given import TablePulse
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
     from qsim.core.device.arrays import FloatArray
     from qsim.tridiag.deck.laser import Laser
+    from typing import Self
+
     from qsim.tridiag.deck.pulses import PulseBlock
 
 # where peaks are looked for
@@ -185,6 +188,15 @@ class LaserField:
         self.duration = max((pulse.end for pulse in self.pulses), default=0.0)
         self.key = key
 
+    def doubted(self) -> Self | None:
+        """Return the field with other curves that the rows of its tables allow; None without such tables."""
+        found = [one.block.doubted() if isinstance(one.block, TablePulse) else None for one in self.pulses]
+        if not any(found):
+            return None
+        other = copy.copy(self)
+        other.pulses = [PulseField(block or one.block, one.key) for block, one in zip(found, self.pulses, strict=True)]
+        return other
+
     def electric(self, t: ArrayLike) -> FloatArray:
         """Return E(t), float64, for times of any shape."""
         t = np.asarray(t, dtype=float)
@@ -280,11 +292,13 @@ class LaserField:
         return float(self.vector_potential(np.array([t_final]))[0])
 
     def check_tables(self, t_final: float) -> Iterator[Finding]:
-        """Yield a warning for every table whose field is cut off: not small at its end, and zero from there on."""
+        """Yield a warning for every table whose curve its rows do not determine, or whose field is cut off at its end."""
         for pulse in self.pulses:
-            if not isinstance(pulse.block, TablePulse) or pulse.start + pulse.length >= t_final * (
-                1.0 - 1e-6
-            ):
+            if not isinstance(pulse.block, TablePulse):
+                continue
+            yield from remark_on(pulse.block, pulse.block.curve, pulse.key)
+            # not small at its end, and zero from there on
+            if pulse.start + pulse.length >= t_final * (1.0 - 1e-6):
                 continue
             last = abs(float(pulse.block.E(np.array([pulse.length * (1.0 - 1e-12)]))[0]))
             end = pulse.start + pulse.length
