@@ -8,6 +8,7 @@ import numpy as np
 
 from qsim.core.deck.tables import read_table
 from qsim.core.errors import FileError, InvalidInput
+from qsim.core.physics.curves import table_curve
 from qsim.core.results.arrays import require_finite
 
 if TYPE_CHECKING:
