@@ -226,6 +226,18 @@ class AtomProblem:
         return replace(made, start=made.start_on(lattice), levels=level_states(lattice, wanted))
 
     @property
+    def kicked(self) -> bool:
+        """True in length gauge if a pulse may be narrower than a step."""
+        steps, dt = self.setting.steps, self.setting.dt
+        return not self.velocity and any(one.kicks(steps, dt) for one in self.components)
+
+    def in_velocity_gauge(self) -> AtomProblem:
+        """Return the problem in velocity gauge."""
+        old = self.setting
+        core = old.dt * self.pulse.peak_vector_potential(self.t_final) * (old.lmax + 1) / old.dr0
+        return replace(self, setting=replace(old, gauge="velocity", core=core))
+
+    @property
     def velocity(self) -> bool:
         """True in velocity gauge."""
         return self.setting.gauge == "velocity"
@@ -347,11 +359,9 @@ class AtomProblem:
             return stored_states(lattice, self.stored)
         return level_states(lattice, [(one.n, one.l) for one in self.start])
 
-    def field(self) -> Callable[[Any], NDArray[np.float64]]:
+    def field(self) -> StepField:
         """Return A(t) in velocity gauge, E(t) in length gauge: function of an array of times, of (2, times) in a plane."""
-        if self.frame.planar:
-            return self.vector if self.velocity else self.electric
-        return self.pulse.vector_potential if self.velocity else self.pulse.electric
+        return StepField(self.components, self.velocity, self.frame.planar, self.t_final)
 
     def propagator(
         self, lattice: AtomLattice, lmax: int, phi: NDArray[np.complex128] | None, dt: float
@@ -377,6 +387,37 @@ class AtomProblem:
         # in length gauge lanes and rows are shared one after the other, in velocity gauge pairs
         run.sharing = Sharing(threads, lanes.pairs if self.velocity else 4 * lanes.pairs)
         return run
+
+
+class StepField:
+    """E or A at some times, and of steps.
+
+    Parameters
+    ----------
+    components : tuple of LaserField
+        Along the direction of the field, or along x and y.
+    velocity, planar : bool
+        Whether A is wanted, and whether values have two rows.
+    t_final : float
+        Duration of the run, a.u.: integrals of E are made for all of it at once, so that no bit depends on where a run is continued.
+    """
+
+    def __init__(self, components: tuple[LaserField, ...], velocity: bool, planar: bool, t_final: float) -> None:
+        self.components, self.velocity, self.planar = components, velocity, planar
+        self._last = np.array([t_final])
+
+    def __call__(self, t: ArrayLike) -> NDArray[np.float64]:
+        """Return the values at some times, (n,) or (2, n)."""
+        return self._shaped([one.vector_potential(t) if self.velocity else one.electric(t) for one in self.components])
+
+    def over(self, middle: NDArray[np.float64], dt: float) -> NDArray[np.float64]:
+        """Return the values of steps of a length about some times, (n,) or (2, n); see :meth:`LaserField.over`."""
+        for one in self.components:
+            one.vector_potential(self._last)
+        return self._shaped([one.over(middle, dt, potential=self.velocity) for one in self.components])
+
+    def _shaped(self, values: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+        return np.array(values) if self.planar else values[0]
 
 
 def level_states(lattice: AtomLattice, wanted: list[tuple[int, int]]) -> list[LevelState]:

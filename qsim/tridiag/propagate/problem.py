@@ -227,7 +227,7 @@ class Propagation:
     def fields(self) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
         """Return E and A of every step, (steps,) each: E in length gauge, A in velocity gauge; None for the other or no laser."""
         if self.velocity_gauge:
-            return None, np.asarray(self.pulse.vector_potential(self.midpoints), float)
+            return None, self.pulse.over(self.midpoints, self.dt, potential=True)
         return (self.pulse.steps(self.steps, self.dt) if self.pulse.pulses else None), None
 
     def propagator(

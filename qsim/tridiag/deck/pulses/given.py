@@ -1,7 +1,8 @@
 """Pulses that a deck gives by a formula or a table."""
 
 import math
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -18,6 +19,7 @@ from qsim.core.deck.table_units import (
     Tabulated,
 )
 from qsim.core.deck.units import Time
+from qsim.core.errors import NumericsError
 from qsim.tridiag.deck.numbers import SIZE, Times
 from qsim.tridiag.deck.pulses.base import PulseBlock
 
@@ -76,10 +78,35 @@ class ExpressionPulse(PulseBlock):
 
         return formula(self.value, "value", **self._variables(tau))
 
+    def places(self, whole: float) -> Sequence[float]:
+        """Return the kinks of the formula, and times within its narrow pulses."""
+        from qsim.core.physics.structure import survey
+
+        # a formula without a value at some time may have one wherever a step asks for it
+        try:
+            return [time for time, _ in survey([_Profile(self.value, self.duration)], whole)[0]]
+        except NumericsError:
+            return []
+
     def check(self, key: str) -> Iterator[Finding]:
         """Yield a use of T without a duration."""
         if self.duration is None and "T" in Expression(self.value, ("t", "T")).names:
             yield Finding(f"{key}.duration", "missing key; the formula uses T, the duration of the pulse")
+
+
+class _Profile:
+    """A formula of a pulse as a function of t alone."""
+
+    def __init__(self, text: str, duration: float | None) -> None:
+        self.formula = Expression(re.sub(r"\bT\b", f"({duration or 0.0!r})", text), ("t",))
+
+    def __call__(self, t: float) -> float:
+        """Return the value at one time."""
+        return float(self.formula(t=t))
+
+    def many(self, times: Times) -> Times:
+        """Return the values (n,)."""
+        return self.formula(t=times)
 
 
 class TablePulse(PulseBlock, Tabulated):
@@ -130,6 +157,10 @@ class TablePulse(PulseBlock, Tabulated):
     def length(self) -> float:
         """Time from the start to the end of the table, atomic units."""
         return float(self._curve.x[-1]) - self._first
+
+    def places(self, whole: float) -> Sequence[float]:
+        """Return the rows of the table."""
+        return [float(t) - self._first for t in self._curve.x]
 
     @property
     def defines(self) -> Literal["E", "A"]:
