@@ -30,7 +30,9 @@ __all__ = [
 ]
 
 UNITS_KEY = "units of the columns, if the header of the file does not name them"
-INTERPOLATION_KEY = "curve between the rows; auto: a cubic spline where they are dense enough, else straight or monotone"
+INTERPOLATION_KEY = (
+    "curve between the rows; auto: a cubic spline where they are dense enough, else straight or monotone"
+)
 Interpolation = Literal["auto", "monotone", "linear", "cubic"]
 
 

@@ -31,6 +31,8 @@ __all__ = ["Curve", "table_curve"]
 MISSED = 0.1
 # Of the same range: by how much a spline may leave the rows on either side of it; the sine leaves them by a seventh.
 LEFT = 0.2
+# Of the second derivative at a corner: those of two rows beside it on a straight line.
+FLAT = 1e-3
 # Of the range of the table: what does not count.
 TINY = 1e-6
 # Of the range of the table: bend of three rows that lie on a line.
@@ -207,7 +209,9 @@ def _rough(x: Floats, y: Floats) -> NDArray[np.bool_]:
     """Return which intervals are parts of straight lines, or beside one: their rows have corners."""
     chord = np.diff(y) / np.diff(x)
     # bend of three rows as a distance from a line
-    aligned = np.abs(np.diff(chord)) * np.minimum(np.diff(x)[:-1], np.diff(x)[1:]) <= STRAIGHT * float(np.ptp(y))
+    aligned = np.abs(np.diff(chord)) * np.minimum(np.diff(x)[:-1], np.diff(x)[1:]) <= STRAIGHT * float(
+        np.ptp(y)
+    )
     straight = np.diff(y) == 0.0
     straight[:-1] |= aligned
     straight[1:] |= aligned
@@ -217,9 +221,26 @@ def _rough(x: Floats, y: Floats) -> NDArray[np.bool_]:
     return beside
 
 
+def _corners(x: Floats, y: Floats) -> NDArray[np.bool_]:
+    """Return which rows bend, with a straight line on both sides or one of at least four rows on one, (rows,)."""
+    out = np.zeros(x.size, dtype=bool)
+    if x.size < 5:
+        return out
+    h, chord = np.diff(x), np.diff(y) / np.diff(x)
+    turn = np.abs(np.diff(chord))
+    # second derivatives, of rows beyond the ends none that is small
+    second = np.pad(2.0 * turn / (h[:-1] + h[1:]), 2, constant_values=np.inf)
+    right = np.maximum(second[3:-1], second[4:])
+    left = np.maximum(second[1:-3], second[:-4])
+    both = np.maximum(second[1:-3], second[3:-1])
+    counts = turn * np.minimum(h[:-1], h[1:]) > _floor(y)
+    out[1:-1] = counts & (np.minimum(np.minimum(left, right), both) < FLAT * second[2:-2])
+    return out
+
+
 def _rows_missed(x: Floats, y: Floats) -> NDArray[np.bool_]:
     """Return which rows are not where a cubic through four neighbours is, (rows,): of these every second one is left out."""
-    n, bad = x.size, np.zeros(x.size, dtype=bool)
+    n, bad = x.size, _corners(x, y)
     floor = _floor(y)
     apart, reach = (2, 3) if n >= HALVED else (1, n)
     # the four nearest rows of every second one, of all where these are too few
@@ -234,7 +255,7 @@ def _rows_missed(x: Floats, y: Floats) -> NDArray[np.bool_]:
                     weights[:, j] *= (x[rows] - at[:, k]) / (at[:, j] - at[:, k])
         missed = np.abs(np.sum(weights * values, axis=1) - y[rows])
         both = np.column_stack([values, y[rows]])
-        bad[rows] = missed > np.maximum(MISSED * np.ptp(both, axis=1), floor)
+        bad[rows] |= missed > np.maximum(MISSED * np.ptp(both, axis=1), floor)
 
     inner = np.arange(3, n - 3) if n >= HALVED else np.zeros(0, dtype=np.int64)
     test(inner, inner[:, None] + np.array([-3, -1, 1, 3]))
@@ -257,7 +278,11 @@ def _excess(c: Floats, x: Floats, y: Floats) -> Floats:
     for sign in (-1.0, 1.0):
         # the form without cancellation, and the other one
         q = -(b + np.copysign(root, b))
-        s = np.where(sign > 0, np.divide(q, a, where=a != 0.0, out=np.zeros_like(q)), np.divide(d, q, where=q != 0.0, out=np.zeros_like(q)))
+        s = np.where(
+            sign > 0,
+            np.divide(q, a, where=a != 0.0, out=np.zeros_like(q)),
+            np.divide(d, q, where=q != 0.0, out=np.zeros_like(q)),
+        )
         s = np.clip(np.nan_to_num(s), 0.0, h)
         value = ((c[0] * s + c[1]) * s + c[2]) * s + c[3]
         out = np.maximum(out, np.maximum(value - high, low - value))

@@ -23,7 +23,16 @@ if TYPE_CHECKING:
     from qsim.core.deck.table_units import Tabulated
     from qsim.core.physics.curves import Curve
 
-__all__ = ["CACHED", "chosen", "curve_of", "formula", "formula_slope", "in_chunks", "remark_on", "require_sane"]
+__all__ = [
+    "CACHED",
+    "chosen",
+    "curve_of",
+    "formula",
+    "formula_slope",
+    "in_chunks",
+    "remark_on",
+    "require_sane",
+]
 
 CHUNK = 1 << 20  # values evaluated at a time: the stack of a formula on a grid of 1e9 points stays small
 CACHED = 1 << 16  # values whose temporaries stay in the caches of a core

@@ -322,7 +322,8 @@ class _Run:
             weights=seen.weights,
             pairs=np.array(sector.pairs, np.int64),
             # both electrons, first order
-            error_table=2.0 * float((seen.density * problem.grid.w) @ problem.potential.unsure(problem.grid.r)),
+            error_table=2.0
+            * float((seen.density * problem.grid.w) @ problem.potential.unsure(problem.grid.r)),
         )
 
     def _reference(

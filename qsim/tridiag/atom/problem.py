@@ -402,13 +402,17 @@ class StepField:
         Duration of the run, a.u.: integrals of E are made for all of it at once, so that no bit depends on where a run is continued.
     """
 
-    def __init__(self, components: tuple[LaserField, ...], velocity: bool, planar: bool, t_final: float) -> None:
+    def __init__(
+        self, components: tuple[LaserField, ...], velocity: bool, planar: bool, t_final: float
+    ) -> None:
         self.components, self.velocity, self.planar = components, velocity, planar
         self._last = np.array([t_final])
 
     def __call__(self, t: ArrayLike) -> NDArray[np.float64]:
         """Return the values at some times, (n,) or (2, n)."""
-        return self._shaped([one.vector_potential(t) if self.velocity else one.electric(t) for one in self.components])
+        return self._shaped(
+            [one.vector_potential(t) if self.velocity else one.electric(t) for one in self.components]
+        )
 
     def over(self, middle: NDArray[np.float64], dt: float) -> NDArray[np.float64]:
         """Return the values of steps of a length about some times, (n,) or (2, n); see :meth:`LaserField.over`."""

@@ -226,7 +226,9 @@ class LaserField:
         if not any(found):
             return None
         other = copy.copy(self)
-        other.pulses = [PulseField(block or one.block, one.key) for block, one in zip(found, self.pulses, strict=True)]
+        other.pulses = [
+            PulseField(block or one.block, one.key) for block, one in zip(found, self.pulses, strict=True)
+        ]
         return other
 
     def in_velocity_gauge(self) -> Self:
@@ -285,7 +287,9 @@ class LaserField:
         if not value.size or not self.pulses:
             return value
         half, last = 0.5 * abs(dt), float(np.max(middle)) + abs(dt)
-        places = np.unique(np.concatenate([pulse.places(last - pulse.start, abs(dt)) for pulse in self.pulses]))
+        places = np.unique(
+            np.concatenate([pulse.places(last - pulse.start, abs(dt)) for pulse in self.pulses])
+        )
         # a place at the end of a step divides nothing
         slack = 1e-6 * half
         low, high = middle - half, middle + half

@@ -382,7 +382,9 @@ class Propagator:
             vector = np.hypot(x, y), np.arctan2(y, x)
             planar.planar_length_steps(self.state, self.tables[stage], *vector, dt, **how)
         else:
-            kernels.length_steps(self.state, self.tables[stage], over_steps(self.field, middle, dt), dt, **how)
+            kernels.length_steps(
+                self.state, self.tables[stage], over_steps(self.field, middle, dt), dt, **how
+            )
 
     def advance(self, count: int) -> None:
         """Make `count` steps."""
