@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.deck.blocks import Finding
+from qsim.core.deck.table_units import Tabulated
 from qsim.core.deck.units import to_unit
 from qsim.core.errors import InvalidInput
+from qsim.core.physics.functions import curve_of, remark_on
 from qsim.qoc.control.transitions import ladder_rungs
 from qsim.qoc.deck.states import levels_of
 
@@ -40,6 +42,9 @@ RWA_PERIODS = 10
 
 def physics(deck: QocDeck, molecule: Molecule, steps: int) -> Iterator[Finding]:
     """Yield the findings of all checks."""
+    for name in ("potential", "dipole"):
+        if isinstance(block := getattr(deck.system, name, None), Tabulated):
+            yield from remark_on(block, curve_of(block), f"system.{name}")
     yield from _levels(deck, molecule)
     yield from _degenerate(deck, molecule)
     try:

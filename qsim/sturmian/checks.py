@@ -6,8 +6,10 @@ import math
 from typing import TYPE_CHECKING
 
 from qsim.core.deck.blocks import Finding
-from qsim.sturmian.deck.blocks import AUTO
+from qsim.core.physics.functions import remark_on
+from qsim.sturmian.deck.blocks import AUTO, PotentialTable
 from qsim.sturmian.deck.shared_rules import UNDERFLOW, underflow
+from qsim.sturmian.radial.potentials import OneBody
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +32,11 @@ def physics(deck: SturmianDeck, values: Values, points: int) -> Iterator[Finding
         text = f"{max(sizes)} functions, but the radial grid has {points}; give a smaller N, or grid.elements or order"
         yield Finding(key, text)
     yield from _resolution(deck, values)
+    potential = deck.system.potential
+    if isinstance(potential, PotentialTable):
+        curve = OneBody(potential, deck.system.Z).curve
+        assert curve is not None
+        yield from remark_on(potential, curve, "system.potential")
     if deck.task.type == "bound" and deck.scan is not None:
         yield from _scanned(deck, values)
     if values.energy is not None and values.energy < 0.0:

@@ -8,6 +8,7 @@ from qsim_checks.tridiag.atoms import atom
 from qsim_checks.tridiag.atoms_planar import turning
 from qsim_checks.tridiag.atoms_resonances import resonant
 from qsim_checks.tridiag.atoms_spectra import photoelectron
+from qsim_checks.tridiag.curves import narrow, squeezed, tables
 from qsim_checks.tridiag.motion import motion
 from qsim_checks.tridiag.systems import system
 from qsim_checks.tridiag.wild import wild
@@ -48,6 +49,10 @@ KINDS: Mapping[str, Kind] = {
     "turning": lambda rng, folder: turning(rng),
     "spectra": lambda rng, folder: photoelectron(rng),
     "resonances": lambda rng, folder: resonant(rng),
+    "tables": tables,
+    "narrow": narrow,
+    "squeezed": squeezed,
 }
 """Kinds of decks that can be drawn alone: systems, those with elements far apart, motion in one dimension; atoms in a field along
-z and in one that turns, spectra of their photoelectrons, their resonances."""
+z and in one that turns, spectra of their photoelectrons, their resonances; tables, pulses narrower than
+a step, levels that walls squeeze."""

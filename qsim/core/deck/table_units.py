@@ -2,22 +2,26 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, Field, PrivateAttr
 
 from qsim.core.deck.blocks import Block
 from qsim.core.deck.units import BARE, UNITS, UnitError, unit_named
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from pydantic import GetCoreSchemaHandler
     from pydantic_core import CoreSchema
 
 __all__ = [
+    "INTERPOLATION_KEY",
     "UNITS_KEY",
     "Column",
     "DipoleUnits",
     "FieldUnits",
+    "Interpolation",
     "LengthUnits",
     "PotentialUnits",
     "RadialUnits",
@@ -26,6 +30,10 @@ __all__ = [
 ]
 
 UNITS_KEY = "units of the columns, if the header of the file does not name them"
+INTERPOLATION_KEY = (
+    "curve between the rows; auto: a cubic spline where they are dense enough, else straight or monotone"
+)
+Interpolation = Literal["auto", "monotone", "linear", "cubic"]
 
 
 @dataclass(frozen=True)
@@ -144,6 +152,19 @@ class FieldUnits(Block):
 
 class Tabulated(Block):
     """A block whose key ``file`` names a table."""
+
+    _doubted: bool = PrivateAttr(default=False)
+
+    def doubted(self) -> "Self | None":
+        """Return the block with another curve that its rows allow, for the error of the table; None if the rows state the curve."""
+        if getattr(self, "interpolation", "linear") == "linear":
+            return None
+        # without what the block has kept of its own curve
+        copy = self.model_copy()
+        for name in set(copy.__dict__) - set(type(self).model_fields):
+            del copy.__dict__[name]
+        copy._doubted = True
+        return copy
 
     def columns(self) -> tuple[Column, ...]:
         """Return the columns that are read, in their order."""

@@ -1,4 +1,4 @@
-"""Functions of one variable from a deck: formulas with exact derivatives, tables as splines, and what refuses bad values."""
+"""Functions of one variable from a deck: formulas with exact derivatives, tables as curves, and what refuses bad values."""
 
 from __future__ import annotations
 
@@ -6,21 +6,33 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.deck.columns import by_first_column, smooth_curve
+from qsim.core.deck.blocks import Finding
+from qsim.core.deck.columns import by_first_column
 from qsim.core.deck.expression import Expression
 from qsim.core.deck.tables import read_table
 from qsim.core.device.pool import each_part
 from qsim.core.errors import InvalidInput, NumericsError
+from qsim.core.physics.curves import table_curve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import ArrayLike, NDArray
-    from scipy.interpolate import CubicSpline
+    from scipy.interpolate import PPoly
 
     from qsim.core.deck.table_units import Tabulated
+    from qsim.core.physics.curves import Curve
 
-__all__ = ["CACHED", "formula", "formula_slope", "in_chunks", "require_sane", "spline"]
+__all__ = [
+    "CACHED",
+    "chosen",
+    "curve_of",
+    "formula",
+    "formula_slope",
+    "in_chunks",
+    "remark_on",
+    "require_sane",
+]
 
 CHUNK = 1 << 20  # values evaluated at a time: the stack of a formula on a grid of 1e9 points stays small
 CACHED = 1 << 16  # values whose temporaries stay in the caches of a core
@@ -177,15 +189,26 @@ _UNARY: dict[str, Callable[[Any], tuple[Any, Any]]] = {
 }
 
 
-def spline(table: Tabulated, x: NDArray[np.float64] | None = None, key: str = "file") -> CubicSpline:
-    """Return a two-column table as a cubic spline (not-a-knot), in atomic units.
+def chosen(table: Tabulated, curve: Curve) -> PPoly:
+    """Return the curve of a table, or the other one that its rows allow where the block is `doubted`."""
+    return curve.other if table._doubted else curve.at
+
+
+def remark_on(table: Tabulated, curve: Curve, key: str) -> Iterator[Finding]:
+    """Yield what a user must know of the curve through a table whose block stands at a key."""
+    if text := curve.remark(table.columns()[0].name, getattr(table, "interpolation", "auto")):
+        yield Finding(f"{key}.file", text, "warning")
+
+
+def curve_of(table: Tabulated, x: NDArray[np.float64] | None = None, key: str = "file") -> Curve:
+    """Return a two-column table as a curve by its key ``interpolation``, in atomic units.
 
     Parameters
     ----------
     table
         The block that names the file, the columns and their units.
     x : (n,) float64, optional
-        Ascending points, bohr, at which the spline is needed.
+        Ascending points, bohr, at which the curve is needed.
     key
         Where the deck names the file, for the message.
 
@@ -206,7 +229,7 @@ def spline(table: Tabulated, x: NDArray[np.float64] | None = None, key: str = "f
         raise InvalidInput(
             key, f"the table covers [{first:g}, {last:g}] bohr, the grid needs [{x[0]:g}, {x[-1]:g}]"
         )
-    return smooth_curve(path, points[:, 0], points[:, 1])
+    return table_curve(path, points[:, 0], points[:, 1], getattr(table, "interpolation", "auto"))
 
 
 def require_sane(value: NDArray[np.float64], x: NDArray[np.float64], key: str, grid: str) -> None:

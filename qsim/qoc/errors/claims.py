@@ -22,7 +22,7 @@ from qsim.qoc import costs
 from qsim.qoc.control.fields import other_way, resample, way_between
 from qsim.qoc.errors import reference
 from qsim.qoc.errors.parts import PARTS, Errors
-from qsim.qoc.models.molecule import molecule
+from qsim.qoc.models.molecule import doubted, molecule
 from qsim.qoc.objectives.objective import Objective
 from qsim.qoc.propagators.eigenbasis import Eigenbasis
 from qsim.qoc.propagators.propagator import Members
@@ -209,6 +209,14 @@ class _Chain:
             self._afford()
         if whole_grid:
             self.stencil = [molecule(self.problem.system, self.kept, *self._factors(s)) for s in self.systems]
+        # the same levels where the tables of the deck have other curves through their rows
+        other = doubted(self.problem.system)
+        self.rows: list[Molecule] = []
+        if other is not None:
+            self.rows = [
+                molecule(other, one.energies.size, *self._factors(s))
+                for s, one in zip(self.systems, self.stencil, strict=True)
+            ]
         self._grids()
 
     def _afford(self) -> None:
@@ -382,6 +390,8 @@ class _Chain:
         # and what lies between the points or mixes close levels.
         own = 0.25 * steps + judge.change(fine, second, self._rows(self.same_second))
         own += self._unseen(best) + self._mixed(best)
+        if self.rows:
+            own += judge.change(stencil, final["rows"])
         between = judge.change(fine, final["other"]) if "other" in final else np.zeros_like(own)
         parts = {
             "time": judge.change(final["run"], stencil) + steps,
@@ -402,6 +412,8 @@ class _Chain:
             "second": lambda: self.final(self.second, self.fewer, substeps),
             "run": self.of_the_run,
         }
+        if self.rows:
+            propagations["rows"] = lambda: self.final(self.rows, self.kept, substeps)
         if self.problem.verify.interpolation == "auto" and self.judge.between == "cubic":
             other = other_way(self.judge.between)
             propagations["other"] = lambda: self.final(self.outer, self.levels, substeps, other)
@@ -505,6 +517,8 @@ class _Chain:
             + self.missed[index][:n]
             + rounding
         )
+        if self.rows:
+            energies[:n] += np.abs(self.rows[index].energies[:n] - self.stencil[index].energies[:n])
         mu = outer.dipole_matrix[:n, :n]
         largest = float(np.abs(mu).max(initial=0.0))
         # Mixing turns both levels of a matrix element, by at most the largest dipole per angle.
@@ -514,6 +528,9 @@ class _Chain:
         apart = np.abs(known - mu) + np.abs(second.dipole_matrix[:n, :n] - mu)
         # a level that is not recognised on the other grid has no sign there
         apart = np.where(np.outer(same, same), apart, np.abs(known) + np.abs(mu))
+        if self.rows:
+            rows, own = (one[index].dipole_matrix[:n, :n] for one in (self.rows, self.stencil))
+            apart = apart + np.abs(rows - own)
         dipoles[:n, :n] = apart + largest * (turned[:, None] + turned)
         return energies, dipoles
 

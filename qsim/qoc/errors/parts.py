@@ -27,7 +27,7 @@ class Errors:
     interpolation : float
         Change of P between a field that is constant in each step and a spline, if the deck leaves open which is meant.
     reference : float
-        Error of the reference itself.
+        Error of the reference itself, and what the rows of tables leave open.
     between : str
         Course of the field between its values: ``hold`` or ``cubic``.
     energies : (K,) float64

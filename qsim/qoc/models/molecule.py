@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.deck.table_units import Tabulated
 from qsim.core.errors import NumericsError
 from qsim.core.physics.functions import require_sane
 
@@ -99,6 +100,16 @@ def molecule(system: System, states: int, mass_scale: float = 1.0, potential_sca
     v = potential_scale * function_of_x(system.potential, x, system.mass, "system.potential")
     mu = function_of_x(system.dipole, x, system.mass, "system.dipole")
     return on_grid(x, system.mass * mass_scale, v, mu, states)
+
+
+def doubted(system: System) -> System | None:
+    """Return the system with other curves that the rows of its tables allow; None without such tables."""
+    found = {
+        name: other
+        for name in ("potential", "dipole")
+        if isinstance(block := getattr(system, name), Tabulated) and (other := block.doubted()) is not None
+    }
+    return system.model_copy(update=found) if found else None
 
 
 def on_grid(

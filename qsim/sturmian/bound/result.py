@@ -314,6 +314,10 @@ QUANTITIES: tuple[Quantity[BoundResult], ...] = (
     _part("radial", "functions, grid and its quadrature, from the same pairs on a finer grid"),
     _part("box", "wall at R"),
     _part("angular", "pairs of angular momenta beyond l_max"),
+    replace(
+        _part("table", "what the rows of a table leave open in the potential"),
+        when=lambda r: any(state.error_table for state in r.states),
+    ),
     Quantity(
         "energy_*",
         HARTREE,

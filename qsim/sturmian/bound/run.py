@@ -321,6 +321,9 @@ class _Run:
             map=seen.map if seen.map.shape[0] <= MAP_POINTS else None,
             weights=seen.weights,
             pairs=np.array(sector.pairs, np.int64),
+            # both electrons, first order
+            error_table=2.0
+            * float((seen.density * problem.grid.w) @ problem.potential.unsure(problem.grid.r)),
         )
 
     def _reference(

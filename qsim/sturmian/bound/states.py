@@ -58,6 +58,8 @@ class State:
     pairs : (P, 2) int
     finer_moments : dict of float
         The moments on the finer grid; empty where they were not computed.
+    error_table : float
+        Mean of what the rows of a table leave open in the potential, first order; 0 without a table.
     moment_errors : dict of float
         Errors of the moments, in their units; empty where none are known.
     """
@@ -86,11 +88,12 @@ class State:
     error_radial_limit: float = float("nan")
     finer_moments: dict[str, float] = field(default_factory=dict)
     moment_errors: dict[str, float] = field(default_factory=dict)
+    error_table: float = 0.0
 
     @property
     def error_in_pairs(self) -> float:
         """Distance to the exact energy of a model with these pairs only, hartree: solver, functions, grid and box."""
-        return total(self.error_solver, self.error_radial, self.error_box)
+        return total(self.error_solver, self.error_radial, self.error_box, self.error_table)
 
     @property
     def error(self) -> float:
@@ -101,7 +104,7 @@ class State:
     def error_in_points(self) -> float:
         """Largest error of the energies that are extrapolated, hartree: solver, functions, grid and box."""
         radial = [e for e in (self.error_radial, self.error_radial_limit) if np.isfinite(e)]
-        return total(self.error_solver, max(radial, default=0.0), self.error_box)
+        return total(self.error_solver, max(radial, default=0.0), self.error_box, self.error_table)
 
     @property
     def bound(self) -> bool:

@@ -12,7 +12,14 @@ from pydantic import AliasChoices, BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, Count, DeckPath, Finding, PositiveCount, short_form
 from qsim.core.deck.expression import ExpressionText
-from qsim.core.deck.table_units import UNITS_KEY, Column, RadialUnits, Tabulated
+from qsim.core.deck.table_units import (
+    INTERPOLATION_KEY,
+    UNITS_KEY,
+    Column,
+    Interpolation,
+    RadialUnits,
+    Tabulated,
+)
 from qsim.core.deck.units import Angle, Energy, InverseLength, Length
 
 __all__ = [
@@ -59,11 +66,12 @@ class CoulombPotential(Block):
 
 
 class PotentialTable(Tabulated):
-    """Two columns, r and V, interpolated by a cubic spline of ``r V``; beyond them ``-charge / r``."""
+    """Two columns, r and V; a curve of ``r V`` keeps to the rows; beyond them ``-charge / r``."""
 
     type: Literal["table"]
     file: DeckPath = Field(description="CSV, white-space or .h5 file, relative to the deck")
     units: RadialUnits | None = Field(default=None, description=UNITS_KEY)
+    interpolation: Interpolation = Field(default="auto", description=INTERPOLATION_KEY)
     charge: Annotated[float, Field(ge=-1000.0, le=1000.0)] | Literal["auto"] = Field(
         default="auto", description="charge that an electron sees far away; auto: from the last row"
     )
@@ -229,11 +237,12 @@ class SquareWell(Block):
 
 
 class GeneratingTable(Tabulated):
-    """Two columns, r and v > 0, interpolated by a cubic spline; beyond them 0. Only the shape of v matters."""
+    """Two columns, r and v > 0, joined by a curve that keeps to its rows; beyond them 0. Only the shape of v matters."""
 
     type: Literal["table"]
     file: DeckPath = Field(description="CSV, white-space or .h5 file, relative to the deck")
     units: RadialUnits | None = Field(default=None, description=UNITS_KEY)
+    interpolation: Interpolation = Field(default="auto", description=INTERPOLATION_KEY)
 
     def columns(self) -> tuple[Column, ...]:
         """Return r and v."""

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.deck.columns import smooth_curve
 from qsim.core.deck.expression import Expression
 from qsim.core.errors import InvalidInput, NumericsError
+from qsim.core.physics.curves import table_curve
 from qsim.sturmian.radial.grid import RadialGrid
 from qsim.sturmian.radial.inputs import read_radial
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from scipy.interpolate import CubicSpline
+    from qsim.core.physics.curves import Curve
 
 # Bohr: where a formula is taken to have reached its limit.
 FAR = 1e4
@@ -60,14 +60,14 @@ class OneBody:
         self.block, self.Z, self.key = block, float(Z), key
         self.type: str = "coulomb" if block is None else block.type
         self.charge, self.coulombic = self.Z, True
-        self._spline: CubicSpline | None = None
+        self.curve: Curve | None = None
         if self.type == "table":
             table = read_radial(block)
-            # smooth_curve refuses what is too large
+            # table_curve refuses what is too large
             with np.errstate(over="ignore"):
                 rv = table[:, 0] * table[:, 1]
             # r V is smooth where V has the pole of the nucleus.
-            self._spline = smooth_curve(block.file, table[:, 0], rv)
+            self.curve = table_curve(block.file, table[:, 0], rv, block.interpolation)
             # A table is continued by -charge/r from its last row.
             self.charge = -float(rv[-1])
         elif self.type == "expression":
@@ -79,7 +79,7 @@ class OneBody:
     @property
     def breaks(self) -> tuple[float, ...]:
         """Radii where V is known not to be smooth: the ends of a table, bohr."""
-        return () if self._spline is None else (float(self._spline.x[0]), float(self._spline.x[-1]))
+        return () if self.curve is None else (float(self.curve.at.x[0]), float(self.curve.at.x[-1]))
 
     def __call__(self, r: NDArray[Any]) -> NDArray[Any]:
         """Return V at some radii.
@@ -113,16 +113,28 @@ class OneBody:
         return V
 
     def _on_axis(self, r: NDArray[np.float64]) -> NDArray[np.float64]:
-        if self._spline is None:
+        if self.curve is None:
             return self._formula(r)
-        first, last = float(self._spline.x[0]), float(self._spline.x[-1])
+        spline = self.curve.at
+        first, last = float(spline.x[0]), float(spline.x[-1])
         # Inside of the first row V goes on as -a/r + b, outside of the last one as -charge/r.
         inner = np.where(r < first, first, np.minimum(r, last))
-        rV = np.asarray(self._spline(inner), float)
-        slope = float(self._spline(first, 1))
+        rV = np.asarray(spline(inner), float)
+        slope = float(spline(first, 1))
         rV = np.where(r < first, rV + slope * (r - first), rV)
         rV = np.where(r > last, -self.charge, rV)
         return rV / r
+
+    def unsure(self, r: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return by how much V may be wrong at some radii, since the rows of its table allow other curves; zeros without a table."""
+        if self.curve is None:
+            return np.zeros(r.shape)
+        x = self.curve.at.x
+        inside = (r >= x[0]) & (r <= x[-1])
+        apart = self.curve.other(r[inside]) - self.curve.at(r[inside])
+        out = np.zeros(r.shape)
+        out[inside] = np.abs(apart) / r[inside]
+        return out
 
     def _formula(self, r: NDArray[np.float64]) -> NDArray[np.float64]:
         try:
@@ -237,7 +249,7 @@ def _square_well(where: RadialGrid | NDArray[Any], r: NDArray[Any], r0: float, t
 
 
 def _generating_table(block: Any, r: NDArray[Any]) -> NDArray[Any]:
-    """Return a tabulated generating potential at some radii, (n,): a spline of r v, zero beyond the last row.
+    """Return a tabulated generating potential at some radii, (n,): a curve of r v, zero beyond the last row.
 
     Raises
     ------
@@ -257,15 +269,15 @@ def _generating_table(block: Any, r: NDArray[Any]) -> NDArray[Any]:
         raise InvalidInput(
             key, f"the table reaches to {last:g} bohr, into the complex contour; end it at R or before"
         )
-    # smooth_curve refuses what is too large
+    # table_curve refuses what is too large
     with np.errstate(over="ignore"):
-        curve = smooth_curve(block.file, table[:, 0], table[:, 0] * table[:, 1])
+        curve = table_curve(block.file, table[:, 0], table[:, 0] * table[:, 1], block.interpolation).at
     v = np.zeros(r.shape, r.dtype if np.iscomplexobj(r) else float)
     within = real & (r.real <= last)
     x = r.real[within]
     first = float(table[0, 0])
     # Inside of the first row r v is constant: v goes on as 1/r.
     rv = np.where(x < first, table[0, 0] * table[0, 1], curve(np.maximum(x, first)))
-    # a spline may dip below a small positive tail
+    # a cubic may dip below a small positive tail
     v[within] = np.maximum(rv / x, 0.0)
     return v

@@ -8,7 +8,9 @@ dense core spoils order 4), and q = 3, the order of the first derivative at the 
 
     |Q_A - Q| / |h^p - 1| + |Q_B - Q_A| / |k^q - 1| + |Q_C - Q_B|
 
-and rounding.  Long runs have coarser companions, short runs finer ones.  All have the walls and the absorber of the
+and rounding.  Where tables give the atom or the field, a fourth one is A with other curves that their rows allow; what changes is
+claimed whole.  A pulse narrower than a step acts at once in length gauge, with the same error for all steps: the run is repeated in
+velocity gauge, where A is exact.  Long runs have coarser companions, short runs finer ones.  All have the walls and the absorber of the
 run: the claim is
 about the box that the deck states.
 """
@@ -57,6 +59,7 @@ ORDER = 3
 ROUNDING = 1e-12
 PEAK = "peak_energy_"
 STEP_CAUSE = "the time step (time.dt)"
+TABLE, KICK = "the rows of the table", "pulses narrower than a step in length gauge"
 # of the trace of a companion
 SAMPLES = 400
 # the powers of h and k hold for small h and k
@@ -188,21 +191,29 @@ class _Companions:
         more = max(2, self.result.lanes.used // 4)
         runs.append(self._run(base, h, other, more, report) if base.pulse.pulses else runs[-1])
         report(Progress(3))
+        doubted = base.doubted()
+        table = runs[1] if doubted is None else self._run(doubted, h, doubted.lattice, 0, report)
+        kicked = base.kicked
+        gauge = self._run(base.in_velocity_gauge(), 1.0, base.lattice, 0, report) if kicked else self.result
         # errors of Suzuki's composition are of order 4 in length gauge; second order is assumed in velocity gauge
         order = base.order if base.setting.gauge == "length" else 2
         # Richardson: from the change between two steps (spacings) to the error of the run itself
         shares = 1.0 / abs(h**order - 1.0), 1.0 / abs(k**ORDER - 1.0), 1.0
         own = numbers(self.result)
-        a, b, c = (_same_peaks(own, numbers(one)) for one in runs[1:])
+        a, b, c, t, g = (_same_peaks(own, numbers(one)) for one in (*runs[1:], table, gauge))
         for name, value in own.items():
             # found beside the propagation, with an error of its own, or with no value in a companion
-            if not all(name in one for one in (a, b, c)):
+            if not all(name in one for one in (a, b, c, t, g)):
                 continue
             parts = {
                 STEP_CAUSE: shares[0] * _apart(name, a[name], value),
                 "the spacing (grid.dr, grid.map)": shares[1] * _apart(name, b[name], a[name]),
                 "the angular momenta (grid.l_max)": _apart(name, c[name], b[name]),
             }
+            if doubted is not None:
+                parts[TABLE] = _apart(name, t[name], a[name])
+            if kicked:
+                parts[KICK] = _apart(name, g[name], value)
             self.parts[name] = parts
             known = self.result.errors.get(name, 0.0) + SAFETY * self.result.own.get(name, 0.0)
             self.errors[name] = SAFETY * sum(parts.values()) + ROUNDING * (1.0 + abs(value)) + known
@@ -213,6 +224,8 @@ class _Companions:
                 share * np.abs(after - before)
                 for share, before, after in zip(shares, seen[:-1], seen[1:], strict=True)
             )
+            for one, other in ((table, runs[1]), (gauge, self.result)):
+                apart = apart + np.abs(one.spectra[name] - other.spectra[name])
             self.spectra[error_of(name)] = (
                 SAFETY * (spread(np.where(np.isnan(unsure), 0.0, apart)) + unsure) + ROUNDING
             )

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.deck.blocks import Finding
+from qsim.core.physics.functions import remark_on
 from qsim.tridiag.atom.polarization import frame_of
 from qsim.tridiag.atom.problem import CORE, TURN, angular_estimate, potential_value
+from qsim.tridiag.deck.central.given import TableAtom
 from qsim.tridiag.deck.photoelectrons import TsurffSpectrum
 from qsim.tridiag.tdse import absorbers
 
@@ -76,7 +78,9 @@ def findings(setup: Setup) -> Iterator[Finding]:
 
 
 def tables(setup: Setup) -> Iterator[Finding]:
-    """Yield tables of a field that end within the run."""
+    """Yield tables of a field that end within the run, and tables whose rows do not determine their curve."""
+    if isinstance(setup.deck.atom, TableAtom):
+        yield from remark_on(setup.deck.atom, setup.deck.atom.curve, "atom")
     yield from setup.pulse.check_tables(setup.t_final)
 
 

@@ -25,6 +25,8 @@ from qsim.tridiag.kernels.atom.length import HALF
 from qsim.tridiag.tdse.pulses import LaserField
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from numpy.typing import ArrayLike, NDArray
 
     from qsim.tridiag.deck.atom import AtomDeck, AtomLaser
@@ -201,6 +203,14 @@ class PlaneField(LaserField):
         # both components together have the intensity of the deck: E0^2 is shared out by the ratio
         size = 1.0 / math.hypot(1.0, ratio)
         self.components = (_component(laser, size, 0.0), _component(laser, ratio * size, late))
+
+    def doubted(self) -> Self | None:
+        """Return the field with other curves that the rows of its tables allow; None without such tables."""
+        other = super().doubted()
+        if other is not None:
+            one, two = (part.doubted() or part for part in self.components)
+            other.components = one, two
+        return other
 
     def electric(self, t: ArrayLike) -> NDArray[np.float64]:
         """Return E along x."""

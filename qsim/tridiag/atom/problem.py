@@ -171,6 +171,8 @@ class AtomProblem:
         Charge that is seen from far away.
     make : function
         Lattice of another grid.
+    other : function or None
+        The same with another curve that the rows of the atom's table allow; None without a table.
     spheres : list of Sphere
         Where the flux is recorded.
     resonance : Wanted or None
@@ -201,6 +203,7 @@ class AtomProblem:
     absorber: Any
     tail: float
     make: Callable[[RadialGrid], AtomLattice]
+    other: Callable[[RadialGrid], AtomLattice] | None = None
     spheres: list[Sphere] = field(default_factory=list)
     resonance: Wanted | None = None
     every: int = 1
@@ -209,6 +212,30 @@ class AtomProblem:
     device: Device | None = None
     threads: int = 1
     stored: StoredState | None = None
+
+    def doubted(self) -> AtomProblem | None:
+        """Return the problem with other curves that the rows of its tables allow; None without such tables."""
+        pulse = self.pulse.doubted()
+        if self.other is None and pulse is None:
+            return None
+        if self.other is None:
+            return replace(self, pulse=pulse or self.pulse)
+        lattice = self.other(self.lattice.grid)
+        made = replace(self, pulse=pulse or self.pulse, make=self.other, lattice=lattice)
+        wanted = [(one.n, one.l) for one in self.levels]
+        return replace(made, start=made.start_on(lattice), levels=level_states(lattice, wanted))
+
+    @property
+    def kicked(self) -> bool:
+        """True in length gauge if a pulse may be narrower than a step."""
+        steps, dt = self.setting.steps, self.setting.dt
+        return not self.velocity and any(one.kicks(steps, dt) for one in self.components)
+
+    def in_velocity_gauge(self) -> AtomProblem:
+        """Return the problem in velocity gauge."""
+        old = self.setting
+        core = old.dt * self.pulse.peak_vector_potential(self.t_final) * (old.lmax + 1) / old.dr0
+        return replace(self, setting=replace(old, gauge="velocity", core=core))
 
     @property
     def velocity(self) -> bool:
@@ -332,11 +359,9 @@ class AtomProblem:
             return stored_states(lattice, self.stored)
         return level_states(lattice, [(one.n, one.l) for one in self.start])
 
-    def field(self) -> Callable[[Any], NDArray[np.float64]]:
+    def field(self) -> StepField:
         """Return A(t) in velocity gauge, E(t) in length gauge: function of an array of times, of (2, times) in a plane."""
-        if self.frame.planar:
-            return self.vector if self.velocity else self.electric
-        return self.pulse.vector_potential if self.velocity else self.pulse.electric
+        return StepField(self.components, self.velocity, self.frame.planar, self.t_final)
 
     def propagator(
         self, lattice: AtomLattice, lmax: int, phi: NDArray[np.complex128] | None, dt: float
@@ -362,6 +387,41 @@ class AtomProblem:
         # in length gauge lanes and rows are shared one after the other, in velocity gauge pairs
         run.sharing = Sharing(threads, lanes.pairs if self.velocity else 4 * lanes.pairs)
         return run
+
+
+class StepField:
+    """E or A at some times, and of steps.
+
+    Parameters
+    ----------
+    components : tuple of LaserField
+        Along the direction of the field, or along x and y.
+    velocity, planar : bool
+        Whether A is wanted, and whether values have two rows.
+    t_final : float
+        Duration of the run, a.u.: integrals of E are made for all of it at once, so that no bit depends on where a run is continued.
+    """
+
+    def __init__(
+        self, components: tuple[LaserField, ...], velocity: bool, planar: bool, t_final: float
+    ) -> None:
+        self.components, self.velocity, self.planar = components, velocity, planar
+        self._last = np.array([t_final])
+
+    def __call__(self, t: ArrayLike) -> NDArray[np.float64]:
+        """Return the values at some times, (n,) or (2, n)."""
+        return self._shaped(
+            [one.vector_potential(t) if self.velocity else one.electric(t) for one in self.components]
+        )
+
+    def over(self, middle: NDArray[np.float64], dt: float) -> NDArray[np.float64]:
+        """Return the values of steps of a length about some times, (n,) or (2, n); see :meth:`LaserField.over`."""
+        for one in self.components:
+            one.vector_potential(self._last)
+        return self._shaped([one.over(middle, dt, potential=self.velocity) for one in self.components])
+
+    def _shaped(self, values: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+        return np.array(values) if self.planar else values[0]
 
 
 def level_states(lattice: AtomLattice, wanted: list[tuple[int, int]]) -> list[LevelState]:
@@ -581,8 +641,10 @@ def potential_value(deck: AtomDeck, quantity: Callable[[Any], T]) -> T:
         raise InvalidInput(f"atom.{error.key}", str(error)) from error
 
 
-def lattice_of(deck: AtomDeck) -> Callable[[RadialGrid], AtomLattice]:
-    """Return the function that puts the atom of a deck on a grid."""
+def lattice_of(deck: AtomDeck, atom: Any = None) -> Callable[[RadialGrid], AtomLattice]:
+    """Return the function that puts the atom of a deck, or another one, on a grid."""
+    if atom is not None:
+        deck = deck.model_copy(update={"atom": atom})
 
     def make(grid: RadialGrid) -> AtomLattice:
         # radii have one wall: the strip at the other end of the box is put far below zero

@@ -55,7 +55,7 @@ class AtomResult:
     own : dict
         What the way in which a number is found adds to its claimed error, by the name of the scalar.
     parts : dict
-        Errors by steps, spacings and angular momenta, by the name of the scalar.
+        Errors by steps, spacings, angular momenta and, where there are tables, their rows, by the name of the scalar.
     peaks : dict
         Energies of the highest peaks of the photoelectron spectrum, by the name of the scalar.
     methods : list of str
@@ -519,7 +519,7 @@ QUANTITIES: tuple[Q, ...] = (
     Q(
         "claimed_parts",
         "",
-        "what the time step, the spacing and the last l leave in them",
+        "what the time step, the spacing, the last l, and the rows of tables leave in them",
         lambda r: np.array(list(r.parts.values())),
         ("claimed", "cause"),
         note="in the unit of each number; the claimed error is 1.5 times their sum; an angle has more from azimuths and energies",

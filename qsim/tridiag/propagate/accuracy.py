@@ -25,6 +25,11 @@ difference of two may vanish by accident.  All companions then have the potentia
 (:func:`qsim.tridiag.tdse.potentials.averaged`), and one more has the step and the spacing of the run itself: what
 changes from the run to it is a part of the error, and its number takes the place of Q above.
 
+Where tables give the potential or the field, one more companion has other curves that their rows allow
+(:mod:`qsim.core.physics.curves`): what changes from the companion of the same size to it is a part of the error.  A pulse narrower
+than a step acts at once in length gauge, as a kick whose Cayley form is wrong by the same amount for all steps: one more companion
+has the velocity gauge, where A is exact.
+
 All companions have the walls and the absorber of the run: the claim is about the problem that the deck states.
 """
 
@@ -32,6 +37,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,7 +47,7 @@ from qsim.core.device.parallel import SerialComm
 from qsim.core.errors import QsimError
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.propagate import harmonics, initial, sine_waves
-from qsim.tridiag.propagate.claims import Accuracy
+from qsim.tridiag.propagate.claims import KICK, TABLE, Accuracy
 from qsim.tridiag.propagate.eigenstates import RESIDUAL, mirror, window_states
 from qsim.tridiag.propagate.lattice import Lattice, equidistant
 from qsim.tridiag.propagate.observer import Observer
@@ -76,6 +82,8 @@ UNSEEN = 1e-9
 # density, in units of its maximum, from which V counts in a long run
 PRESENT = 1e-8
 ROUNDED = "rounding"
+# of a change by other tables or the other gauge, which may fall short of the error
+MARGIN = 1.5
 WALLS, LEVELS = "the walls", "the mixing of close levels"
 BETWEEN = "the potential between the points"
 # |psi'|^2 at a wall, in units of its mean, from which a state is one of the box
@@ -238,6 +246,8 @@ class Companions:
         The numbers of the companions by name.
     between : dict
         The numbers of the run with the potential between its points; empty if the grid resolves the potential.
+    changes : dict of dict
+        By how much other curves of the tables, or the other gauge, change the numbers, by the cause.
     spectral : dict
         Norms by the spectral companion.
     why_not : str
@@ -251,6 +261,7 @@ class Companions:
         self.problems: list[Propagation] = []
         self.numbers: list[dict[str, float]] = []
         self.between: dict[str, float] = {}
+        self.changes: dict[str, dict[str, float]] = {}
         self.spectral: dict[str, float] = {}
         self.why_not = ""
 
@@ -259,7 +270,21 @@ class Companions:
         """Points times steps of all of them, at most."""
         # progress counts points times steps, to which time is proportional
         own = self.problem.steps * self.problem.lattice.points
-        return own + sum(steps * points for steps, points in self.sizes)
+        # one of them again for every cause of a change
+        return own + sum(
+            steps * points for steps, points in (*self.sizes, *[self.sizes[1]] * len(self.changed))
+        )
+
+    @cached_property
+    def changed(self) -> dict[str, Propagation]:
+        """The problem with other tables, or in the other gauge, where these matter."""
+        problem = self.problem
+        out: dict[str, Propagation] = {}
+        if (doubted := problem.doubted()) is not None:
+            out[TABLE] = doubted
+        if not problem.velocity_gauge and problem.pulse.kicks(problem.steps, problem.dt):
+            out[KICK] = replace(problem, pulse=problem.pulse.in_velocity_gauge())
+        return out
 
     def advance(self, report: Report) -> None:
         """Run all companions, or find out why they cannot run."""
@@ -274,6 +299,14 @@ class Companions:
             if average:
                 own = companion(self.problem, self.problem.steps, self.problem.lattice.points, average=True)
                 self.between = _run(own, self.comm, report, done)
+                done += own.steps * own.lattice.points
+            for cause, problem in self.changed.items():
+                # of the companions the one with the longest steps
+                one = companion(problem, *self.sizes[1], average=average)
+                other = _run(one, self.comm, report, done)
+                done += one.steps * one.lattice.points
+                known = self.numbers[1]
+                self.changes[cause] = {k: MARGIN * abs(other[k] - known[k]) for k in known if k in other}
             self.spectral = _spectral_norms(self.problem, self.problems[0])
         except QsimError as error:
             # what a companion cannot do (deck or numerics) costs the errors only; other failures end the run
@@ -370,7 +403,7 @@ def estimate(problem: Propagation, found: Mapping[str, float], ending: Ending, m
     if others.why_not:
         return Accuracy({}, {}, {}, others.why_not)
     # harmonics may have a cutoff in the run and none in a companion
-    runs = [*others.numbers, *([others.between] if others.between else [])]
+    runs = [*others.numbers, *([others.between] if others.between else []), *others.changes.values()]
     found = {name: value for name, value in found.items() if all(name in one for one in runs)}
     time_step, grid = _differences(problem, others.between or found, others)
     for name, norm in others.spectral.items():
@@ -381,6 +414,9 @@ def estimate(problem: Propagation, found: Mapping[str, float], ending: Ending, m
     rest = _rest(problem, found, ending.turned_back)
     for name, value in others.between.items():
         rest[name][BETWEEN] = abs(value - found[name])
+    for cause, changes in others.changes.items():
+        for name in found:
+            rest[name][cause] = changes[name]
     errors = {name: time_step[name] + grid[name] + sum(rest[name].values()) for name in found}
     return Accuracy(errors, time_step, grid, rest=rest)
 

@@ -14,7 +14,9 @@ import numpy as np
 from qsim.core.deck.blocks import Finding
 from qsim.core.deck.units import FORGOTTEN, to_unit, without_unit
 from qsim.core.errors import NumericsError
+from qsim.core.physics.functions import remark_on
 from qsim.tridiag.deck.electron import GaussianInitial, levels_of
+from qsim.tridiag.deck.potentials.given import PotentialTable
 from qsim.tridiag.deck.pulses import CarrierPulse
 from qsim.tridiag.propagate.eigenstates import Pencil, mirror, window_states
 from qsim.tridiag.tdse import absorbers, potentials
@@ -124,6 +126,8 @@ class Setup:
 def physics(setup: Setup) -> Iterator[Finding]:
     """Yield the findings of all checks but `packet_in_box`, which comes before there is a state."""
     yield from likely_units(setup.pulse)
+    if isinstance(setup.blocks.potential, PotentialTable):
+        yield from remark_on(setup.blocks.potential, setup.blocks.potential.curve(setup.x), "potential")
     mistyped = any(map(_mistyped, setup.pulse.pulses))
     for check in (
         field_sampling,

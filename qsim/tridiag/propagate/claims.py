@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["SPACING", "STEP", "Accuracy"]
+__all__ = ["KICK", "SPACING", "STEP", "TABLE", "Accuracy"]
 
 # parts of an error that every number has
 STEP, SPACING = "the time step", "the grid spacing"
+TABLE, KICK = "the rows of the table", "pulses narrower than a step in length gauge"
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Accuracy:
     why_not
         Why there are none; empty if there are.
     rest : dict
-        The other parts of it by the name of the scalar, then by `BETWEEN`, `ROUNDED`, `WALLS`, `LEVELS`.
+        The other parts of it by the name of the scalar, then by `TABLE`, `KICK`, `BETWEEN`, `ROUNDED`, `WALLS`, `LEVELS`.
     """
 
     errors: Mapping[str, float]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from qsim.core.deck.table_units import Tabulated
 from qsim.core.errors import InvalidInput
 from qsim.tridiag.propagate.lattice import Lattice, equidistant
 from qsim.tridiag.tdse.pulses import LaserField
@@ -141,6 +142,14 @@ class Propagation:
     every: int = 1
     notices: list[str] = field(default_factory=list)
 
+    def doubted(self) -> Propagation | None:
+        """Return the problem with other curves that the rows of its tables allow; None without such tables."""
+        potential = self.potential.doubted() if isinstance(self.potential, Tabulated) else None
+        pulse = self.pulse.doubted()
+        if potential is None and pulse is None:
+            return None
+        return replace(self, potential=potential or self.potential, pulse=pulse or self.pulse)
+
     # ------------------------------------------------------------------------------------ the field
 
     @property
@@ -218,7 +227,7 @@ class Propagation:
     def fields(self) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
         """Return E and A of every step, (steps,) each: E in length gauge, A in velocity gauge; None for the other or no laser."""
         if self.velocity_gauge:
-            return None, np.asarray(self.pulse.vector_potential(self.midpoints), float)
+            return None, self.pulse.over(self.midpoints, self.dt, potential=True)
         return (self.pulse.steps(self.steps, self.dt) if self.pulse.pulses else None), None
 
     def propagator(

@@ -9,6 +9,7 @@ import numpy as np
 
 from qsim.core.results.quantities import Quantity
 from qsim.core.results.tables import NOT_VERIFIED
+from qsim.tridiag.propagate.claims import TABLE
 from qsim.tridiag.propagate.lattice import PSI_LIMIT
 from qsim.tridiag.tdse.integrals import running_integral
 from qsim.tridiag.tdse.quantities import CUTOFF, FIELD, HARMONICS, KELDYSH, driven, spectrum, traces
@@ -159,6 +160,11 @@ def _part(name: str, cause: str, parts: Callable[[Accuracy], Mapping[str, float]
     )
 
 
+def _of_table(found: Accuracy) -> Mapping[str, float]:
+    """Return the parts of the errors by the rows of tables; empty where there are none."""
+    return {name: parts[TABLE] for name, parts in found.rest.items() if TABLE in parts}
+
+
 def _step(name: str, text: str, *, headline: bool = False) -> Q:
     """Return the quantity of how the steps were done, where it applies."""
     return Q(
@@ -238,6 +244,10 @@ QUANTITIES: tuple[Q, ...] = (
     Q("norm_right_*", "", "norm right of x = * bohr at the end", _places("norm_right"), error=_errors),
     _part("error_time_step", "time step", lambda found: found.time_step),
     _part("error_spacing", "grid spacing", lambda found: found.spacing),
+    replace(
+        _part("error_table", "rows of a table", _of_table),
+        when=lambda r: r.accuracy is not None and bool(_of_table(r.accuracy)),
+    ),
     *FIELD,
     Q(
         "vector_potential_final",

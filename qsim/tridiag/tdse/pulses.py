@@ -8,6 +8,7 @@ panels (or the spline of a table exactly), to about 1e-14 of its size.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 from functools import cached_property
@@ -17,22 +18,29 @@ import numpy as np
 
 from qsim.core.deck.blocks import Finding
 from qsim.core.errors import InvalidInput
-from qsim.core.physics.functions import in_chunks
+from qsim.core.physics.functions import in_chunks, remark_on
 from qsim.tridiag.deck.pulses.given import TablePulse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import ArrayLike
 
     from qsim.core.device.arrays import FloatArray
     from qsim.tridiag.deck.laser import Laser
+    from typing import Self
+
     from qsim.tridiag.deck.pulses import PulseBlock
 
 # where peaks are looked for
 SAMPLES_PER_CYCLE = 512
 # field at the end of a table, relative to its largest, that is no edge
 CUT = 1e-3
+# difference of the mean of a field over a step from its midpoint, relative to the field about it, from which the mean is taken: a
+# carrier of 8 steps per cycle has 0.026, a pulse that begins with t^2 has 0.042
+ROUGH = 0.06
+# steps of a short pulse, all of which are looked at
+FEW_STEPS = 32
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 
@@ -61,6 +69,7 @@ class PulseField:
         self.omega, self.amplitude, self.length = block.carrier, block.peak, block.length
         self.given_a = block.defines == "A"
         self._panels_made: tuple[FloatArray, FloatArray] | None = None
+        self._found: tuple[float, Sequence[float]] | None = None
         # A of a formula need not vanish at the start; A of the pulse does
         self._offset = float(self._own(block.A, np.zeros(1))[0]) if self.given_a else 0.0
 
@@ -102,6 +111,34 @@ class PulseField:
         out[tau > self.length] = after
         return (self.block.polarity * out).reshape(t.shape)
 
+    def places(self, last: float, dt: float) -> FloatArray:
+        """Return the times up to `last` about which the field may change within a step of length `dt`."""
+        whole, _ = self._horizon(last)
+        own = [float(t) for t in self._structure(whole)]
+        if self.length < FEW_STEPS * dt:
+            own += np.linspace(0.0, self.length, FEW_STEPS + 1).tolist()
+        own += [t for t in (0.0, self.length) if math.isfinite(t) and self._jumps(t)]
+        return self.start + np.unique(own)
+
+    def _jumps(self, tau: float) -> bool:
+        """Tell whether the field is switched on or off at its start or its end."""
+        # just before and just after
+        before, after = self.electric(np.nextafter(self.start + tau, [-np.inf, np.inf]))
+        return bool(abs(after - before) > 1e-9 * (abs(after) + abs(before)))
+
+    def _structure(self, whole: float) -> Sequence[float]:
+        """Return the places of the block up to `whole`, looked for once."""
+        if self._found is None or self._found[0] != whole:
+            self._found = (whole, self.block.places(whole))
+        return self._found[1]
+
+    def _horizon(self, last: float) -> tuple[float, bool]:
+        """Return the time up to which the pulse is known, counted from its start, and whether it ends there."""
+        if math.isfinite(self.length):
+            return self.length, True
+        # the horizon of an endless pulse grows by factors of two, so that the panels depend little on the last time
+        return 2.0 ** (math.floor(math.log2(max(last, 1e-9))) + 1), False
+
     # ----------------------------------------------------------------------------- fields in local time
 
     def _own(self, function: Callable[[FloatArray], FloatArray], tau: FloatArray) -> FloatArray:
@@ -133,13 +170,11 @@ class PulseField:
         """Return panel edges from 0 to at least `last` and the integral of E up to each; kinks are edges."""
         if self._panels_made is not None and self._panels_made[0][-1] >= last:
             return self._panels_made
-        whole = self.length
-        if math.isinf(whole):
-            # the horizon of an endless pulse grows by factors of two, so that the panels depend little on the last time
-            whole = 2.0 ** (math.floor(math.log2(max(last, 1e-9))) + 1)
+        whole, _ = self._horizon(last)
         panel = self.block.panel(whole)
+        places = {*self.block.kinks(), *self._structure(whole)}
         # panels end where the field has a kink: quadrature is exact to rounding on smooth pieces only
-        corners = np.array([0.0, *(k for k in self.block.kinks() if 0.0 < k < whole), whole])
+        corners = np.array([0.0, *sorted(k for k in places if 0.0 < k < whole), whole])
         parts = [
             np.linspace(low, high, max(math.ceil((high - low) / panel), 1) + 1)[:-1]
             for low, high in itertools.pairwise(corners)
@@ -185,6 +220,23 @@ class LaserField:
         self.duration = max((pulse.end for pulse in self.pulses), default=0.0)
         self.key = key
 
+    def doubted(self) -> Self | None:
+        """Return the field with other curves that the rows of its tables allow; None without such tables."""
+        found = [one.block.doubted() if isinstance(one.block, TablePulse) else None for one in self.pulses]
+        if not any(found):
+            return None
+        other = copy.copy(self)
+        other.pulses = [
+            PulseField(block or one.block, one.key) for block, one in zip(found, self.pulses, strict=True)
+        ]
+        return other
+
+    def in_velocity_gauge(self) -> Self:
+        """Return the same field in velocity gauge."""
+        other = copy.copy(self)
+        other.gauge = "velocity"
+        return other
+
     def electric(self, t: ArrayLike) -> FloatArray:
         """Return E(t), float64, for times of any shape."""
         t = np.asarray(t, dtype=float)
@@ -212,21 +264,63 @@ class LaserField:
         return self.duration
 
     def steps(self, count: int, dt: float) -> FloatArray:
-        """Return the field of every step, (count,): E at its midpoint, or its mean over a step in which it jumps."""
-        field = np.asarray(self.electric((np.arange(count) + 0.5) * dt), float)
-        # a field that is switched on or off within a step: its mean over the step keeps A at the end of the step exact
-        for time in {t for pulse in self.pulses for t in (pulse.start, pulse.end) if math.isfinite(t)}:
-            k = math.floor(time / dt + 1e-9)
-            if not 0 <= k < count or time / dt - k < 1e-6:
-                continue
-            ends = np.array([k, k + 1]) * dt
-            # the field just before and just after: only jumps need this
-            near = np.nextafter(time, [-np.inf, np.inf])
-            before, after = self.electric(near)
-            if abs(after - before) > 1e-9 * (abs(after) + abs(before)):
-                start, end = self.vector_potential(ends)
-                field[k] = (start - end) / dt
-        return field
+        """Return the field of every step from 0 on, (count,): see :meth:`over`."""
+        return self.over((np.arange(count) + 0.5) * dt, dt)
+
+    def over(self, middle: FloatArray, dt: float, *, potential: bool = False) -> FloatArray:
+        """Return E of steps of length `dt` about some times, or A: at the midpoint, or the mean where that misses the field.
+
+        A field that is switched on within a step, or a pulse narrower than it, has a mean far from the midpoint; the mean of E,
+        ``-(A(t + dt) - A(t)) / dt``, keeps A at the ends of the steps exact.
+
+        Parameters
+        ----------
+        middle : (count,) float64
+            Midpoints, atomic units.
+        dt
+            May be negative.
+        potential
+            Whether A is wanted.
+        """
+        function = self.vector_potential if potential else self.electric
+        value = np.asarray(function(middle), float)
+        if not value.size or not self.pulses:
+            return value
+        half, last = 0.5 * abs(dt), float(np.max(middle)) + abs(dt)
+        places = np.unique(
+            np.concatenate([pulse.places(last - pulse.start, abs(dt)) for pulse in self.pulses])
+        )
+        # a place at the end of a step divides nothing
+        slack = 1e-6 * half
+        low, high = middle - half, middle + half
+        found = np.searchsorted(places, high - slack) > np.searchsorted(places, low + slack)
+        k = np.flatnonzero(found)
+        if not k.size:
+            return value
+        if potential:
+            mean = self._mean_potential(low[k], high[k], places)
+        else:
+            mean = (self.vector_potential(low[k]) - self.vector_potential(high[k])) / (2.0 * half)
+        near = np.max([np.abs(function(middle[k] + far)) for far in (-2.0 * half, 2.0 * half)], axis=0)
+        rough = np.abs(mean - value[k]) > ROUGH * np.max([near, np.abs(mean), np.abs(value[k])], axis=0)
+        value[k[rough]] = mean[rough]
+        return value
+
+    def _mean_potential(self, low: FloatArray, high: FloatArray, places: FloatArray) -> FloatArray:
+        """Return the means of A over steps (n,) that some places divide: Gauss-Legendre sums of smooth pieces."""
+        edges = np.unique(np.concatenate([low, high, places[(places > low.min()) & (places < high.max())]]))
+        half = 0.5 * np.diff(edges)
+        pieces = np.zeros(half.size)
+        for node, weight in zip(_NODES, _WEIGHTS, strict=True):
+            pieces += weight * half * self.vector_potential(edges[:-1] + half * (1.0 + node))
+        sums = np.concatenate([[0.0], np.cumsum(pieces)])
+        return (sums[np.searchsorted(edges, high)] - sums[np.searchsorted(edges, low)]) / (high - low)
+
+    def kicks(self, count: int, dt: float) -> bool:
+        """Tell whether some step has a mean of the field that its midpoint misses: the field may be narrower than a step."""
+        middle = (np.arange(count) + 0.5) * dt
+        own = self.over(middle, dt)
+        return bool(np.any(np.abs(own - self.electric(middle)) > ROUGH * np.abs(own)))
 
     @property
     def carrier(self) -> PulseField | None:
@@ -280,11 +374,13 @@ class LaserField:
         return float(self.vector_potential(np.array([t_final]))[0])
 
     def check_tables(self, t_final: float) -> Iterator[Finding]:
-        """Yield a warning for every table whose field is cut off: not small at its end, and zero from there on."""
+        """Yield a warning for every table whose curve its rows do not determine, or whose field is cut off at its end."""
         for pulse in self.pulses:
-            if not isinstance(pulse.block, TablePulse) or pulse.start + pulse.length >= t_final * (
-                1.0 - 1e-6
-            ):
+            if not isinstance(pulse.block, TablePulse):
+                continue
+            yield from remark_on(pulse.block, pulse.block.curve, pulse.key)
+            # not small at its end, and zero from there on
+            if pulse.start + pulse.length >= t_final * (1.0 - 1e-6):
                 continue
             last = abs(float(pulse.block.E(np.array([pulse.length * (1.0 - 1e-12)]))[0]))
             end = pulse.start + pulse.length

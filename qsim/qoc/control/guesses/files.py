@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.core.deck.columns import smooth_curve
 from qsim.core.deck.tables import read_table
 from qsim.core.errors import FileError, InvalidInput
+from qsim.core.physics.curves import table_curve
 from qsim.core.results.arrays import require_finite
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def field_from_file(block: FileGuess, times: NDArray[np.float64], duration: floa
             f"times from {t[0]:g} to {t[-1]:g} a.u. do not overlap the pulse of {duration:g} a.u.",
         )
     if t.size >= 4:
-        value = smooth_curve(path, t, eps)(times)
+        value = table_curve(path, t, eps).at(times)
         # midpoints lie up to half a step outside the samples
         margin = 0.75 * float(np.median(np.diff(t)))
         return np.where((times >= t[0] - margin) & (times <= t[-1] + margin), value, 0.0)

@@ -6,30 +6,39 @@ from pydantic import Field
 
 from qsim.core.deck.blocks import DeckPath
 from qsim.core.deck.expression import ExpressionText
-from qsim.core.deck.table_units import UNITS_KEY, Column, DipoleUnits, PotentialUnits, Tabulated
+from qsim.core.deck.table_units import (
+    INTERPOLATION_KEY,
+    UNITS_KEY,
+    Column,
+    DipoleUnits,
+    Interpolation,
+    PotentialUnits,
+    Tabulated,
+)
 from qsim.qoc.deck.functions.base import DipoleBlock, FunctionBlock, Points, PotentialBlock
 
 __all__ = ["FormulaOfX", "TableDipole", "TablePotential"]
 
 
 class _Table(FunctionBlock, Tabulated):
-    """Two columns, interpolated by a cubic spline."""
+    """Two columns, joined by a curve that keeps to its rows."""
 
     place = 8
 
     file: DeckPath = Field(description="CSV, white-space or .h5 file, relative to the deck")
+    interpolation: Interpolation = Field(default="auto", description=INTERPOLATION_KEY)
 
     def at(self, x: Points, mass: float, key: str) -> Points:
-        """Return the value of the spline (L,); the mass does not matter."""
+        """Return the value of the curve (L,); the mass does not matter."""
         import numpy as np
 
-        from qsim.core.physics.functions import spline
+        from qsim.core.physics.functions import chosen, curve_of
 
-        return np.asarray(spline(self, x, f"{key}.file")(x))
+        return np.asarray(chosen(self, curve_of(self, x, f"{key}.file"))(x))
 
 
 class TablePotential(_Table, PotentialBlock):
-    """Two columns, x and V, interpolated by a cubic spline."""
+    """Two columns, x and V, joined by a curve that keeps to its rows."""
 
     type: Literal["table"]
     units: PotentialUnits | None = Field(default=None, description=UNITS_KEY)
@@ -40,7 +49,7 @@ class TablePotential(_Table, PotentialBlock):
 
 
 class TableDipole(_Table, DipoleBlock):
-    """Two columns, x and mu, interpolated by a cubic spline."""
+    """Two columns, x and mu, joined by a curve that keeps to its rows."""
 
     type: Literal["table"]
     units: DipoleUnits | None = Field(default=None, description=UNITS_KEY)

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.device.kernels import TOGETHER
-from qsim.tridiag.atom.evolution.propagator import STAGES, Propagator, emptied, radial_arrays, weighted_force
+from qsim.tridiag.atom.evolution.propagator import (
+    STAGES,
+    Propagator,
+    emptied,
+    over_steps,
+    radial_arrays,
+    weighted_force,
+)
 from qsim.tridiag.atom.states.lanes import PlanarLanes
 from qsim.tridiag.kernels.atom import length as kernels
 from qsim.tridiag.kernels.atom.cuda_tables import (
@@ -288,7 +295,7 @@ class CudaBatch:
         # place in the result of the sums after each step, -1 where none are taken
         samples = np.full(count + 1, -1, dtype=np.int32)
         samples[marks * self.parts] = np.arange(len(marks))
-        fields = [np.asarray(one(middle), dtype=float) for one in self.fields]
+        fields = [np.asarray(over_steps(one, middle, dt), dtype=float) for one in self.fields]
         if isinstance(self.lanes, PlanarLanes):
             # as size and angle: the frame of each step has the field along its x axis
             size = np.array([np.hypot(*one) for one in fields])

@@ -2,8 +2,8 @@ r"""The steps of an electron in a central potential: lanes over l, tables of a t
 
 A step of second order is ``E O R O E``: R the radial step (Cayley), E and O the couplings of the even pairs (0, 1), (2, 3), ...
 and of the odd pairs (1, 2), (3, 4), ... of l, counted from abs(m), half a step each.  Neighbouring E are one.  The
-field is that at the midpoint in
-length gauge; in velocity gauge the odd pairs take A at the midpoint and the even pairs A at the ends of a step, which makes
+field is that at the midpoint, or its mean over a step that
+is longer than what the field does in it, in length gauge; in velocity gauge the odd pairs take A at the midpoint and the even pairs A at the ends of a step, which makes
 every step symmetric in time.  In a field that turns in the xy plane there are four families of pairs, and all take the midpoint
 (:mod:`qsim.tridiag.kernels.atom.planar`).
 
@@ -38,6 +38,7 @@ __all__ = [
     "Propagator",
     "Tables",
     "emptied",
+    "over_steps",
     "radial_arrays",
     "truncated",
     "weighted_force",
@@ -49,6 +50,12 @@ __all__ = [
 FIRST = 13.0 / 12.0
 # bohr per l: u_l ~ r^(l+1) is below 1e-9 of its maximum within INNER (l - 1)
 INNER = 0.05
+
+
+def over_steps(field: Any, middle: NDArray[np.float64], dt: float) -> NDArray[np.float64]:
+    """Return the field of steps about some times: by a function of steps, where the field has one, or at the midpoints."""
+    mean = getattr(field, "over", None)
+    return np.asarray(field(middle) if mean is None else mean(middle, dt))
 
 
 @dataclass(frozen=True)
@@ -371,11 +378,13 @@ class Propagator:
         """Make steps in length gauge, with the field at their midpoints."""
         how = {"samples": samples, "sharing": self.sharing}
         if isinstance(self.lanes, PlanarLanes):
-            x, y = self.field(middle)
+            x, y = over_steps(self.field, middle, dt)
             vector = np.hypot(x, y), np.arctan2(y, x)
             planar.planar_length_steps(self.state, self.tables[stage], *vector, dt, **how)
         else:
-            kernels.length_steps(self.state, self.tables[stage], self.field(middle), dt, **how)
+            kernels.length_steps(
+                self.state, self.tables[stage], over_steps(self.field, middle, dt), dt, **how
+            )
 
     def advance(self, count: int) -> None:
         """Make `count` steps."""
@@ -400,7 +409,7 @@ class Propagator:
         if not self.velocity:
             self._length(stage, middle, dt, None)
         elif isinstance(self.lanes, PlanarLanes):
-            x, y = self.field(middle)
+            x, y = over_steps(self.field, middle, dt)
             vector = np.hypot(x, y), np.arctan2(y, x)
             self.lost += planar.planar_velocity_steps(self.state, self.tables[stage], *vector, dt)
         else:
@@ -410,7 +419,7 @@ class Propagator:
                 self.state,
                 self.tables[stage],
                 self.field(ends),
-                self.field(middle),
+                over_steps(self.field, middle, dt),
                 dt,
                 sharing=self.sharing,
             )

@@ -1,16 +1,27 @@
 """Central potentials that a deck gives by a sum of exponentials, a formula or a table."""
 
 import math
-from typing import Annotated, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
 from qsim.core.deck.blocks import Block, DeckPath
 from qsim.core.deck.expression import ExpressionText
-from qsim.core.deck.table_units import UNITS_KEY, Column, RadialUnits, Tabulated
+from qsim.core.deck.table_units import (
+    INTERPOLATION_KEY,
+    UNITS_KEY,
+    Column,
+    Interpolation,
+    RadialUnits,
+    Tabulated,
+)
 from qsim.core.errors import InvalidInput
 from qsim.tridiag.deck.central.base import CentralBlock, Charge
 from qsim.tridiag.deck.numbers import SIGNED, Points
+
+if TYPE_CHECKING:
+    from qsim.core.physics.curves import Curve
 
 __all__ = ["ExponentialTerm", "FormulaAtom", "SumOfExponentials", "TableAtom"]
 
@@ -128,7 +139,7 @@ class FormulaAtom(CentralBlock):
 
 
 class TableAtom(CentralBlock, Tabulated):
-    """Two columns, r and V; r V is interpolated by a cubic spline and goes on as ``-Zc / r`` outside."""
+    """Two columns, r and V; the rows of r V are joined by a curve that keeps to them, and it goes on as ``-Zc / r`` outside."""
 
     place = 9
     analytic = False
@@ -136,21 +147,24 @@ class TableAtom(CentralBlock, Tabulated):
     type: Literal["table"]
     file: DeckPath = Field(description="CSV, white-space or .h5 file, relative to the deck")
     units: RadialUnits | None = Field(default=None, description=UNITS_KEY)
+    interpolation: Interpolation = Field(default="auto", description=INTERPOLATION_KEY)
 
     def columns(self) -> tuple[Column, ...]:
         """Return r and V."""
         return Column("r", "length"), Column("V", "energy")
 
-    def _curve(self) -> tuple[Points, object]:
-        """Return the radii and the spline of ``r V``.
+    @cached_property
+    def curve(self) -> "Curve":
+        """The curve of ``r V``, read once.
 
         Raises
         ------
         InvalidInput
             If the table does not begin near the nucleus, or does not end in a Coulomb tail.
         """
-        from qsim.core.deck.columns import by_first_column, smooth_curve
+        from qsim.core.deck.columns import by_first_column
         from qsim.core.deck.tables import read_table
+        from qsim.core.physics.curves import table_curve
 
         # r V instead of V: it is smooth at the nucleus, where V diverges, and constant in the tail
         table = by_first_column(self.file, read_table(self, distinct="r"), "r")
@@ -170,14 +184,16 @@ class TableAtom(CentralBlock, Tabulated):
                 "file",
                 f"no Coulomb tail: r V is {product[-2]:.6g} and {product[-1]:.6g} at the last two radii",
             )
-        return r, smooth_curve(self.file, r, product)
+        return table_curve(self.file, r, product, self.interpolation)
 
     def _product(self, r: Points, derivative: int) -> Points:
         import numpy as np
 
-        radii, curve = self._curve()
-        inside = np.clip(r, radii[0], radii[-1])
-        values = np.asarray(curve(inside, derivative))  # type: ignore[operator]
+        from qsim.core.physics.functions import chosen
+
+        curve = chosen(self, self.curve)
+        radii = curve.x
+        values = np.asarray(curve(np.clip(r, radii[0], radii[-1]), derivative))
         # constant outside of the table, so that the slope is zero there
         return np.where((r < radii[0]) | (r > radii[-1]), 0.0, values) if derivative else values
 
@@ -192,10 +208,10 @@ class TableAtom(CentralBlock, Tabulated):
     @property
     def nucleus(self) -> float:
         """Charge at the nucleus."""
-        import numpy as np
+        from qsim.core.physics.functions import chosen
 
-        radii, curve = self._curve()
-        return max(-float(np.asarray(curve(min(float(radii[0]), 0.0)))), 0.0)  # type: ignore[operator]
+        curve = chosen(self, self.curve)
+        return max(-float(curve(min(float(curve.x[0]), 0.0))), 0.0)
 
     @property
     def tail(self) -> float:

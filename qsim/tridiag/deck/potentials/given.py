@@ -6,18 +6,25 @@ from pydantic import Field
 
 from qsim.core.deck.blocks import DeckPath
 from qsim.core.deck.expression import ExpressionText
-from qsim.core.deck.table_units import UNITS_KEY, Column, PotentialUnits, Tabulated
+from qsim.core.deck.table_units import (
+    INTERPOLATION_KEY,
+    UNITS_KEY,
+    Column,
+    Interpolation,
+    PotentialUnits,
+    Tabulated,
+)
 from qsim.tridiag.deck.numbers import Points
 from qsim.tridiag.deck.potentials.base import PotentialBlock
 
 if TYPE_CHECKING:
-    from scipy.interpolate import CubicSpline
+    from qsim.core.physics.curves import Curve
 
 __all__ = ["FreeParticle", "PotentialFormula", "PotentialTable"]
 
 
 class PotentialTable(PotentialBlock, Tabulated):
-    """Two columns, x and V, interpolated by a cubic spline."""
+    """Two columns, x and V, joined by a curve that keeps to its rows."""
 
     place = 11
     # nothing is known beyond the table: the walls of the grid decide what is free
@@ -27,6 +34,7 @@ class PotentialTable(PotentialBlock, Tabulated):
     type: Literal["table"]
     file: DeckPath = Field(description="CSV, white-space or .h5 file, relative to the deck")
     units: PotentialUnits | None = Field(default=None, description=UNITS_KEY)
+    interpolation: Interpolation = Field(default="auto", description=INTERPOLATION_KEY)
 
     def columns(self) -> tuple[Column, ...]:
         """Return x and V."""
@@ -36,19 +44,23 @@ class PotentialTable(PotentialBlock, Tabulated):
         """Return V (n,), hartree."""
         import numpy as np
 
-        return np.asarray(self._curve(x)(x))
+        from qsim.core.physics.functions import chosen
+
+        return np.asarray(chosen(self, self.curve(x))(x))
 
     def dV(self, x: Points) -> Points:
-        """Return the derivative of the spline (n,), hartree/bohr."""
+        """Return the derivative of the curve (n,), hartree/bohr."""
         import numpy as np
 
-        return np.asarray(self._curve(x).derivative()(x))
+        from qsim.core.physics.functions import chosen
 
-    def _curve(self, x: Points) -> "CubicSpline":
-        """Return the spline; it must cover the points x."""
-        from qsim.core.physics.functions import spline
+        return np.asarray(chosen(self, self.curve(x))(x, 1))
 
-        return spline(self, x)
+    def curve(self, x: Points) -> "Curve":
+        """Return the curve; it must cover the points x."""
+        from qsim.core.physics.functions import curve_of
+
+        return curve_of(self, x)
 
 
 class PotentialFormula(PotentialBlock):

@@ -1,7 +1,7 @@
 """The base of pulses: when a pulse starts, its sign, and its field as a function of its own time."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -95,6 +95,10 @@ class PulseBlock(Block):
 
     def kinks(self) -> list[float]:
         """Return the times after the start at which the field is not smooth."""
+        return []
+
+    def places(self, whole: float) -> Sequence[float]:
+        """Return times after the start up to `whole` between which the pulse is smooth, where it may be narrower than a step."""
         return []
 
     def panel(self, whole: float) -> float:

@@ -1,7 +1,8 @@
 """Pulses that a deck gives by a formula or a table."""
 
 import math
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -9,13 +10,23 @@ from pydantic import Field
 
 from qsim.core.deck.blocks import DeckPath, Finding
 from qsim.core.deck.expression import Expression, ExpressionText
-from qsim.core.deck.table_units import UNITS_KEY, Column, FieldUnits, Tabulated
+from qsim.core.deck.table_units import (
+    INTERPOLATION_KEY,
+    UNITS_KEY,
+    Column,
+    FieldUnits,
+    Interpolation,
+    Tabulated,
+)
 from qsim.core.deck.units import Time
+from qsim.core.errors import NumericsError
 from qsim.tridiag.deck.numbers import SIZE, Times
 from qsim.tridiag.deck.pulses.base import PulseBlock
 
 if TYPE_CHECKING:
-    from scipy.interpolate import CubicSpline
+    from scipy.interpolate import PPoly
+
+    from qsim.core.physics.curves import Curve
 
 __all__ = ["ExpressionPulse", "TablePulse"]
 
@@ -67,20 +78,46 @@ class ExpressionPulse(PulseBlock):
 
         return formula(self.value, "value", **self._variables(tau))
 
+    def places(self, whole: float) -> Sequence[float]:
+        """Return the kinks of the formula, and times within its narrow pulses."""
+        from qsim.core.physics.structure import survey
+
+        # a formula without a value at some time may have one wherever a step asks for it
+        try:
+            return [time for time, _ in survey([_Profile(self.value, self.duration)], whole)[0]]
+        except NumericsError:
+            return []
+
     def check(self, key: str) -> Iterator[Finding]:
         """Yield a use of T without a duration."""
         if self.duration is None and "T" in Expression(self.value, ("t", "T")).names:
             yield Finding(f"{key}.duration", "missing key; the formula uses T, the duration of the pulse")
 
 
+class _Profile:
+    """A formula of a pulse as a function of t alone."""
+
+    def __init__(self, text: str, duration: float | None) -> None:
+        self.formula = Expression(re.sub(r"\bT\b", f"({duration or 0.0!r})", text), ("t",))
+
+    def __call__(self, t: float) -> float:
+        """Return the value at one time."""
+        return float(self.formula(t=t))
+
+    def many(self, times: Times) -> Times:
+        """Return the values (n,)."""
+        return self.formula(t=times)
+
+
 class TablePulse(PulseBlock, Tabulated):
-    """Two columns, t and the field, interpolated by a cubic spline; zero outside of the table."""
+    """Two columns, t and the field, joined by a curve that keeps to its rows; zero outside of the table."""
 
     place = 8
 
     shape: Literal["table", "file"]
     file: DeckPath = Field(description="CSV, white-space or .h5 file, relative to the deck")
     units: FieldUnits | None = Field(default=None, description=UNITS_KEY)
+    interpolation: Interpolation = Field(default="auto", description=INTERPOLATION_KEY)
     of: Literal["E", "A"] = Field(
         default="E", description="second column: the field, or the vector potential (E = -dA/dt)"
     )
@@ -96,11 +133,18 @@ class TablePulse(PulseBlock, Tabulated):
             yield Finding(f"{key}.units.E", "the table holds A, which is read in atomic units; leave it out")
 
     @cached_property
-    def _curve(self) -> "CubicSpline":
-        """The table as a spline, read once."""
-        from qsim.core.physics.functions import spline
+    def curve(self) -> "Curve":
+        """The table as a curve, read once."""
+        from qsim.core.physics.functions import curve_of
 
-        return spline(self)
+        return curve_of(self)
+
+    @cached_property
+    def _curve(self) -> "PPoly":
+        """The curve that counts."""
+        from qsim.core.physics.functions import chosen
+
+        return chosen(self, self.curve)
 
     @property
     def _first(self) -> float:
@@ -114,13 +158,17 @@ class TablePulse(PulseBlock, Tabulated):
         """Time from the start to the end of the table, atomic units."""
         return float(self._curve.x[-1]) - self._first
 
+    def places(self, whole: float) -> Sequence[float]:
+        """Return the rows of the table."""
+        return [float(t) - self._first for t in self._curve.x]
+
     @property
     def defines(self) -> Literal["E", "A"]:
         """The function in the second column."""
         return self.of
 
     def E(self, tau: Times) -> Times:
-        """Return the spline, or minus its derivative; zero outside of the table."""
+        """Return the curve, or minus its derivative; zero outside of the table."""
         import numpy as np
 
         curve = self._curve
@@ -129,7 +177,7 @@ class TablePulse(PulseBlock, Tabulated):
         return np.where((t >= curve.x[0]) & (t <= curve.x[-1]), value, 0.0)
 
     def A(self, tau: Times) -> Times:
-        """Return the spline; constant outside of the table, so that E is zero there."""
+        """Return the curve; constant outside of the table, so that E is zero there."""
         import numpy as np
 
         # A after the table keeps its last value: a constant has no field
@@ -137,11 +185,11 @@ class TablePulse(PulseBlock, Tabulated):
         return np.asarray(curve(np.clip(tau + self._first, curve.x[0], curve.x[-1])))
 
     def integral(self, tau: Times) -> Times:
-        """Return the integral of the spline, exact."""
+        """Return the integral of the curve, exact."""
         import numpy as np
 
         first, last = self._curve.x[0], self._curve.x[-1]
-        # A is exact: a spline has a primitive
+        # A is exact: a piecewise polynomial has a primitive
         primitive = self._curve.antiderivative()
         t = np.clip(tau + self._first, first, last)
         return np.asarray(primitive(t) - primitive(first))

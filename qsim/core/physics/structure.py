@@ -1,4 +1,4 @@
-"""Kinks and jumps of the profiles of a driven Hamiltonian, and pulses narrower than any grid.
+"""Kinks and jumps of functions of time, and pulses narrower than any grid.
 
 Ramps and tables say where their kinks are; formulas are searched by bisection: the second difference of a smooth function
 falls like the square of the distance of its points, at a kink like the distance.
