@@ -12,7 +12,7 @@ profile is held against the integral of the profile over the step: where their d
 turn into a wrong phase, is larger than the error of the halves, it is the error of the step.
 
 At a kink or a jump no method keeps its order, unless a step ends there, and steps would pass over a narrow pulse: they are cut at
-the places that :mod:`qsim.trotter.model.structure` finds.  The parts of steps between places closer than a cell are made one by
+the places that :mod:`qsim.core.physics.structure` finds.  The parts of steps between places closer than a cell are made one by
 one.
 """
 
@@ -29,7 +29,7 @@ import numpy as np
 from qsim.trotter.evolution import integrators as schedule
 from qsim.trotter.evolution.driven_steps import half_maps, pieces, stages
 from qsim.trotter.model.integrals import Antiderivative
-from qsim.trotter.model.structure import CELLS, Profile, kinks, many, survey
+from qsim.core.physics.structure import CELLS, Profile, kinks, many, survey
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

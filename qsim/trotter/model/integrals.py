@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.trotter.model.structure import CELLS, Profile, finite
+from qsim.core.physics.structure import CELLS, Profile, finite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

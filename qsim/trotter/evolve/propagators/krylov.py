@@ -12,7 +12,7 @@ from qsim.trotter.evolution.accuracy import PRODUCT_ROUNDING, ROUNDING, Choice, 
 from qsim.trotter.evolution.driven_steps import pieces
 from qsim.trotter.evolution.krylov import LONGEST, ORDER, SHORTEST, VECTORS, Combined, Exponential
 from qsim.trotter.evolve.propagators.chebyshev import linear_in, measured
-from qsim.trotter.model.structure import CELLS, survey
+from qsim.core.physics.structure import CELLS, survey
 from qsim.trotter.states.vectors import axpy, norm2
 
 if TYPE_CHECKING:
