@@ -241,7 +241,7 @@ def _kink(f: Profile, a: float, b: float, finest: float) -> tuple[float, float] 
     # The half with the larger second difference, three overlapping
     # halves at a time: a kink in the middle of two is inside the third.
     while width > finest:
-        starts = a + 0.25 * width * np.arange(3)
+        starts = np.array([a, a + 0.25 * width, a + 2.0 * (0.25 * width)])
         bends = _bends_of(f, starts, 0.5 * width)
         # of equal ones the last
         best = 2 - int(np.argmax(bends[::-1]))

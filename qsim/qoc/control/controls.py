@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from qsim.qoc.control.mesh import places_of
 from qsim.qoc.control.parametrisation import CLIP_POWER, soft_clip
 
 if TYPE_CHECKING:
@@ -14,14 +16,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.qoc.control.modes import Basis
     from qsim.core.physics.structure import FormulaProfile
+    from qsim.qoc.control.mesh import Kinks
+    from qsim.qoc.control.modes import Basis
     from qsim.qoc.control.parametrisation import Parametrisation
-    from qsim.qoc.control.values import Kinks
 
     Curve = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
-__all__ = ["Controls", "Line", "Pair"]
+__all__ = ["Controls", "Functions", "Line", "Pair"]
 
 # Of a bound: first values beyond this part of it are drawn in, for the soft clip never reaches the bound itself.
 MARGIN = 0.9
@@ -332,6 +334,38 @@ class Controls:
             rows = rows.copy()
             rows[self._free] *= _shrink(np.sum(rows[self._free] ** 2), self._largest)[0]
         return rows
+
+
+@dataclass(frozen=True)
+class Functions:
+    """Controls as functions of time.
+
+    Attributes
+    ----------
+    controls : Controls
+    u : (size,) float64
+        Their parameters.
+    given : bool
+        True if some of them are what the deck says, so that the slots are an approximation of the run.
+    scale : (C, 1) float64 or None
+        Factors of the controls, of a member of an ensemble.
+    """
+
+    controls: Controls
+    u: NDArray[np.float64]
+    given: bool
+    scale: NDArray[np.float64] | None = None
+
+    def at(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the values (C, n) at any times."""
+        values = self.controls.at(self.u, times)
+        return values if self.scale is None else self.scale * values
+
+    @cached_property
+    def places(self) -> tuple[NDArray[np.float64], int]:
+        """Times at which they are not smooth, and the number of narrow pulses beyond those found."""
+        profiles = [p for line in self.controls.lines if not line.held for p in line.profiles]
+        return places_of(profiles, self.controls.duration)
 
 
 def _shrink(

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.core.physics.structure import survey
+from qsim.core.physics.structure import FormulaProfile, survey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
-    from qsim.core.physics.structure import FormulaProfile
-    from qsim.qoc.control.values import Kinks
-
     Array = NDArray[np.float64]
 
-__all__ = ["gauss_points", "places_of", "steps_of"]
+__all__ = ["Course", "Kinks", "gauss_points", "places_of", "steps_of"]
 
 # Of the whole duration: what the integral of all steps over the controls, times their norms, may be off by.
 CLOSE = 1e-10
@@ -35,17 +34,58 @@ INSIDE = 1e-9
 APART = 1e-13
 
 
+@dataclass(frozen=True)
+class Kinks:
+    """Times (n,) between which a table is smooth."""
+
+    places: Array
+
+
+@dataclass(frozen=True)
+class Course:
+    """A field as a function of time.
+
+    Attributes
+    ----------
+    at : callable
+        From times (n,) to values (n,).
+    profiles : tuple of FormulaProfile or Kinks
+        Where it is not smooth.
+    duration : float
+    """
+
+    at: Callable[[Array], Array]
+    profiles: tuple[FormulaProfile | Kinks, ...]
+    duration: float
+
+    @cached_property
+    def _places(self) -> tuple[Array, int]:
+        return places_of(self.profiles, self.duration)
+
+    @property
+    def missed(self) -> int:
+        """Number of narrow pulses that are not followed."""
+        return self._places[1]
+
+    def means(self, steps: int) -> Array:
+        """Return the mean (steps,) of the field over each of equal steps."""
+        edges, _ = steps_of(lambda t: self.at(t)[None], np.ones(1), self.duration, steps, self._places[0])
+        ends = np.linspace(0.0, self.duration, steps + 1)
+        first = np.searchsorted(edges, ends[:-1] - APART * self.duration)
+        integrals = _integrals(lambda t: self.at(t)[None], edges[:-1], edges[1:])[0]
+        return np.add.reduceat(integrals, first) * steps / self.duration
+
+
 def places_of(profiles: Iterable[FormulaProfile | Kinks], duration: float) -> tuple[Array, int]:
-    """Return the times (n,) at which functions are not smooth, or within narrow pulses, and how many pulses are not among them."""
+    """Return the times (n,) at which functions are not smooth or have narrow pulses, and how many pulses are not among them."""
     found: list[Array] = []
-    formulas = []
+    formulas: list[FormulaProfile] = []
     for profile in profiles:
         # tables know their kinks
-        known = getattr(profile, "places", None)
-        if known is None:
+        if isinstance(profile, FormulaProfile):
             formulas.append(profile)
         else:
-            found.append(known)
+            found.append(profile.places)
     places, missed = survey(formulas, duration)
     found.append(np.array([t for t, _ in places]))
     times = np.unique(np.concatenate(found))
@@ -78,7 +118,7 @@ def steps_of(
     edges = np.unique(np.concatenate([whole, places]))
     # of two edges that differ by rounding one stays, never the end
     apart = np.diff(edges, append=np.inf) > APART * duration
-    edges = edges[apart | (edges == duration)]
+    edges = edges[apart]
     edges[0], edges[-1] = 0.0, duration
     done: list[Array] = []
     left = 0.0

@@ -16,6 +16,7 @@ from qsim.core.errors import FileError, InvalidInput
 from qsim.core.physics.functions import formula
 from qsim.core.physics.structure import FormulaProfile
 from qsim.core.results.arrays import require_finite
+from qsim.qoc.control.mesh import Kinks
 from qsim.qoc.deck.systems.quantities import Units
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["First", "Kinks", "Setting", "first_values"]
+__all__ = ["First", "Setting", "first_values"]
 
 # Stream of random numbers of the first values; one more per control.
 STREAM = 40
@@ -62,13 +63,6 @@ class Setting:
     times: Array
     seed: int
     attempt: int = 0
-
-
-@dataclass(frozen=True)
-class Kinks:
-    """Times (n,) between which a table is smooth."""
-
-    places: Array
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.qoc.control.mesh import gauss_points, places_of, steps_of
+from qsim.qoc.control.mesh import gauss_points, steps_of
 from qsim.qoc.objectives.slots import SlotObjective
 from qsim.qoc.objectives.unravelling import Unravelling
 from qsim.qoc.propagators.slots import UnequalSlots
@@ -20,11 +19,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.arrays import ComplexArray
-    from qsim.qoc.control.controls import Controls
+    from qsim.qoc.control.controls import Functions
     from qsim.qoc.quantum.outcome import Outcome
     from qsim.qoc.quantum.problem import QuantumProblem
 
-__all__ = ["Continuous", "Functions", "continuous_value"]
+__all__ = ["Continuous", "continuous_value"]
 
 # Halvings of the steps, and the change of the value from which there are no more.
 HALVINGS = 5
@@ -34,38 +33,6 @@ MOST_OPERATIONS = 4e10
 MOST_LEVELS = 10
 # Of the exponents of a commutator-free step of fourth order.
 NEAR, FAR = 0.25 + np.sqrt(3.0) / 6.0, 0.25 - np.sqrt(3.0) / 6.0
-
-
-@dataclass(frozen=True)
-class Functions:
-    """Controls as functions of time.
-
-    Attributes
-    ----------
-    controls : Controls
-    u : (size,) float64
-        Their parameters.
-    given : bool
-        True if some of them are what the deck says, so that the slots are an approximation of the run.
-    scale : (C, 1) float64 or None
-        Factors of the controls, of a member of an ensemble.
-    """
-
-    controls: Controls
-    u: NDArray[np.float64]
-    given: bool
-    scale: NDArray[np.float64] | None = None
-
-    def at(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the values (C, n) at any times."""
-        values = self.controls.at(self.u, times)
-        return values if self.scale is None else self.scale * values
-
-    @cached_property
-    def places(self) -> tuple[NDArray[np.float64], int]:
-        """Times at which they are not smooth, and the number of narrow pulses beyond those found."""
-        profiles = [p for line in self.controls.lines if not line.held for p in line.profiles]
-        return places_of(profiles, self.controls.duration)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from qsim.qoc.quantum.continuous import Functions
+from qsim.qoc.control.controls import Functions
 
 if TYPE_CHECKING:
     import numpy as np

@@ -360,8 +360,8 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
     Quantity(
         "error_*",
         "",
-        "part of the error of the value: *; slots: distance from the value of the functions themselves, a part of the error where "
-        "the deck gives functions of time (fixed: true, optimizer: none)",
+        "part of the error of the value: *; slots: distance from the value of the functions themselves, a part of the error "
+        "where the deck gives functions of time (fixed: true, optimizer: none)",
         _parts,
     ),
     Quantity(

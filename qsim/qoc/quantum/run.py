@@ -130,7 +130,7 @@ def _analysed(
                 f"the verified {kind}", lambda: verify(alone, fields, outcome), None
             )
             if ensemble is not None:
-                ensemble = verified(problem, first_problem, ensemble, fields, monitor)
+                ensemble = verified(problem, ensemble, fields, monitor, first_problem)
                 check, guess_check = ensemble.check, ensemble.guess_check
             else:
                 check = guess_check = nominal_check

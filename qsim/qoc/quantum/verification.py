@@ -135,7 +135,9 @@ def _slots(
     if not functions.given:
         return found, _Left()
     if found is None:
-        return None, _Left(unclaimed="what the slots leave of the given functions of time would take too long")
+        return None, _Left(
+            unclaimed="what the slots leave of the given functions of time would take too long"
+        )
     off = abs(found.value - outcome.value) + found.error
     return found, _Left({"slots": off}, found.numbers, found.unclaimed)
 

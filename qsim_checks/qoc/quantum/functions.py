@@ -109,10 +109,8 @@ def _integrated(world: World, texts: list[str], dense: bool) -> Matrix:
 
     for start, end in pairwise(edges):
         # no stage lies on a jump
-        inside = 1e-13 * world.duration
-        found = solve_ivp(
-            slope, (start + inside, end - inside), y, method="DOP853", rtol=TOLERANCE, atol=TOLERANCE
-        )
+        span = (float(np.nextafter(start, end)), float(np.nextafter(end, start)))
+        found = solve_ivp(slope, span, y, method="DOP853", rtol=TOLERANCE, atol=TOLERANCE)
         y = found.y[:, -1]
     return np.asarray(y.reshape(size, size))
 

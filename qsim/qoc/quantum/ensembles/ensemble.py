@@ -159,21 +159,21 @@ def looked_at(problem: QuantumProblem, ensemble: Ensemble, fields: NDArray[np.fl
 
 def verified(
     problem: QuantumProblem,
-    first_problem: QuantumProblem,
     found: EnsembleResult,
     fields: NDArray[np.float64],
     monitor: Monitor,
+    first_problem: QuantumProblem | None = None,
 ) -> EnsembleResult:
     """Return the same with what the independent propagation of a sample of members finds; the ranks share the sample.
 
-    Both problems differ in their functions of time alone.
+    The first problem has the functions of time of the first controls; by default those of the final ones.
     """
     ensemble, values = problem.ensemble, found.values
     assert ensemble is not None
     checks = _followed(problem, values, fields, monitor, SECONDS)
     first = checks
     if not np.array_equal(problem.guess, fields):
-        first = _followed(first_problem, found.guess_values, problem.guess, monitor, GUESS_SECONDS)
+        first = _followed(first_problem or problem, found.guess_values, problem.guess, monitor, GUESS_SECONDS)
     values_of, errors = np.full(values.size, math.nan), np.full(values.size, math.nan)
     for member, check in checks.items():
         values_of[member] = check.value
