@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qsim.core.deck.blocks import Finding
+from qsim.core.deck.expression import Expression
 from qsim.core.device.parallel import in_shares, world
 from qsim.core.errors import InvalidInput
+from qsim.core.physics.structure import FormulaProfile
 from qsim.core.run.stages import Plan, Size
 from qsim.qoc import checks
 from qsim.qoc.control.fields import midpoints
 from qsim.qoc.control.guesses.carriers import weak_seed
 from qsim.qoc.control.guesses.first import escape, first_field
 from qsim.qoc.control.guesses.pulse import Pulse
-from qsim.qoc.control.parametrisation import EXACT, ROOM, band_modes, parametrisation, shape_function
+from qsim.qoc.control.mesh import Course
+from qsim.qoc.control.parametrisation import (
+    EXACT,
+    ROOM,
+    Parametrisation,
+    band_modes,
+    parametrisation,
+    shape_function,
+)
 from qsim.qoc.control.transitions import ladder_rungs
 from qsim.qoc.deck.ensemble import values_of
 from qsim.qoc.deck.propagation import CrankNicolsonPropagator, EigenbasisPropagator
@@ -182,7 +193,29 @@ def _build_grid(loaded: LoadedDeck[QocDeck], device: Device) -> Problem:
         intensity_limit=checks.intensity_limit(deck),
         notices=notices,
         warnings=warnings,
+        course=_course(deck, pulse, control, guess),
     )
+
+
+def _course(
+    deck: QocDeck, pulse: Pulse, control: Parametrisation, guess: NDArray[np.float64]
+) -> Course | None:
+    """Return the field as a function of time where the deck gives it and nothing is searched; None elsewhere."""
+    limits, duration = deck.control, deck.time.T
+    given = limits.guess.type == "expression" or (
+        limits.guess.type == "file" and limits.guess.table_file() is not None
+    )
+    if deck.optimizer.type != "none" or not given or control.modes is not None:
+        return None
+    formulas = [b.value for b in (limits.guess, limits.shape) if b is not None and b.type == "expression"]
+    profiles = tuple(FormulaProfile(Expression(f, ("t", "T")).with_values(T=duration)) for f in formulas)
+    u = control.parameters(guess)
+
+    def at(t: NDArray[np.float64]) -> NDArray[np.float64]:
+        shape = np.ones(t.size) if limits.shape is None else limits.shape.at(t, duration)
+        return control.kept(first_field(replace(pulse, times=t, shape=shape)), shape, u)
+
+    return Course(at, profiles, duration)
 
 
 def goal_of(deck: QocDeck) -> Goal:

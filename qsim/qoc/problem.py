@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
+    from qsim.qoc.control.mesh import Course
     from qsim.qoc.deck.model import Verify
     from qsim.qoc.deck.optimizers import Optimizer
     from qsim.qoc.deck.system import System
@@ -67,6 +68,8 @@ class Problem:
         What the deck left open and how it was settled.
     warnings : list of str
         The same, where it must be known.
+    course : Course or None
+        The field as a function of time, where the deck gives it and nothing is searched.
     """
 
     device: Device
@@ -90,6 +93,7 @@ class Problem:
     intensity_limit: float | None
     notices: list[str]
     warnings: list[str]
+    course: Course | None = None
 
     @property
     def molecule(self) -> Molecule:

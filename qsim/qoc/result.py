@@ -120,7 +120,10 @@ def _parts(result: Result) -> dict[str, float]:
     """Return the parts of the error of P by their names in the file."""
     if result.errors is None or not result.claimed:
         return {}
-    return {f"error_{name.replace(' ', '_')}": value for name, value in result.errors.parts.items()}
+    parts = dict(result.errors.parts)
+    if result.problem.course is None:
+        del parts["slots"]
+    return {f"error_{name.replace(' ', '_')}": value for name, value in parts.items()}
 
 
 def _wall_density(result: Result) -> float:
@@ -329,6 +332,13 @@ ARRAYS: tuple[Quantity[Result], ...] = (
     ),
 )
 
+
+def _continuous(result: Result, place: int) -> float | None:
+    """Return P under the function of time that the deck gives, or its error; None without one."""
+    known = None if result.errors is None else result.errors.continuous
+    return None if known is None else known[place]
+
+
 SCALARS: tuple[Quantity[Result], ...] = (
     Quantity(
         "probability",
@@ -345,6 +355,14 @@ SCALARS: tuple[Quantity[Result], ...] = (
         lambda r: r.verification and r.verification.probability,
         error=_verified_error,
         headline=True,
+    ),
+    Quantity(
+        "probability_continuous",
+        "",
+        "P of the function of time that the deck gives, instead of its values in the steps",
+        lambda r: _continuous(r, 0),
+        error=lambda r: _continuous(r, 1),
+        when=lambda r: _continuous(r, 0) is not None,
     ),
     Quantity(
         "objective", "", "J = P - alpha integral eps^2 dt", lambda r: r.objective, error=_error, headline=True

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import erf
 
 from qsim.qoc.control.fields import way_between
 from qsim.qoc.deck.states import parse_weight
@@ -25,9 +27,14 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "trial"]
 
 WITHDRAWN = r"beyond the wall the potential falls|degenerate to rounding"
+# Decks without a search, and the share of those with a formula that have a narrow pulse.
+NO_SEARCH = ("none", {"type": "none"})
+NARROW = 0.5
+# Steps in which a formula is held, beside those of the run.
+FINER = 24
 # Share of decks that are no molecule on a line.
 QUANTUM = 0.4
-UNCLAIMED = WITHDRAWN + r"|no error is claimed: the reference for P"
+UNCLAIMED = WITHDRAWN + r"|no error is claimed: (the reference for P|\d+ narrow pulses)"
 
 
 def trial(rng: np.random.Generator, folder: Path) -> Trial:
@@ -39,8 +46,22 @@ def trial(rng: np.random.Generator, folder: Path) -> Trial:
 
 def molecule(rng: np.random.Generator, folder: Path) -> Trial:
     """Draw a molecule on a line and return it with its judge."""
+    # A stream of its own: what is drawn otherwise stays what the seed gave before.
+    own = rng.spawn(1)[0]
     drawn = draw_deck(rng, folder)
+    guess = drawn.deck["control"]["guess"]
+    if drawn.deck["optimizer"] in NO_SEARCH and guess["type"] == "expression" and own.random() < NARROW:
+        guess["value"] += _narrow(own, drawn)
     return Trial(drawn.deck, lambda results: judge(drawn, results))
+
+
+def _narrow(rng: np.random.Generator, drawn: Drawn) -> str:
+    """Return a pulse as narrow as a step or narrower, whose area is a part of that of the field."""
+    time = drawn.deck["time"]["T"]
+    duration = float(time.split()[0]) * 41.341373336 if isinstance(time, str) else float(time)
+    width = duration * float(10.0 ** rng.uniform(-6.0, -2.0))
+    height = float(drawn.deck["control"]["guess"]["value"].split("*")[0]) * 0.1 * duration / width
+    return f" + {height:.6g}*exp(-((t - {duration * rng.uniform(0.1, 0.9):.9g})/{width:.6g})^2)"
 
 
 KINDS: Mapping[str, Kind] = {"optimise": molecule, "quantum": quantum}
@@ -63,6 +84,8 @@ def judge(drawn: Drawn, results: Results) -> list[Claim]:
     exact, error = float(np.mean(values)), float(np.mean(errors))
     for name, scalar in found.items():
         claims.append(_claim(name, scalar, exact, error))
+    if "probability_continuous" in results.scalars and set(drawn.deck["control"]) <= {"guess"}:
+        claims += _formula_claims(drawn, results, (top, dipoles, claimed), duration, time.size)
     if "probability_worst" in results.scalars:
         most = float(np.max(errors))
         claims.append(_claim("probability_worst", results.scalars["probability_worst"], min(values), most))
@@ -81,9 +104,42 @@ def judge(drawn: Drawn, results: Results) -> list[Claim]:
     return claims
 
 
+def _formula_claims(
+    drawn: Drawn,
+    results: Results,
+    known: tuple[float, NDArray[np.float64], NDArray[np.float64]],
+    duration: float,
+    steps: int,
+) -> list[Claim]:
+    """Return the claims of P under the formula itself, by its means over short steps."""
+    text = drawn.deck["control"]["guess"]["value"]
+    if drawn.deck["control"]["guess"]["type"] != "expression" or "1e5" in text:
+        return []
+    wave, _, narrow = text.partition(" + ")
+    values = []
+    for finer in (FINER // 2, FINER):
+        edges = np.linspace(0.0, duration, finer * steps + 1)
+        middles = 0.5 * (edges[1:] + edges[:-1])
+        known_names = {"sin": np.sin, "cos": np.cos, "pi": np.pi, "t": middles, "T": duration}
+        field = np.asarray(eval(wave.replace("^", "**"), known_names), float)
+        if narrow:
+            height, centre, width = (
+                float(n) for n in re.findall(r"(?<![\w.])[\d.]+(?:e[-+]?\d+)?", narrow)[:3]
+            )
+            whole = np.diff(erf((edges - centre) / width))
+            field = field + height * width * 0.5 * np.sqrt(np.pi) * whole * (finer * steps / duration)
+        found, errors = _probabilities(drawn, *known, field, duration, "hold")
+        values.append((float(np.mean(found)), float(np.mean(errors))))
+    # of second order in the step
+    error = values[1][1] + abs(values[1][0] - values[0][0])
+    scalars = results.scalars
+    names = ("probability", "probability_continuous")
+    return [_claim(f"{name}, formula", scalars[name], values[1][0], error) for name in names]
+
+
 def _first_field(drawn: Drawn, results: Results) -> NDArray[np.float64] | None:
     """Return the first field of the search; None where constraints changed the guess, which alone is in the file."""
-    if drawn.deck["optimizer"] in ("none", {"type": "none"}):
+    if drawn.deck["optimizer"] in NO_SEARCH:
         return np.asarray(results["field"])
     return np.asarray(results["field_guess"]) if set(drawn.deck["control"]) <= {"guess"} else None
 

@@ -163,6 +163,22 @@ class Expression:
         self.program: tuple[Instruction, ...] = tuple(_Parser(text, self.variables).parse())
         self.names = frozenset(str(step.value) for step in self.program if step.kind == "name")
 
+    def with_values(self, **numbers: float) -> Expression:
+        """Return the formula of the other variables, with numbers for some of them."""
+        other = object.__new__(Expression)
+        values = ", ".join(f"{name} = {value!r}" for name, value in numbers.items())
+        # formulas are told apart by their text
+        other.text = f"{self.text} with {values}"
+        other.variables = tuple(name for name in self.variables if name not in numbers)
+        other.program = tuple(
+            Instruction("number", numbers[step.value])
+            if step.kind == "name" and step.value in numbers
+            else step
+            for step in self.program
+        )
+        other.names = self.names - set(numbers)
+        return other
+
     def __repr__(self) -> str:
         """Return the call that makes this formula."""
         return f"Expression({self.text!r}, variables={self.variables!r})"

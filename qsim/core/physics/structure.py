@@ -1,4 +1,4 @@
-"""Kinks and jumps of functions of time, and pulses narrower than any grid.
+"""Kinks and jumps of functions of time from a deck, and pulses narrower than any grid.
 
 Ramps and tables say where their kinks are; formulas are searched by bisection: the second difference of a smooth function
 falls like the square of the distance of its points, at a kink like the distance.
@@ -34,7 +34,18 @@ if TYPE_CHECKING:
 
     Values = NDArray[np.float64]
 
-__all__ = ["CELLS", "MOST_PULSES", "RESOLUTION", "Profile", "finite", "kinks", "many", "pulses", "survey"]
+__all__ = [
+    "CELLS",
+    "MOST_PULSES",
+    "RESOLUTION",
+    "FormulaProfile",
+    "Profile",
+    "finite",
+    "kinks",
+    "many",
+    "pulses",
+    "survey",
+]
 
 # of the grid on which profiles are sampled
 CELLS = 4096
@@ -223,16 +234,18 @@ def _has_more(f: Profile, points: Values, kink: float, height: float, end: float
 
 
 def _kink(f: Profile, a: float, b: float, finest: float) -> tuple[float, float] | None:
-    # the half with the larger second difference, three overlapping
-    # halves at a time: a kink in the middle of two is inside the third
     """Return the kink within [a, b] and its change of slope; None if the profile is smooth there."""
-    first = _bend(f, a, b) / (b - a)
+    first = float(_bends_of(f, np.array([a]), b - a)[0]) / (b - a)
     width = b - a
     halvings = 0
+    # The half with the larger second difference, three overlapping
+    # halves at a time: a kink in the middle of two is inside the third.
     while width > finest:
-        quarter = 0.25 * width
-        tries = [(_bend(f, c, c + 0.5 * width), c) for c in (a, a + quarter, a + 2.0 * quarter)]
-        bend, a = max(tries)
+        starts = np.array([a, a + 0.25 * width, a + 2.0 * (0.25 * width)])
+        bends = _bends_of(f, starts, 0.5 * width)
+        # of equal ones the last
+        best = 2 - int(np.argmax(bends[::-1]))
+        bend, a = float(bends[best]), float(starts[best])
         width *= 0.5
         halvings += 1
         # a kink keeps its change of slope under halving, a curve loses half of it each time
@@ -244,9 +257,11 @@ def _kink(f: Profile, a: float, b: float, finest: float) -> tuple[float, float] 
     return (a + 0.5 * width, first) if halvings >= HALVINGS else None
 
 
-def _bend(f: Profile, a: float, b: float) -> float:
-    """Return the size of the second difference of a profile."""
-    return abs(f(a) - 2.0 * f(0.5 * (a + b)) + f(b))
+def _bends_of(f: Profile, starts: Values, width: float) -> Values:
+    """Return the sizes (n,) of the second differences of a profile in intervals from some times on."""
+    ends = starts + width
+    low, middle, high = many(f, np.concatenate([starts, 0.5 * (starts + ends), ends])).reshape(3, -1)
+    return np.asarray(np.abs(low - 2.0 * middle + high), float)
 
 
 # ------------------------------------------------------------------------------------- narrow pulses
@@ -268,19 +283,21 @@ def pulses(f: Profile, end: float) -> tuple[list[tuple[float, float]], int]:
 @lru_cache(maxsize=64)
 def _pulses_of(formula: Expression, end: float) -> tuple[list[tuple[float, float]], int]:
     """Return :func:`pulses` of a formula, for which every part of a run asks."""
-    return _pulses(_Whole(formula), end, formula)
+    return _pulses(FormulaProfile(formula), end, formula)
 
 
-class _Whole:
-    """A formula as a profile."""
+class FormulaProfile:
+    """A formula of t as a profile."""
 
     def __init__(self, formula: Expression) -> None:
         self.formula = formula
 
     def __call__(self, t: float) -> float:
+        """Return the value at a time."""
         return float(self.formula(t=t))
 
     def many(self, times: Values) -> Values:
+        """Return the values at many times."""
         return self.formula(t=times)
 
 

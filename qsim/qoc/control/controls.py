@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from qsim.qoc.control.mesh import places_of
 from qsim.qoc.control.parametrisation import CLIP_POWER, soft_clip
 
 if TYPE_CHECKING:
@@ -14,12 +16,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qsim.core.physics.structure import FormulaProfile
+    from qsim.qoc.control.mesh import Kinks
     from qsim.qoc.control.modes import Basis
     from qsim.qoc.control.parametrisation import Parametrisation
 
     Curve = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
-__all__ = ["Controls", "Line", "Pair"]
+__all__ = ["Controls", "Functions", "Line", "Pair"]
 
 # Of a bound: first values beyond this part of it are drawn in, for the soft clip never reaches the bound itself.
 MARGIN = 0.9
@@ -41,6 +45,10 @@ class Line:
         Functions that its parameters multiply; None: one value per slot.
     first : callable or None
         What is fixed, or what the functions are added to, before the shape.
+    given : bool
+        True if the values in the slots are those of `first`, with shape and constraints: nothing searches them.
+    profiles : tuple of FormulaProfile or Kinks
+        What says where the control is not smooth.
     fixed : (N,) float64 or None
         Values of a control that is not optimised.
     held : bool
@@ -57,6 +65,8 @@ class Line:
     first: Curve | None = None
     fixed: NDArray[np.float64] | None = None
     held: bool = True
+    given: bool = False
+    profiles: tuple[FormulaProfile | Kinks, ...] = ()
     past: tuple[tuple[Basis, NDArray[np.float64]], ...] = ()
     draw: Callable[[int], Basis] | None = None
 
@@ -69,8 +79,20 @@ class Line:
         """Return the values (N,) in the slots."""
         return self.map.field(u) if self.fixed is None else self.fixed
 
-    def at(self, u: NDArray[np.float64], times: NDArray[np.float64], duration: float) -> NDArray[np.float64]:
-        """Return the control (n,) at any times, before what binds it to others."""
+    def wanted(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the first values (n,) at any times, with the shape, before any constraint."""
+        return np.zeros(times.size) if self.first is None else self.first(times) * self.shape(times)
+
+    def at(
+        self,
+        u: NDArray[np.float64],
+        times: NDArray[np.float64],
+        duration: float,
+        drawn: NDArray[np.float64] | float = 1.0,
+    ) -> NDArray[np.float64]:
+        """Return the control (n,) at any times, before what binds it to others; `drawn` is a factor (n,) of given values."""
+        if self.given:
+            return self.map.kept(drawn * self.wanted(times), self.shape(times), u)
         if self.held:
             # The slot that a time lies in; T itself belongs to the last one.
             values = self.values(u)
@@ -175,6 +197,11 @@ class Controls:
         """True if every control is constant in its slots by nature."""
         return all(line.held for line in self.lines)
 
+    @property
+    def given(self) -> bool:
+        """True if the deck gives a control as a function of time, which is not constant in its slots."""
+        return any(not line.held and (line.given or line.fixed is not None) for line in self.lines)
+
     def parts(self, u: NDArray[np.float64]) -> list[NDArray[np.float64]]:
         """Return the parameters of each control."""
         return np.split(u, np.cumsum(self.sizes)[:-1])
@@ -200,7 +227,10 @@ class Controls:
     def at(self, u: NDArray[np.float64], times: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the controls (C, n) as functions of time, at any times within the pulse."""
         parts = zip(self.lines, self.parts(u), strict=True)
-        rows = np.array([line.at(part, times, self.duration) for line, part in parts])
+        drawn = self._drawn(times)
+        rows = np.array(
+            [line.at(part, times, self.duration, row) for (line, part), row in zip(parts, drawn, strict=True)]
+        )
         for pair in self.pairs:
             rows[pair.rows] *= _shrink(np.sum(rows[pair.rows] ** 2, axis=0), pair.bound**2)[0]
         if self.most is not None:
@@ -262,6 +292,21 @@ class Controls:
 
     # ---------------------------------------------------------------------------------------- pieces
 
+    def _drawn(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the factors (C, n) by which `parameters` changes given values for the sake of pairs and of the fluence."""
+        factors = np.ones((len(self.lines), times.size))
+        if not any(line.given for line in self.lines):
+            return factors
+        if self.most is not None:
+            slots = self.lines[0].map.shape.size
+            middles = (np.arange(slots) + 0.5) * self.duration / slots
+            whole = np.array([self.lines[c].wanted(middles) for c in self._free])
+            factors[self._free] = _grow(np.sum(whole**2), self._largest)
+        for pair in self.pairs:
+            rows = factors[pair.rows] * np.array([self.lines[c].wanted(times) for c in pair.rows])
+            factors[pair.rows] *= _grow(np.sum(rows**2, axis=0), pair.bound**2)
+        return factors
+
     @property
     def _free(self) -> list[int]:
         return [i for i, line in enumerate(self.lines) if line.fixed is None]
@@ -289,6 +334,38 @@ class Controls:
             rows = rows.copy()
             rows[self._free] *= _shrink(np.sum(rows[self._free] ** 2), self._largest)[0]
         return rows
+
+
+@dataclass(frozen=True)
+class Functions:
+    """Controls as functions of time.
+
+    Attributes
+    ----------
+    controls : Controls
+    u : (size,) float64
+        Their parameters.
+    given : bool
+        True if some of them are what the deck says, so that the slots are an approximation of the run.
+    scale : (C, 1) float64 or None
+        Factors of the controls, of a member of an ensemble.
+    """
+
+    controls: Controls
+    u: NDArray[np.float64]
+    given: bool
+    scale: NDArray[np.float64] | None = None
+
+    def at(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the values (C, n) at any times."""
+        values = self.controls.at(self.u, times)
+        return values if self.scale is None else self.scale * values
+
+    @cached_property
+    def places(self) -> tuple[NDArray[np.float64], int]:
+        """Times at which they are not smooth, and the number of narrow pulses beyond those found."""
+        profiles = [p for line in self.controls.lines if not line.held for p in line.profiles]
+        return places_of(profiles, self.controls.duration)
 
 
 def _shrink(

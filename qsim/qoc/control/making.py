@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from qsim.core.deck.expression import Expression
 from qsim.core.errors import InvalidInput
+from qsim.core.physics.structure import FormulaProfile
 from qsim.qoc.control import modes
 from qsim.qoc.control.controls import Controls, Line, Pair
 from qsim.qoc.control.fields import midpoints
@@ -92,13 +94,20 @@ class Making:
         first = first_values(block, key, made, setting, natural, number)
         values = first.curve(setting.times)
         row = values if first.shaped else values * made.shape
+        held = first.held and block.shape is None
+        curve: Curve = _ones if first.shaped else shape
+        profiles = (*first.profiles, *_profiles(block, setting.duration))
         if block.fixed:
-            curve: Curve = _ones if first.shaped else shape
-            held = first.held and block.shape is None
-            return Line(made, curve, None, first.curve, fixed=row, held=held), row
+            return Line(made, curve, None, first.curve, fixed=row, held=held, profiles=profiles), row
+        if self.deck.optimizer.type == "none" and basis is None and block.slew is None and not held:
+            # Nothing is searched: what the deck says is the control itself, and the slots approximate it.
+            return Line(made, curve, None, first.curve, held=False, given=True, profiles=profiles), row
         held = basis is None or basis.held
+        if basis is not None and basis.frequencies is None:
+            # of functions that follow the first values nothing but the shape may be narrow
+            profiles = profiles[len(first.profiles) :]
         if block.parameters.type != "fourier":
-            return Line(made, shape, basis, None, held=held), row
+            return Line(made, shape, basis, None, held=held, profiles=profiles), row
         assert basis is not None
         # functions near harmonics do not hold the first values: they are added to them
         safe = np.where(made.shape > 1e-3, made.shape, 1.0)
@@ -119,9 +128,8 @@ class Making:
             assert drawn is not None
             return drawn
 
-        return Line(from_values, shape, basis, first.curve, held=False, draw=draw), from_values.field(
-            np.zeros(from_values.size)
-        )
+        line = Line(from_values, shape, basis, first.curve, held=False, draw=draw, profiles=profiles)
+        return line, from_values.field(np.zeros(from_values.size))
 
     def _map(self, block: QuantumControl, key: str, basis: Basis | None) -> Parametrisation:
         """Return the map of a control without first values."""
@@ -202,6 +210,13 @@ def penalties(deck: QuantumDeck, terms: tuple[ControlTerm, ...]) -> NDArray[np.f
 
 def _ones(t: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.ones(t.size)
+
+
+def _profiles(block: QuantumControl, duration: float) -> list[FormulaProfile]:
+    """Return the formula of the shape."""
+    if block.shape is None or block.shape.type != "expression":
+        return []
+    return [FormulaProfile(Expression(block.shape.value, ("t", "T")).with_values(T=duration))]
 
 
 def _shape(block: QuantumControl, duration: float) -> Curve:

@@ -160,6 +160,25 @@ class Parametrisation:
         u = np.where(self.shape > 1e-3, field / safe, 0.0)
         return u if self.modes is None else self.modes @ u
 
+    def kept(
+        self, wanted: NDArray[np.float64], shape: NDArray[np.float64], u: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return what the constraints make of a wanted field at any times, as ``field(parameters(...))`` does in the steps.
+
+        Parameters
+        ----------
+        wanted, shape : (n,) float64
+            The field, and S at its times.
+        u : (size,) float64
+            Parameters of the steps, from which the shift follows.
+        """
+        low, high = float(self.low[0]), float(self.high[0])
+        if not self.soft:
+            return np.clip(wanted, low, high) - self.shift(u) * shape
+        inside = np.clip(wanted, self.room * low, self.room * high)
+        bound = np.where(inside >= 0, high, -low)
+        return soft_clip(_unclipped(inside, bound) - self.shift(u) * shape, low, high)[0]
+
     # ---------------------------------------------------------------------------------------- pieces
 
     def _before_clip(self, u: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -207,10 +226,14 @@ class Parametrisation:
         return soft_clip(w, self.low, self.high)
 
     def _unclip(self, field: NDArray[np.float64]) -> NDArray[np.float64]:
-        bound = np.where(field >= 0, self.high, -self.low)
-        # a bound may be zero, and so is the field there
-        ratio = (np.abs(field) / np.where(bound > 0, bound, 1.0)) ** CLIP_POWER
-        return field * (1.0 - ratio) ** (-1.0 / CLIP_POWER)
+        return _unclipped(field, np.where(field >= 0, self.high, -self.low))
+
+
+def _unclipped(field: NDArray[np.float64], bound: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what the soft clip takes to a field within its bounds."""
+    # a bound may be zero, and so is the field there
+    ratio = (np.abs(field) / np.where(bound > 0, bound, 1.0)) ** CLIP_POWER
+    return field * (1.0 - ratio) ** (-1.0 / CLIP_POWER)
 
 
 def soft_clip(

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.deck.columns import read_rows, text_lines
+from qsim.core.deck.expression import Expression
 from qsim.core.device import rng
 from qsim.core.errors import FileError, InvalidInput
 from qsim.core.physics.functions import formula
+from qsim.core.physics.structure import FormulaProfile
 from qsim.core.results.arrays import require_finite
+from qsim.qoc.control.mesh import Kinks
 from qsim.qoc.deck.systems.quantities import Units
 
 if TYPE_CHECKING:
@@ -33,6 +36,8 @@ __all__ = ["First", "Setting", "first_values"]
 STREAM = 40
 # Names that the times of a file may have.
 TIMES = ("t", "time", "times")
+# Part of a slot that rounding of the times of a file may be.
+ON_EDGE = 1e-6
 _NAME = re.compile(r"\s*([^\s(\[]+)\s*(?:[(\[]([^()\[\]]*)[)\]])?\s*")
 
 
@@ -72,11 +77,14 @@ class First:
         True if they are constant in each slot by nature.
     shaped : bool
         True if they bear the shape of the control already.
+    profiles : tuple of FormulaProfile or Kinks
+        Formulas whose kinks and narrow pulses the curve has, and known kinks.
     """
 
     curve: Curve
     held: bool = False
     shaped: bool = False
+    profiles: tuple[FormulaProfile | Kinks, ...] = ()
 
 
 def first_values(
@@ -110,8 +118,9 @@ def first_values(
         def curve(t: Array) -> Array:
             return np.clip(formula(text, place, t=t, T=duration) * np.ones(t.size), low, high)
 
+        whole = Expression(text, ("t", "T")).with_values(T=duration)
         # A constant formula is the same held or not, and then nothing is left of it between the slots.
-        return First(curve, held=bool(np.ptp(curve(setting.times)) == 0.0))
+        return First(curve, held="t" not in whole.names, profiles=(FormulaProfile(whole),))
     if guess.type == "file":
         return _from_file(guess, guess.column or block.name, f"{key}.guess", setting, (low, high))
     # Half of the nearer bound, else what turns the system by about pi in T.
@@ -171,7 +180,11 @@ def _from_file(guess: FileValues, name: str, key: str, setting: Setting, ends: t
         found = values[np.searchsorted(edges, times, side="right")] if held else np.interp(times, t, values)
         return np.clip(np.where((times >= start) & (times <= end), found, 0.0), *ends)
 
-    return First(curve, held=held, shaped=shaped)
+    # Values that are held change within no slot if they change at the ends of slots alone.
+    places = np.concatenate([[start], edges[np.diff(values) != 0.0] if held else t, [end]])
+    inside = places[(places > 0.0) & (places < setting.duration)] / setting.duration * setting.times.size
+    within = np.any(np.abs(inside - np.round(inside)) > ON_EDGE)
+    return First(curve, held and not within, shaped, (Kinks(places),))
 
 
 def _columns(path: Path, name: str, key: str, units: Units) -> tuple[Array, Array]:

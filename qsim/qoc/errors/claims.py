@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from copy import copy
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qsim.qoc.control.mesh import Course
     from qsim.qoc.models.molecule import Molecule
     from qsim.qoc.problem import Problem
 
@@ -192,6 +194,7 @@ class _Chain:
 
     def __init__(self, judge: Judge, levels: int, followed: bool = True) -> None:
         self.judge, self.levels = judge, levels
+        self.continuous: tuple[float, float] | None = None
         self.problem = judge.problem
         whole = self.problem.members
         self.systems = judge.systems if followed else [0]
@@ -309,12 +312,20 @@ class _Chain:
         return np.array(masks)[self.system]
 
     def final(
-        self, molecules: list[Molecule], levels: int, substeps: int, between: str | None = None
+        self,
+        molecules: list[Molecule],
+        levels: int,
+        substeps: int,
+        between: str | None = None,
+        course: Course | None = None,
     ) -> NDArray[np.complex128]:
-        """Return the final amplitudes (S, pairs, levels) in the levels of some grid."""
+        """Return the final amplitudes (S, pairs, levels) in the levels of some grid; `course` replaces the values of the run."""
         problem, judge = self.problem, self.judge
         steps = judge.values.size * substeps
-        values = resample(judge.values, problem.duration, steps, between or judge.between)
+        if course is None:
+            values = resample(judge.values, problem.duration, steps, between or judge.between)
+        else:
+            values = course.means(steps)
         # All members go in one launch, so the molecule with the fewest levels sets their number.
         levels = min(levels, *(m.energies.size for m in molecules))
         members = Members(tuple(molecules), self.system, self.scale)
@@ -342,6 +353,8 @@ class _Chain:
             box=mean["box"],
             levels=mean["levels"],
             interpolation=mean["interpolation"],
+            slots=mean["slots"],
+            continuous=self.continuous,
             reference=mean["reference"],
             between=self.judge.between,
             energies=energies,
@@ -393,12 +406,20 @@ class _Chain:
         if self.rows:
             own += judge.change(stencil, final["rows"])
         between = judge.change(fine, final["other"]) if "other" in final else np.zeros_like(own)
+        slots = np.zeros_like(own)
+        if "course" in final:
+            # Means over steps are of second order, and the finer ones are three times as close as the change.
+            rest = judge.change(final["coarse course"], final["course"])
+            slots = judge.change(fine, final["course"]) + rest
+            p = judge.probability(final["course"])
+            self.continuous = float(p.mean()), float((rest + own + judge.change(fine, best)).mean())
         parts = {
             "time": judge.change(final["run"], stencil) + steps,
             "grid": judge.change(stencil, inner, same_grid),
             "box": judge.change(inner, outer, self._rows(self.same_inner)),
             "levels": judge.change(outer, fine),
             "interpolation": between,
+            "slots": slots,
             "reference": own,
         }
         return parts, best
@@ -417,6 +438,17 @@ class _Chain:
         if self.problem.verify.interpolation == "auto" and self.judge.between == "cubic":
             other = other_way(self.judge.between)
             propagations["other"] = lambda: self.final(self.outer, self.levels, substeps, other)
+        course = self.problem.course
+        if course is not None:
+            if course.missed:
+                raise TooCostly(
+                    f"no error is claimed: {course.missed} narrow pulses of the field were not followed"
+                )
+            self._spend(self._cost(2 * substeps, chain=0) + self._cost(substeps, chain=0))
+            for name, factor in (("coarse course", 1), ("course", 2)):
+                propagations[name] = partial(
+                    self.final, self.outer, self.levels, factor * substeps, course=course
+                )
         return in_shares(self.judge.objective.comm, list(propagations), lambda name: propagations[name]())
 
     def levels_only(self, why: str) -> Errors:

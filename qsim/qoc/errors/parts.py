@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["PARTS", "Errors"]
 
 # Parts of the error of P, in the order of `Errors`.
-PARTS = ("time", "grid", "box", "levels", "interpolation", "reference")
+PARTS = ("time", "grid", "box", "levels", "interpolation", "slots", "reference")
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,10 @@ class Errors:
         Reason why the levels do not belong to the whole potential.
     unclaimed : str or None
         Why no error of P is known; the parts are NaN then, and no member was followed.
+    slots : float
+        Change of P from values that are constant in each step, or a spline through them, to the function that the deck gives.
+    continuous : (float, float) or None
+        P under that function, and its error.
     """
 
     time: float
@@ -63,6 +67,8 @@ class Errors:
     guess: float = math.nan
     fallen: str | None = None
     unclaimed: str | None = None
+    slots: float = 0.0
+    continuous: tuple[float, float] | None = None
 
     @property
     def parts(self) -> dict[str, float]:
@@ -73,6 +79,7 @@ class Errors:
             "box": self.box,
             "levels": self.levels,
             "interpolation": self.interpolation,
+            "slots": self.slots,
             "reference": self.reference,
         }
 

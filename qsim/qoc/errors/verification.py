@@ -61,6 +61,7 @@ REMEDIES = {
     "box": "widen system.grid",
     "levels": "raise propagator.states",
     "interpolation": "raise time.steps, or set verify.interpolation to the course of the field between its values",
+    "slots": "raise time.steps: the values in the steps do not follow the function of time that the deck gives",
     "reference": "the pulse reaches levels or fields that cannot be followed reliably; limit it with control.bounds",
 }
 
@@ -118,7 +119,11 @@ def verify(
             own = _distance(judge, final, errors)
     if not np.isfinite(verified):
         raise NumericsError("the verification gave a probability that is not finite")
-    error = math.nan if errors.unclaimed else min(1.0, own + errors.reference + errors.interpolation)
+    error = (
+        math.nan
+        if errors.unclaimed
+        else min(1.0, own + errors.reference + errors.interpolation + errors.slots)
+    )
     points = members.molecules[0].x.size
     verification = Verification(verified, error, choice, steps, points, None)
     return Verification(

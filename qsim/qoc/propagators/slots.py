@@ -23,7 +23,15 @@ if TYPE_CHECKING:
     from qsim.qoc.propagators.layouts import Layout
     from qsim.qoc.propagators.motion import Motion
 
-__all__ = ["Slots", "Trajectory", "generators", "row_and_column_norm", "series_of", "total_rate"]
+__all__ = [
+    "Slots",
+    "Trajectory",
+    "UnequalSlots",
+    "generators",
+    "row_and_column_norm",
+    "series_of",
+    "total_rate",
+]
 
 # Remainder of the series of one part of a slot: below the rounding of its sum.
 REMAINDER = 1e-16
@@ -207,6 +215,35 @@ class Slots:
         self.remainder = max(self.remainder, rest)
         self.products = max(self.products, terms * parts * self.slots)
         return factors, terms, parts
+
+
+class UnequalSlots(Slots):
+    """Propagation through slots of unequal length: H0 is scaled by the length as the controls are, in slots of length 1.
+
+    Parameters
+    ----------
+    model : QuantumModel
+    motion : Motion
+    """
+
+    def __init__(self, model: QuantumModel, motion: Motion) -> None:
+        super().__init__(model, motion)
+        self.tau, self.linear = 1.0, True
+        # H0 becomes the first control, and nothing is left in its place.
+        self.values = np.concatenate([np.zeros_like(self.values[:1]), self.values])
+        self._own = self.core.asarray(self.values[None])
+        self._sizes = np.concatenate([np.zeros_like(self._sizes[:1]), self._sizes])
+
+    def rows(self, lengths: NDArray[np.float64], factors: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what `final` takes (C + 1, N) from lengths (N,) and factors ``f = u^p`` (C, N)."""
+        self.slots = lengths.size
+        return np.concatenate([lengths[None], lengths * factors])
+
+    def final(self, fields: NDArray[np.float64], columns: ComplexArray) -> ComplexArray:
+        """Return the columns at the end of all slots."""
+        # The shift belongs to H0, which is scaled by the lengths.
+        longer = float(fields[0].sum()) - self.tau * fields.shape[1]
+        return super().final(fields, columns) * np.exp(-1j * self.shift * longer)
 
 
 def series_of(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from qsim.qoc.control.controls import Functions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,6 +88,8 @@ class QuantumProblem:
         Searches of a front, in whose place this problem stands.
     ensemble : Ensemble or None
         Systems that see the same controls, whose values count instead of that of `model`.
+    functions : Functions or None
+        The controls that are looked at, as functions of time; None if they are constant in the slots.
     """
 
     system: System
@@ -107,6 +111,13 @@ class QuantumProblem:
     notices: list[str]
     points: Points | None = None
     ensemble: Ensemble | None = None
+    functions: Functions | None = None
+
+    def with_functions(self, controls: Controls, u: NDArray[np.float64]) -> QuantumProblem:
+        """Return the problem with the functions of time that parameters (size,) mean."""
+        if controls.held:
+            return replace(self, functions=None)
+        return replace(self, functions=Functions(controls, u, controls.given))
 
     @property
     def searched(self) -> SlotObjective | EnsembleObjective:

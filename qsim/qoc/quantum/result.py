@@ -47,7 +47,6 @@ class QuantumResult:
     nominal_check: Check | None
     controls: Controls
     parameters: NDArray[np.float64]
-    continuous: Continuous | None
     sweeps: int
     iterations: int
     reached: bool
@@ -71,6 +70,11 @@ class QuantumResult:
     def nominal(self) -> float:
         """Value of the system as the deck has it."""
         return self.outcome.value
+
+    @property
+    def continuous(self) -> Continuous | None:
+        """Value under the controls as functions of time."""
+        return None if self.check is None else self.check.continuous
 
     @property
     def error(self) -> float | None:
@@ -105,12 +109,6 @@ def _fields(result: QuantumResult) -> dict[str, NDArray[np.float64]]:
 
 def _guesses(result: QuantumResult) -> dict[str, NDArray[np.float64]]:
     return {f"control_guess/{k}": v for k, v in named(result, result.problem.guess).items()}
-
-
-def _slots_leave(result: QuantumResult) -> float | None:
-    """Return how far the value of the continuous controls may be from that of the slots."""
-    c = result.continuous
-    return None if c is None else abs(c.value - result.value) + c.error
 
 
 def _leakage(result: QuantumResult) -> float | None:
@@ -193,7 +191,12 @@ def _kind(name: str) -> Callable[[QuantumResult], bool]:
 def _parts(result: QuantumResult) -> dict[str, float]:
     if result.check is None:
         return {}
-    return {f"error_{name}": value for name, value in result.check.parts.items()}
+    parts = {f"error_{name}": value for name, value in result.check.parts.items()}
+    c = result.continuous
+    if c is not None and "error_slots" not in parts:
+        # of controls that were searched in the slots: no part of the error
+        parts["error_slots"] = abs(c.value - result.value) + c.error
+    return parts
 
 
 def _verified_kind(name: str) -> Callable[[QuantumResult], bool]:
@@ -354,13 +357,12 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
         lambda r: r.problem.searched.norm_error,
         headline=True,
     ),
-    Quantity("error_*", "", "part of the error of the value: *", _parts),
     Quantity(
-        "error_slots",
+        "error_*",
         "",
-        "how far the value of the functions themselves may be from that of the values held in slots; no part of the error",
-        _slots_leave,
-        when=lambda r: r.continuous is not None,
+        "part of the error of the value: *; slots: distance from the value of the functions themselves, a part of the error "
+        "where the deck gives functions of time (fixed: true, optimizer: none)",
+        _parts,
     ),
     Quantity(
         "time_unit",

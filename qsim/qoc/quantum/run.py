@@ -10,7 +10,6 @@ import numpy as np
 from qsim.core.errors import NumericsError
 from qsim.core.run.loop import drive
 from qsim.qoc.quantum.build import kind_of
-from qsim.qoc.quantum.continuous import continuous_value
 from qsim.qoc.quantum.ensembles.ensemble import looked_at, verified
 from qsim.qoc.quantum.maximisation import Maximisation
 from qsim.qoc.quantum.open.dissipation import WEAK
@@ -41,6 +40,7 @@ REMEDIES = {
     "jumps": "use dissipation: lindblad",
     "sampling": "raise dissipation.trajectories.count",
     "mixture": "lower below of the thermal start",
+    "slots": "raise time.slots",
 }
 # Largest number of entries of the population table.
 LARGEST_TABLE = 30_000_000
@@ -87,6 +87,11 @@ def _found(
     return controls, controls.parameters(fields) if u is None else u
 
 
+def _first(problem: QuantumProblem) -> tuple[Controls, NDArray[np.float64]]:
+    """Return the controls of the first values, and their parameters."""
+    return problem.controls, problem.controls.parameters(problem.guess)
+
+
 def _analysed(
     problem: QuantumProblem,
     search: Search,
@@ -113,33 +118,29 @@ def _analysed(
     stride = max(1, -(-outcome.populations.size // LARGEST_TABLE))
     with monitor.stage("paths"):
         paths = monitor.judged("paths", lambda: paths_of(problem, fields, stride), Paths())
+    controls, u = _found(problem, search, maximisation, fields)
     check = guess_check = nominal_check = None
     if problem.verify.propagator != "none":
         with monitor.stage("verify"):
+            # Controls that are held in slots anyway have no other course in time.
+            first_problem = problem.with_functions(*_first(problem))
+            problem = problem.with_functions(controls, u)
             alone = dataclasses.replace(problem, ensemble=None)
             nominal_check = monitor.judged(
                 f"the verified {kind}", lambda: verify(alone, fields, outcome), None
             )
             if ensemble is not None:
-                ensemble = verified(problem, ensemble, fields, monitor)
+                ensemble = verified(problem, ensemble, fields, monitor, first_problem)
                 check, guess_check = ensemble.check, ensemble.guess_check
             else:
-                check = nominal_check
-                guess_check = monitor.judged(
-                    f"the error of the first {kind}", lambda: verified_first(problem, first), None
-                )
+                check = guess_check = nominal_check
+                # Without a search the first values are the final ones.
+                if outcome.value != first or not np.array_equal(problem.guess, fields):
+                    guess_check = monitor.judged(
+                        f"the error of the first {kind}", lambda: verified_first(first_problem, first), None
+                    )
         if check is not None:
             _warn(problem, check, outcome.value if ensemble is None else ensemble.value, monitor)
-    controls, u = _found(problem, search, maximisation, fields)
-    continuous = None
-    # Controls that are held in slots anyway have no other course in time.
-    if problem.verify.propagator != "none" and not controls.held and ensemble is None:
-        with monitor.stage("functions of time"):
-            continuous = monitor.judged(
-                f"the {kind} under functions of time",
-                lambda: continuous_value(problem, controls, u, outcome),
-                None,
-            )
     return QuantumResult(
         problem=problem,
         kind=kind,
@@ -155,7 +156,6 @@ def _analysed(
         ensemble=ensemble,
         controls=controls,
         parameters=u,
-        continuous=continuous,
         sweeps=problem.searched.sweeps,
         iterations=search.iterations,
         reached=search.reached,

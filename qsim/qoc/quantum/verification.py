@@ -13,6 +13,7 @@ from qsim.qoc.models.quantum import ObservableTarget, has_process, measured_by
 from qsim.qoc.objectives.costs import is_mixed
 from qsim.qoc.objectives.slots import SlotObjective
 from qsim.qoc.objectives.unravelling import Unravelling
+from qsim.qoc.quantum.continuous import continuous_value
 from qsim.qoc.quantum.outcome import OTHER_NOISE, Outcome
 from qsim.qoc.quantum.planes import grid_value
 from qsim.qoc.quantum.state_errors import Found, errors_of_state, numbers_of
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.models.quantum import QuantumModel
+    from qsim.qoc.quantum.continuous import Continuous
     from qsim.qoc.quantum.problem import QuantumProblem
 
 __all__ = ["Check", "verify"]
@@ -53,12 +55,15 @@ class Check:
         Why no error is claimed.
     others : dict
         Errors of other numbers by name: leakage, purity, seepage, no_jump, one_jump; those that are known.
+    continuous : Continuous or None
+        The value under the controls as functions of time.
     """
 
     value: float
     parts: dict[str, float]
     unclaimed: str | None
     others: dict[str, float] = field(default_factory=dict)
+    continuous: Continuous | None = None
 
     @property
     def error(self) -> float:
@@ -93,14 +98,48 @@ def verify(problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcom
     parts["difference"] = abs(found.value - outcome.value) + steps
     larger = _levels(problem, fields, outcome)
     parts["levels"] = larger.change
-    unclaimed = found.unclaimed or larger.unclaimed
+    continuous, left = _slots(problem, fields, outcome)
+    parts |= left.parts
+    unclaimed = found.unclaimed or larger.unclaimed or left.unclaimed
     others: dict[str, float] = {}
     if not unclaimed:
         others = errors_of_state(problem, outcome, parts, found, larger.numbers)
         if outcome.budget is not None:
             off = _coherent_difference(problem, fields, outcome.budget.coherent)
             others["coherent_value"] = parts["series"] + parts["mixture"] + parts["levels"] + off
-    return Check(found.value, parts, unclaimed, others)
+        others = {name: error + left.beside(name) for name, error in others.items()}
+    return Check(found.value, parts, unclaimed, others, continuous)
+
+
+@dataclass(frozen=True)
+class _Left:
+    """What slots leave of given functions: part of the error, of numbers beside the value, and why it is not known."""
+
+    parts: dict[str, float] = field(default_factory=dict)
+    numbers: dict[str, float] = field(default_factory=dict)
+    unclaimed: str | None = None
+
+    def beside(self, name: str) -> float:
+        """Return the part of the error of a number beside the value."""
+        return self.numbers.get(name, 2.0 * self.parts.get("slots", 0.0))
+
+
+def _slots(
+    problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcome
+) -> tuple[Continuous | None, _Left]:
+    """Return the value under functions of time, and what slots leave of it where the deck gives the functions."""
+    functions = problem.functions
+    if functions is None:
+        return None, _Left()
+    found = continuous_value(problem, functions, fields, outcome)
+    if not functions.given:
+        return found, _Left()
+    if found is None:
+        return None, _Left(
+            unclaimed="what the slots leave of the given functions of time would take too long"
+        )
+    off = abs(found.value - outcome.value) + found.error
+    return found, _Left({"slots": off}, found.numbers, found.unclaimed)
 
 
 def _coherent_difference(problem: QuantumProblem, fields: NDArray[np.float64], value: float) -> float:

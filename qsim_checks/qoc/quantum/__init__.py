@@ -10,6 +10,7 @@ import numpy as np
 from qsim_checks.coverage import Claim, Trial
 from qsim_checks.qoc.quantum import oracle
 from qsim_checks.qoc.quantum.files import file_system
+from qsim_checks.qoc.quantum.functions import draw_functions, of_functions
 from qsim_checks.qoc.quantum.parts import part_system
 from qsim_checks.qoc.quantum.variety import vary
 
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
 __all__ = ["quantum"]
 
+# Names of what is maximised.
+KINDS = ("probability", "fidelity", "observable")
+# Share of the decks without a search whose controls are formulas with kinks and narrow pulses.
+FORMULAS = 0.5
 # Warnings that withdraw claims.
 UNCLAIMED = r"no error is claimed|leaves out the jumps"
 # Rounding of the oracle's exponentials: per slot and norm of its exponent.
@@ -55,7 +60,13 @@ def quantum(rng: np.random.Generator, folder: Path) -> Trial:
         deck["dissipation"] = "lindblad"
     # A stream of its own: what was drawn so far is what the seed gave before there was more to draw.
     vary(rng.spawn(1)[0], deck, kets=not world.jumps)
-    return Trial(deck, lambda results: judge(world, deck, results), refusable=_may_be_refused(deck))
+    known = bool(rng.random() < FORMULAS) and draw_functions(rng, deck, world.duration)
+
+    def claims(results: Results) -> list[Claim]:
+        kind = next(name for name in KINDS if name in results.scalars)
+        return judge(world, deck, results) + (of_functions(world, deck, kind, results) if known else [])
+
+    return Trial(deck, claims, refusable=_may_be_refused(deck))
 
 
 def _may_be_refused(deck: dict[str, Any]) -> bool:
@@ -89,7 +100,7 @@ def judge(world: World, deck: dict[str, Any], results: Results) -> list[Claim]:
     fields = np.array([results[f"control/{name}"] for name in deck["system"]["controls"]])
     total = oracle.final(world, fields)
     exact, error = oracle.value(world, total), _rounding(world, fields)
-    kind = next(name for name in ("probability", "fidelity", "observable") if name in results.scalars)
+    kind = next(name for name in KINDS if name in results.scalars)
     if world.goal.operator is not None:
         error *= max(1.0, float(np.linalg.norm(world.goal.operator, 2)))
     claims = [_claim(name, results, exact, error) for name in (kind, f"{kind}_verified")]
@@ -158,7 +169,7 @@ def _number(results: Results, name: str) -> float:
 
 def _table(name: str, difference: float, error: float, results: Results) -> Claim:
     """Return what a number without a claimed error is held to: the claimed error of the value, if that is larger."""
-    kind = next(n for n in ("probability", "fidelity", "observable") if n in results.scalars)
+    kind = next(name for name in KINDS if name in results.scalars)
     claimed = results.scalars[kind].error or 0.0
     return Claim(name, difference, np.nan, requested=max(TABLES, claimed), oracle=error, warning=UNCLAIMED)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import h5py
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import qsim
+from qsim.core.deck.expression import Expression
 from qsim.core.deck.load import load_deck
 from qsim.core.errors import QsimError
 from qsim.qoc.control.making import Making, penalties
@@ -337,3 +339,83 @@ def test_what_slots_leave_of_functions_of_time(tmp_path, seed):
     assert abs(value.value - truth) <= value.error + 1e-9
     assert value.error < 1e-5
     assert abs(held - truth) <= leave * 1.000001 + 1e-9
+
+
+GIVEN = [
+    # (formula, slots, breaks of the integration)
+    ("0.25*sin(1.3*t) + 40*exp(-((t - 2.7182)/0.011)^2)", 30, [2.7182 + k * 0.011 for k in range(-8, 9)]),
+    ("0.1 + 0.35*heaviside(t - 1.2345)*heaviside(6.6 - t)", 16, [1.2345, 6.6]),
+    ("0.3*abs(sin(1.7*t + 0.2))", 21, [(k * np.pi - 0.2) / 1.7 for k in range(1, 6)]),
+    ("2e4*exp(-((t - 5.4321)/3e-5)^2)", 8, [5.4321 + k * 3e-5 for k in range(-8, 9)]),
+]
+
+
+@pytest.mark.parametrize(("text", "slots", "breaks"), GIVEN)
+def test_given_formulas_claim_what_their_slots_leave(tmp_path, text, slots, breaks):
+    """Against Runge-Kutta steps of order 8 under the formula itself, with narrow pulses, jumps and kinks."""
+    from scipy.integrate import solve_ivp
+
+    made = {
+        "method": "qoc",
+        "system": {
+            "type": "model",
+            "parts": [{"name": "q", "type": "qubit", "frequency": 0.8}],
+            "controls": {"x": "q.sx"},
+            "initial": "0",
+            "target": "1",
+        },
+        "time": {"T": 9.0, "slots": slots},
+        "control": [{"name": "x", "guess": {"type": "expression", "value": text}}],
+        "optimizer": "none",
+    }
+    with qsim.run(made, output=tmp_path / "r", figures="none") as results:
+        held, continuous = (results.scalars[n] for n in ("probability", "probability_continuous"))
+        purity, slots_leave = results.scalars["purity"], results.scalars["error_slots"].value
+    formula = Expression(text, ("t",))
+    h0, h1 = np.diag([0.0, 0.8]), np.array([[0.0, 1.0], [1.0, 0.0]])
+    y = np.array([1.0, 0.0], complex)
+    edges = [0.0, *breaks, 9.0]
+    for a, b in itertools.pairwise(edges):
+        found = solve_ivp(
+            lambda t, y: -1j * ((h0 + float(formula(t=t)) * h1) @ y),
+            (np.nextafter(a, b), np.nextafter(b, a)),
+            y,
+            method="DOP853",
+            rtol=1e-12,
+            atol=1e-13,
+        )
+        y = found.y[:, -1]
+    truth = abs(y[1]) ** 2
+    assert abs(continuous.value - truth) < continuous.error + 1e-10 < 2e-8
+    assert abs(held.value - truth) < held.error
+    assert 1e-4 < held.error < 3.0 * abs(held.value - truth) + 1e-8
+    assert slots_leave == pytest.approx(held.error, abs=1e-10)
+    assert abs(purity.value - 1.0) < purity.error
+
+
+def test_members_of_an_ensemble_claim_what_their_slots_leave(tmp_path):
+    """Rabi's formula: a square pulse of area A turns by A whatever its edges, which no slot meets."""
+    made = {
+        "method": "qoc",
+        "system": {
+            "type": "model",
+            "parts": [{"name": "q", "type": "qubit"}],
+            "controls": {"x": "q.sx/2"},
+            "initial": "0",
+            "target": "1",
+        },
+        "time": {"T": 5.0, "slots": 7},
+        "control": [
+            {
+                "name": "x",
+                "guess": {"type": "expression", "value": "0.7*heaviside(t - 1.1)*heaviside(4.3 - t)"},
+            }
+        ],
+        "ensemble": {"members": [{"scale": {"control": [0.8, 1.0, 1.1]}}], "measure": "mean"},
+        "optimizer": "none",
+    }
+    with qsim.run(made, output=tmp_path / "r", figures="none") as results:
+        value, continuous = (results.scalars[n] for n in ("probability", "probability_continuous"))
+    truth = np.mean(np.sin(0.5 * 0.7 * 3.2 * np.array([0.8, 1.0, 1.1])) ** 2)
+    assert abs(continuous.value - truth) < continuous.error < 1e-8
+    assert 1e-3 < abs(value.value - truth) < value.error

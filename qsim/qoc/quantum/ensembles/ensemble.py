@@ -13,9 +13,10 @@ from qsim.core.errors import InvalidInput
 from qsim.qoc.objectives.ensemble import EnsembleObjective, Member, Weighted, Worst, own_members
 from qsim.qoc.objectives.jumps import largest
 from qsim.qoc.objectives.slots import SlotObjective
+from qsim.qoc.quantum.continuous import Continuous
 from qsim.qoc.quantum.ensembles.members import Ensemble
 from qsim.qoc.quantum.outcome import Outcome
-from qsim.qoc.quantum.verification import verify
+from qsim.qoc.quantum.verification import Check, verify
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from qsim.qoc.propagators.motion import Motion
     from qsim.qoc.quantum.ensembles.members import Members
     from qsim.qoc.quantum.problem import QuantumProblem
-    from qsim.qoc.quantum.verification import Check
 
 __all__ = ["EnsembleResult", "looked_at", "made_ensemble", "same_space", "verified"]
 
@@ -158,15 +158,22 @@ def looked_at(problem: QuantumProblem, ensemble: Ensemble, fields: NDArray[np.fl
 
 
 def verified(
-    problem: QuantumProblem, found: EnsembleResult, fields: NDArray[np.float64], monitor: Monitor
+    problem: QuantumProblem,
+    found: EnsembleResult,
+    fields: NDArray[np.float64],
+    monitor: Monitor,
+    first_problem: QuantumProblem | None = None,
 ) -> EnsembleResult:
-    """Return the same with what the independent propagation of a sample of members finds; the ranks share the sample."""
+    """Return the same with what the independent propagation of a sample of members finds; the ranks share the sample.
+
+    The first problem has the functions of time of the first controls; by default those of the final ones.
+    """
     ensemble, values = problem.ensemble, found.values
     assert ensemble is not None
     checks = _followed(problem, values, fields, monitor, SECONDS)
     first = checks
     if not np.array_equal(problem.guess, fields):
-        first = _followed(problem, found.guess_values, problem.guess, monitor, GUESS_SECONDS)
+        first = _followed(first_problem or problem, found.guess_values, problem.guess, monitor, GUESS_SECONDS)
     values_of, errors = np.full(values.size, math.nan), np.full(values.size, math.nan)
     for member, check in checks.items():
         values_of[member] = check.value
@@ -215,14 +222,22 @@ def _check(
     number = int(members.system_of[member])
     made = members.model(number)
     # A factor of a control acts on its values, so the independent propagation needs no other matrices.
-    scaled = fields * members.scale(slice(member, member + 1))[0][:, None]
+    scale = members.scale(slice(member, member + 1))[0][:, None]
+    scaled = fields * scale
+    functions = None if problem.functions is None else replace(problem.functions, scale=scale)
     objective = SlotObjective(made, nominal.motion)
     valued = ensemble.valued
     # the series of the ensemble is as long as its strongest member needs
     objective.propagator.remainder = valued.propagator.remainder
     objective.propagator.products = valued.propagator.products
     own = replace(
-        problem, system=members.block(number), model=made, objective=objective, finish=None, ensemble=None
+        problem,
+        system=members.block(number),
+        model=made,
+        objective=objective,
+        finish=None,
+        ensemble=None,
+        functions=functions,
     )
     # what a verification looks at of an outcome without jumps
     nothing = np.zeros((0, 0), complex)
@@ -267,9 +282,19 @@ def _together(ensemble: Ensemble, values: NDArray[np.float64], checks: dict[int,
     # what the other algorithm changes, of the members that it followed
     change = np.array([c.value for c in claims]) - values[own]
     # The worst member is in the sample always, so its change is that of the smallest value.
-    shift = float(change[np.argmin(values[own])] if weights is None else weights @ change)
+    value = measure.value(values)
+
+    def shift(change: NDArray[np.float64]) -> float:
+        return float(change[np.argmin(values[own])] if weights is None else weights @ change)
+
     unclaimed = next((c.unclaimed for c in claims if c.unclaimed), None)
-    return type(claims[0])(measure.value(values) + shift, parts, unclaimed)
+    continuous = None
+    followed = [c.continuous for c in claims if c.continuous is not None]
+    if len(followed) == len(claims):
+        error = max(c.error for c in followed)
+        moved = np.array([c.value for c in followed]) - values[own]
+        continuous = Continuous(value + shift(moved), error)
+    return Check(value + shift(change), parts, unclaimed, continuous=continuous)
 
 
 def _weights(weights: NDArray[np.float64]) -> NDArray[np.float64]:

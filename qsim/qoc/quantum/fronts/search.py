@@ -246,6 +246,9 @@ def search_front(points: Points, monitor: Monitor) -> tuple[Front, QuantumSearch
 def _judged(problem: QuantumProblem, found: _Found, monitor: Monitor) -> tuple[float, Check | None]:
     """Return the value of the best controls of a point, and the independent one."""
     fields, verifying = found.search["field"], problem.verify.propagator != "none"
+    controls = problem.controls
+    if controls.given and not controls.can_redraw:
+        problem = problem.with_functions(controls, controls.parameters(fields))
     if problem.ensemble is not None:
         members = looked_at(problem, problem.ensemble, fields)
         return members.value, verified(problem, members, fields, monitor).check if verifying else None

@@ -1,0 +1,164 @@
+"""Steps in which controls are followed as functions of time: short where they change, or where a formula has a narrow pulse."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.core.physics.structure import FormulaProfile, survey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Course", "Kinks", "gauss_points", "places_of", "steps_of"]
+
+# Of the whole duration: what the integral of all steps over the controls, times their norms, may be off by.
+CLOSE = 1e-10
+# The same of one step: rounding of its values.
+LEAST = 1e-15
+# Steps, and halvings of one.
+MOST_STEPS = 60_000
+ROUNDS = 50
+# Steps at least, which see what varies within a slot.
+FEWEST = 128
+# Of a step: distance of the first and the last value from its ends.
+INSIDE = 1e-9
+# Of the duration: places that are as close are one.
+APART = 1e-13
+
+
+@dataclass(frozen=True)
+class Kinks:
+    """Times (n,) between which a table is smooth."""
+
+    places: Array
+
+
+@dataclass(frozen=True)
+class Course:
+    """A field as a function of time.
+
+    Attributes
+    ----------
+    at : callable
+        From times (n,) to values (n,).
+    profiles : tuple of FormulaProfile or Kinks
+        Where it is not smooth.
+    duration : float
+    """
+
+    at: Callable[[Array], Array]
+    profiles: tuple[FormulaProfile | Kinks, ...]
+    duration: float
+
+    @cached_property
+    def _places(self) -> tuple[Array, int]:
+        return places_of(self.profiles, self.duration)
+
+    @property
+    def missed(self) -> int:
+        """Number of narrow pulses that are not followed."""
+        return self._places[1]
+
+    def means(self, steps: int) -> Array:
+        """Return the mean (steps,) of the field over each of equal steps."""
+        edges, _ = steps_of(lambda t: self.at(t)[None], np.ones(1), self.duration, steps, self._places[0])
+        ends = np.linspace(0.0, self.duration, steps + 1)
+        first = np.searchsorted(edges, ends[:-1] - APART * self.duration)
+        integrals = _integrals(lambda t: self.at(t)[None], edges[:-1], edges[1:])[0]
+        return np.add.reduceat(integrals, first) * steps / self.duration
+
+
+def places_of(profiles: Iterable[FormulaProfile | Kinks], duration: float) -> tuple[Array, int]:
+    """Return the times (n,) at which functions are not smooth or have narrow pulses, and how many pulses are not among them."""
+    found: list[Array] = []
+    formulas: list[FormulaProfile] = []
+    for profile in profiles:
+        # tables know their kinks
+        if isinstance(profile, FormulaProfile):
+            formulas.append(profile)
+        else:
+            found.append(profile.places)
+    places, missed = survey(formulas, duration)
+    found.append(np.array([t for t, _ in places]))
+    times = np.unique(np.concatenate(found))
+    return times[(times > 0.0) & (times < duration)], missed
+
+
+def gauss_points(edges: Array) -> tuple[Array, Array]:
+    """Return the two Gauss points (n,) of every step."""
+    middle, shift = 0.5 * (edges[1:] + edges[:-1]), np.diff(edges) * np.sqrt(3.0) / 6.0
+    return middle - shift, middle + shift
+
+
+def steps_of(
+    at: Callable[[Array], Array], weights: Array, duration: float, slots: int, places: Array
+) -> tuple[Array, float]:
+    """Return the edges (n + 1,) of steps whose Gauss points integrate the controls, and what they leave of the integrals.
+
+    Parameters
+    ----------
+    at : callable
+        From times (n,) to factors (C, n).
+    weights : (C,) float64
+        Norms of their operators.
+    slots : int
+        Slots, at whose edges values that are held change.
+    places : (m,) float64
+        Times at which a control is not smooth.
+    """
+    whole = np.linspace(0.0, duration, slots * max(1, -(-FEWEST // slots)) + 1)
+    edges = np.unique(np.concatenate([whole, places]))
+    # of two edges that differ by rounding one stays, never the end
+    apart = np.diff(edges, append=np.inf) > APART * duration
+    edges = edges[apart]
+    edges[0], edges[-1] = 0.0, duration
+    done: list[Array] = []
+    left = 0.0
+    low, high = edges[:-1], edges[1:]
+    # Every round halves the steps whose halves integrate otherwise than they do.
+    for _ in range(ROUNDS):
+        off = _off(at, weights, low, high)
+        width = high - low
+        bad = off > np.maximum(CLOSE * width / duration, LEAST * weights.sum() * width)
+        done.append(low[~bad])
+        left += float(off[~bad].sum())
+        count = sum(part.size for part in done)
+        low, high = low[bad], high[bad]
+        if low.size == 0 or count + 2 * low.size > MOST_STEPS:
+            break
+        middle = 0.5 * (low + high)
+        low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
+    if low.size:
+        done.append(low)
+        left += float(_off(at, weights, low, high).sum())
+    return np.append(np.sort(np.concatenate(done)), duration), left
+
+
+def _off(at: Callable[[Array], Array], weights: Array, low: Array, high: Array) -> Array:
+    """Return by how much the integrals over steps differ from other ones, times the norms: (n,).
+
+    The halves see what is narrow, and Simpson's rule, which has values at the ends, a kink beside them.
+    """
+    if low.size == 0:
+        return np.zeros(0)
+    middle = 0.5 * (low + high)
+    whole, first, second = (_integrals(at, a, b) for a, b in ((low, high), (low, middle), (middle, high)))
+    # A jump may be at an end itself.
+    inside = INSIDE * (high - low)
+    ends = at(np.concatenate([low + inside, middle, high - inside])).reshape(len(weights), 3, -1)
+    simpson = (high - low) / 6.0 * (ends[:, 0] + 4.0 * ends[:, 1] + ends[:, 2])
+    return np.asarray(weights @ (np.abs(whole - first - second) + np.abs(whole - simpson)))
+
+
+def _integrals(at: Callable[[Array], Array], low: Array, high: Array) -> Array:
+    middle, shift = 0.5 * (low + high), (high - low) * np.sqrt(3.0) / 6.0
+    values = at(np.concatenate([middle - shift, middle + shift]))
+    return 0.5 * (high - low) * (values[:, : low.size] + values[:, low.size :])
