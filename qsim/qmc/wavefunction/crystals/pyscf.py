@@ -51,9 +51,13 @@ def kpoints_of(tile: NDArray[np.int64], twist: NDArray[np.float64]) -> NDArray[n
     m = np.stack(np.meshgrid(steps, steps, steps, indexing="ij"), -1).reshape(-1, 3)
     kappa = np.linalg.solve(tile.astype(np.float64), (m + twist).T).T
     # Into (-1/2, 1/2], and each once.
-    kappa = kappa - np.ceil(kappa - 0.5 - 1e-9)
-    kappa = np.unique(np.round(kappa, 9) + 0.0, axis=0)
-    return np.asarray(kappa[np.argsort((kappa**2).sum(1), kind="stable")])
+    return _distinct(kappa - np.ceil(kappa - 0.5 - 1e-9))
+
+
+def _distinct(kappas: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return each k point (n, 3) once, by ascending length; those that differ by rounding are one."""
+    rounded, first = np.unique(np.round(kappas, 9) + 0.0, axis=0, return_index=True)
+    return np.asarray(kappas[first[np.argsort((rounded**2).sum(1), kind="stable")]])
 
 
 def pyscf_bands(
@@ -129,9 +133,7 @@ def _calculate(
     tile = np.array(system.tilematrix, np.int64)
     # One self-consistent field with the k points of all twists: its density is theirs
     # together.
-    sets = np.concatenate([kpoints_of(tile, twist.vector) for twist in twists_of(system)])
-    kappas = np.unique(sets, axis=0)
-    kappas = kappas[np.argsort((kappas**2).sum(1), kind="stable")]
+    kappas = _distinct(np.concatenate([kpoints_of(tile, twist.vector) for twist in twists_of(system)]))
     try:
         from pyscf.pbc import dft, gto, scf
     except ImportError as error:
