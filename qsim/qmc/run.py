@@ -110,6 +110,7 @@ def run(problem: Problem, monitor: Monitor) -> Result:
 
 
 def _run(problem: Problem, monitor: Monitor) -> Result:
+    """Run all sections of all twists, and average them."""
     for text in problem.warnings:
         monitor.warn(text)
     # A checkpoint, or a complete run that is given more blocks, has the end of each part.
