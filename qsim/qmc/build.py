@@ -362,7 +362,7 @@ def _warnings_of(notes: trial.Notes) -> list[Finding]:
 def _twist_warnings(twists: list[Twist], others: list[tuple[Wavefunction, trial.Notes]]) -> list[str]:
     """Return the warnings of all twists but the first, with their vectors."""
     return [
-        f"twist {', '.join(f'{x:g}' for x in twist.vector)}: {text}"
+        f"{twist}: {text}"
         for twist, (_, notes) in zip(twists[1:], others, strict=True)
         for text in notes.warnings
     ]

@@ -150,7 +150,7 @@ def _section(kind: str) -> tuple[Quantity[Result], ...]:
         Quantity(
             f"{kind}_error_is_converged",
             "",
-            "whether the run is long beside the upper bound of its correlation time",
+            "whether the error bar is sure: from independent walkers, or the run is long beside its correlation time",
             lambda r: bool(analysis_of(r, kind).energy.plateau),
             when=has_part(kind),
         ),

@@ -105,6 +105,12 @@ def final_state(result: Result) -> Mapping[str, Any]:
 
 def run(problem: Problem, monitor: Monitor) -> Result:
     """Run all sections and analyse their blocks."""
+    with monitor.together("twist"):
+        return _run(problem, monitor)
+
+
+def _run(problem: Problem, monitor: Monitor) -> Result:
+    """Run all sections of all twists, and average them."""
     for text in problem.warnings:
         monitor.warn(text)
     # A checkpoint, or a complete run that is given more blocks, has the end of each part.
@@ -149,7 +155,7 @@ def _run_twists(problem: Problem, saved: Saved, monitor: Monitor) -> list[TwistR
         except NumericsError as error:
             if not problem.others:
                 raise
-            monitor.warn(f"{_name(problem, t)} is left out of the average: {error}")
+            monitor.warn(f"{problem.twists[t]} is left out of the average: {error}")
             last = error
     if not twists:
         text = f"none of {1 + len(problem.others)} twists could be run; the last one: {last}"
@@ -164,11 +170,6 @@ def _works(problem: Problem) -> list[float]:
         0.0 if part.kind == "optimize" else work for part, work in zip(problem.parts, first, strict=True)
     ]
     return first + len(problem.others) * other
-
-
-def _name(problem: Problem, t: int) -> str:
-    """Return words for a twist."""
-    return "twist (" + ", ".join(f"{x:g}" for x in problem.twists[t].vector) + ")"
 
 
 def _as_list(saved: Saved) -> list[Mapping[str, Any]]:
@@ -202,7 +203,7 @@ class _Twist:
     @property
     def prefix(self) -> str:
         """Start of all that is said of one of several twists."""
-        return f"{_name(self.problem, self.number)}: " if self.problem.others else ""
+        return f"{self.problem.twists[self.number]}: " if self.problem.others else ""
 
     def run(self) -> TwistResult:
         """Run all parts, but for optimisations that an earlier twist has done, and analyse them."""
@@ -216,7 +217,7 @@ class _Twist:
             problem.device, wavefunction, problem.parts[0].walkers, problem.key, single=problem.single
         )
         if problem.others:
-            monitor.note(f"{_name(problem, t)}, weight {problem.twists[t].weight:.4g}")
+            monitor.note(f"{problem.twists[t]}, weight {problem.twists[t].weight:.4g}")
         # A twist that is resumed has its walkers in the state of its first part.
         if t * len(problem.parts) not in self.saved:
             walkers.place()

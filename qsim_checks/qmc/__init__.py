@@ -345,7 +345,7 @@ def _from_file(rng: np.random.Generator) -> _Case:
         "qmcpack": molecule.write_qmcpack,
     }[source]
     return _Case(
-        {},
+        {key: value for key, value in molecule.system.items() if rng.random() < 0.4},
         {"orbitals": {"source": source, "file": ORBITALS, "cusp": False}, "jastrow": "none"},
         molecule.means,
         molecule.up + molecule.down,

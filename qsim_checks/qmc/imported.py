@@ -203,6 +203,16 @@ class Imported:
     up: int
     down: int
 
+    @property
+    def system(self) -> dict[str, Any]:
+        """What a deck may say of the system besides."""
+        electrons = self.up + self.down
+        ions = [
+            [ELEMENTS[Z], *place] for Z, place in zip(self.charges, self.places.tolist(), strict=True) if Z
+        ]
+        charge = sum(self.charges) - electrons
+        return {"charge": charge, "spin": self.up - self.down, "electrons": electrons, "atoms": ions}
+
     def order(self, l: int, cartesian: dict[int, str], spherical: list[int]) -> list[Polynomial]:
         """Return the polynomials of a shell in an order of words or of m."""
         if self.cartesian and l > 1:

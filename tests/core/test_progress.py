@@ -539,3 +539,20 @@ def test_a_judgement_that_fails_costs_no_more_than_itself(stream):
 
     with pytest.raises(Stopped):
         monitor.judged("the error of P", stopped, None)
+
+
+def test_what_members_of_a_group_have_in_common_is_one_line(stream):
+    monitor = Monitor(stream=stream)
+    with pytest.raises(KeyError), monitor.together("twist"):
+        for k in range(3):
+            monitor.warn(f"twist ({k}, -0.5): the level at {1.5e-3 * k:g} hartree is open")
+            monitor.warn(f"twist ({k}, -0.5): the level at {0.1 * k:g} hartree is open")
+        monitor.note("twist (0, -0.5): no error bar")
+        monitor.warn("the device is busy")
+        assert monitor.warnings == ["the device is busy"]
+        raise KeyError
+    text = "twist (0, -0.5) and 2 more (numbers of the first): the level at 0 hartree is open"
+    assert monitor.warnings == ["the device is busy", text]
+    assert "twist (0, -0.5): no error bar" in stream.getvalue()
+    monitor.warn("twist (1): told at once")
+    assert monitor.warnings[-1] == "twist (1): told at once"

@@ -179,15 +179,37 @@ def test_bare_nuclei_get_their_cusps(tmp_path):
         assert notes.warnings == []
 
 
-def test_charge_that_nobody_stated_is_told(tmp_path):
-    path = tmp_path / "h.molden"
-    path.write_text(HYDRIDE, encoding="utf-8")
+@pytest.mark.parametrize(("ion", "charge"), [("H 1 1", -1), ("He 1 2", 0), ("Li 1 3", 1), ("Be 1 4", 2)])
+def test_charge_that_may_be_a_core_is_told_unless_it_is_stated(tmp_path, qmc, ion, charge):
+    (tmp_path / "ion.molden").write_text(HYDRIDE.replace("H 1 1", ion), encoding="utf-8")
+    orbitals = {"source": "molden", "file": str(tmp_path / "ion.molden"), "cusp": False}
+    symbol = ion.split()[0]
+    for system in ({}, {"charge": charge}, {"electrons": 2}, {"charge": charge, "electrons": 2, "spin": 0}):
+        for atoms in ([], [[symbol, 0, 0, 0]]):
+            notes = Notes()
+            made = trial_function({**system, "atoms": atoms}, orbitals, "none", notes=notes)
+            assert (made.n_electrons, made.system.symbols) == (2, (symbol,))
+            assert len(notes.warnings) == (charge > 0 and not system)
+            assert all(f"the charge is +{charge}" in text for text in notes.warnings)
+            deck = {"system": {**system, "atoms": atoms}, "wavefunction": {"orbitals": orbitals}}
+            qmc.build(**deck, series=[{"vmc": {"walkers": 8, "blocks": 2, "steps": 1}}])
+    with pytest.raises(InvalidInput, match=f"2 electrons, a charge of {charge}, found 3;") as found:
+        trial_function({"charge": 3}, orbitals, "none")
+    assert found.value.key == "system.charge"
+
+
+def test_a_checkpoint_file_says_itself_which_ions_have_cores(tmp_path):
+    """A cation of bare nuclei: nothing is guessed, so that nothing is told."""
+    shutil.copy(OH, tmp_path / "oh.chk")
+    with h5py.File(tmp_path / "oh.chk", "r+") as file:
+        occupations = file["scf/mo_occ"][()]
+        occupations[0, 3] = 0.0
+        file["scf/mo_occ"][...] = occupations
     notes = Notes()
-    made = trial_function({}, {"source": "molden", "file": str(path)}, "none", notes=notes)
-    assert made.n_electrons == 2
-    assert "the charge is -1" in notes.warnings[0]
-    notes = Notes()
-    trial_function({"charge": -1}, {"source": "molden", "file": str(path)}, "none", notes=notes)
+    made = trial_function(
+        {"pseudopotentials": PP}, {"source": "chkfile", "file": str(tmp_path / "oh.chk")}, "none", notes=notes
+    )
+    assert made.system.charges.sum() - made.n_electrons == 1
     assert notes.warnings == []
 
 

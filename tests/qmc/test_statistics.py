@@ -104,6 +104,20 @@ def test_converged_errors_are_those_of_long_series():
     assert np.mean([one.plateau for one in long]) > 0.95
 
 
+@pytest.mark.parametrize(("chains", "tau"), [(20, 90.0), (24, 7.0), (50, 30.0), (150, 300.0)])
+def test_the_scatter_of_many_walkers_is_sure_however_short_the_run(chains, tau):
+    """Means of walkers need no correlation time: runs of 30 rows, some shorter than that, with bars that hold."""
+    series = autoregressive((300, chains, 30), tau, seed=[5, chains])
+    found = [reblock(x.mean(axis=0), chains=Chains(x - x.mean())) for x in series]
+    assert all(one.plateau for one in found)
+    z = np.array([one.mean / one.error for one in found])
+    assert 0.85 < np.sqrt(np.mean(z**2)) < 1.1
+    assert np.sum(np.abs(z) > 3) <= 4
+    # Eight of them count for four: 120 rows are too few for a correlation that is longer than a run.
+    few = [reblock(x[:8].mean(axis=0), chains=Chains(x[:8] - x[:8].mean())) for x in series[:50]]
+    assert tau < 30.0 or np.mean([one.plateau for one in few]) < 0.05
+
+
 @pytest.mark.parametrize("degrees", [1.5, 4.0, 19.0, 63.0])
 def test_student_factor_covers_as_a_normal_law(degrees):
     from scipy.stats import norm, t

@@ -10,6 +10,7 @@ from qsim.core.run.stages import Method
 from qsim.qmc.results import scalar_dat
 from qsim.qmc.run import TWISTS as TWISTS_APART
 from qsim.qmc.run import final_state
+from qsim.qmc.run import run as qmc_run
 from qsim.qmc.sampling.dmc import DmcSampling
 from qsim.qmc.sampling.optimise import Optimisation
 from qsim.qmc.statistics.finite_size import potential_correction
@@ -185,3 +186,28 @@ def test_scalar_dat_has_the_average_and_every_twist(qmc):
         table = scalar_dat.read(scalar_dat.path_of(qmc.folder / "gas", 0, twist))
         assert table["LocalEnergy"].mean() == pytest.approx(expected, abs=1e-9)
         assert not {"ElecIon", "HarmonicExt", "IonIon"} & set(table)
+
+
+def test_a_grid_has_exact_fractions_and_one_line_of_each_kind(qmc):
+    """Kinetic energies of plane waves to 1e-14, from fractions; levels that are filled in part are told once."""
+    grid, shift, edges = [3, 4, 1], [0.5, 1 / 3, 0.0], np.array([6.0, 7.0, 8.0])
+    system = {
+        "electrons": 3,
+        "spin": 1,
+        "lattice": np.diag(edges).tolist(),
+        "twist_grid": grid,
+        "twist_shift": shift,
+    }
+    monitor = Monitor(quiet=True)
+    deck = qmc.build(system=system, wavefunction={"orbitals": "planewave", "jastrow": "none"}, series=[VMC])
+    found = output.scalars(qmc_run(deck, monitor))["vmc_kinetic"].value
+    whole = np.indices((9, 9, 9)).reshape(3, -1).T - 4
+    exact = []
+    for index in np.ndindex(*grid):
+        k2 = (((whole + (np.array(index) + shift) / grid) * 2 * np.pi / edges) ** 2).sum(1)
+        lowest = 0.5 * np.sort(k2)
+        exact.append(2 * lowest[0] + lowest[1])
+    assert found == pytest.approx(np.mean(exact), rel=1e-14)
+    kinds = [text.split("): ")[1][:40] for text in monitor.warnings if text.startswith("twist (")]
+    assert len(kinds) == len(set(kinds)) <= 2
+    assert not any("correlation" in text for text in monitor.warnings)

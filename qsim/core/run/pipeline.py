@@ -162,7 +162,10 @@ def _work(
             if compilers.cold:
                 monitor.compiling()
             with monitor.stage("build"):
+                told = list(loaded.warnings)
                 problem = method.build.build(loaded, device)
+                # What only the build could find, as of a self-consistent field that a plan never runs.
+                _warn(monitor, [text for text in loaded.warnings if text not in told])
             compute = method.run.run  # imported here, so that the monitor sees the compiler that it loads
             collect_as_usual()
             for notice in getattr(problem, "notices", ()):
@@ -351,7 +354,11 @@ def _greet(monitor: Monitor, loaded: LoadedDeck[Any], device: Device, notices: S
         monitor.note(notice)
     for text in loaded.notes:
         monitor.note(text.replace(": note: ", ": ", 1))
-    for warning in loaded.warnings:
+    _warn(monitor, loaded.warnings)
+
+
+def _warn(monitor: Monitor, warnings: Sequence[str]) -> None:
+    for warning in warnings:
         monitor.warn(warning.replace(": warning: ", ": ", 1))  # the monitor says "warning" itself
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import re
 import sys
 import time
 from collections import deque
@@ -46,6 +47,9 @@ NOTHING, SAVE, STOP, GIVE_UP, AT_ONCE = range(5)
 # Seconds of compilation that are worth a line.
 # Less is not noticed.
 TOLD = 1.0
+
+# What may differ between texts that are told together.
+NUMBER = re.compile(r"[-+]?\d[\d.]*(e[-+]?\d+)?")
 
 # Exceptions that the state of another problem causes.
 UNFIT = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError)
@@ -168,6 +172,7 @@ class Monitor:
         self.quiet = quiet
         self.timing: dict[str, float] = {}
         self.warnings: list[str] = []
+        self._held: list[tuple[str, str, int]] | None = None
         self.log: deque[str] = deque(maxlen=1000)
         self._stream = stream
         self.comm: Comm = SerialComm()
@@ -507,13 +512,38 @@ class Monitor:
 
     def note(self, text: str) -> None:
         """Report information."""
-        self._say(text, logging.INFO)
+        if not self._hold(text, logging.INFO):
+            self._say(text, logging.INFO)
 
     def warn(self, text: str) -> None:
         """Report a warning; it is kept for the summary, once."""
-        if text not in self.warnings:
+        if text not in self.warnings and not self._hold(text, logging.WARNING):
             self.warnings.append(text)
             self._say(f"warning: {text}", logging.WARNING)
+
+    @contextmanager
+    def together(self, kind: str) -> Iterator[None]:
+        """Hold back what is told of members ``kind (...): ...``; at the end, texts that differ in numbers alone are one."""
+        self._held, self._members = [], re.compile(rf"({kind} \([^)]*\)): (.*)", re.DOTALL)
+        try:
+            yield
+        finally:
+            held, self._held = self._held, None
+            groups: dict[tuple[str, int], list[tuple[str, str]]] = {}
+            for member, text, level in held:
+                groups.setdefault((NUMBER.sub("#", text), level), []).append((member, text))
+            for (_, level), same in groups.items():
+                more = len({member for member, _ in same}) - 1
+                others = f" and {more} more (numbers of the first)" if more else ""
+                told = f"{same[0][0]}{others}: {same[0][1]}"
+                (self.warn if level == logging.WARNING else self.note)(told)
+
+    def _hold(self, text: str, level: int) -> bool:
+        """Hold back a text about a member of a group; False if there is none, or the text is about something else."""
+        found = self._members.fullmatch(text) if self._held is not None else None
+        if found and self._held is not None:
+            self._held.append((found[1], found[2], level))
+        return found is not None
 
     def _say(self, text: str, level: int) -> None:
         text = printable(text)

@@ -121,11 +121,12 @@ def _system(deck: QmcDeck, system: System) -> Iterator[Finding]:
         yield Finding("system.atoms", f"{source} orbitals are for particles in a trap, without atoms")
     elif source not in (*MODELS, *FILES) and not system.atoms:
         yield Finding("system.atoms", f"{source} orbitals need atoms, such as atoms: [[He, 0, 0, 0]]")
-    if system.atoms and system.electrons is not None and system.charge:
+    # Of a file, both are compared with what it holds.
+    if system.atoms and source not in FILES and system.electrons is not None and system.charge:
         yield Finding(
             "system.electrons", "the charge gives the number of electrons too; leave one of them out"
         )
-    if not system.atoms and system.charge:
+    if not system.atoms and system.charge and source not in FILES:
         yield Finding("system.charge", "there are no ions; give electrons instead")
     yield from _close_atoms(system)
     present = [atom[0] for atom in system.atoms]

@@ -402,9 +402,10 @@ class Pyscf(Block):
         description="HDF5 file beside the deck that keeps the orbitals: written if missing, else read without PySCF; of a "
         "crystal in the ESHDF format",
     )
-    cutoff: Annotated[Energy, Field(gt=1.0, lt=1e4)] = Field(
-        default=50.0,
-        description="of a crystal: kinetic energy of the plane waves that orbitals are expanded in",
+    cutoff: Annotated[Energy, Field(gt=1.0, lt=1e4)] | Literal["auto"] = Field(
+        default="auto",
+        description="of a crystal: kinetic energy of the plane waves that orbitals are expanded in; auto: the least that leaves "
+        "0.1 millihartree per electron of the kinetic energy",
     )
     discard: Annotated[float, Field(ge=0.0, lt=10.0)] = Field(
         default=0.2, description="of a crystal: exponents of the basis below this one are left out, 1/bohr^2"

@@ -6,8 +6,8 @@ A run hands over one number per block and, in diffusion Monte Carlo, the weight 
 the weights and between the two [1]_.  For equal weights they are the deviations from the mean.
 
 The error comes from the autocorrelation of the influences, or from the scatter of independent chains where there are some,
-with Student's factor (:mod:`qsim.qmc.statistics.correlation`).  It is *converged* if the series is longer than 15 times the
-upper bound of the correlation time.
+with Student's factor (:mod:`qsim.qmc.statistics.correlation`).  It is *converged* where it is such a scatter, which needs no
+correlation time, or if the series (up to four independent ones together) is longer than 15 times the upper bound of that.
 
 **Reblocking** [2]_ joins :math:`2^k` neighbours.  Its error :math:`\epsilon_k = \sqrt{\sum y^2/(n_k(n_k - 1))}`, with the
 error :math:`\epsilon_k/\sqrt{2(n_k - 1)}`, rises until the blocks are longer than the correlation, and stays.  The curve shows
@@ -29,7 +29,7 @@ import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.qmc.statistics import MINIMUM_BLOCKS
-from qsim.qmc.statistics.correlation import correlation, lognormal
+from qsim.qmc.statistics.correlation import MANY_CHAINS, correlation, lognormal
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -50,6 +50,7 @@ __all__ = [
 
 
 ENOUGH_TIMES = 15.0  # upper bounds of the correlation time in a series whose error is converged
+COUNTED = 4  # independent series whose lengths add up; more of them cannot see a correlation longer than each
 FEW_DEGREES = 4.0  # of freedom: an error bar with fewer may be off by any factor
 DIFFERENT = 5.0  # standard deviations between the start of a series and its rest that count as a warm-up
 SMALLEST_LEVEL = 8  # blocks a level needs to say anything about correlation
@@ -110,7 +111,8 @@ class Estimate:
     level
         Level of reblocking whose blocks are as long as that.
     plateau
-        True if the error can be trusted: the series is long beside the upper bound of its correlation time.
+        True if the error can be trusted: independent chains say it, or the series is long beside the upper bound of its
+        correlation time.
     curve
         All levels; empty if there are too few blocks.
     reason
@@ -348,6 +350,8 @@ def _estimate(
     found = correlation(chains.y, independent=chains.independent)
     rows = chains.y.shape[1]
     time = (found.error / float(curve.error[0])) ** 2
+    several = chains.y.shape[0] if chains.independent else 1
+    scattered, counted = several >= MANY_CHAINS, min(several, COUNTED)
     reason = ""
     # Student's factor cannot make up for a correlation time that is itself a guess.
     if found.degrees < FEW_DEGREES:
@@ -366,7 +370,7 @@ def _estimate(
         time,
         n,
         min(deepest, round(float(np.log2(max(1.0, time))))),
-        not reason and rows >= ENOUGH_TIMES * found.upper,
+        not reason and (scattered or rows * counted >= ENOUGH_TIMES * found.upper),
         curve,
         reason,
         found.degrees,

@@ -21,6 +21,9 @@ class Twist(NamedTuple):
     vector: NDArray[np.float64]
     weight: float
 
+    def __str__(self) -> str:
+        return "twist (" + ", ".join(f"{x:g}" for x in self.vector) + ")"
+
 
 def twists_of(block: blocks.System) -> list[Twist]:
     """Return the twists of a deck's system with weights of sum 1."""
@@ -36,12 +39,14 @@ def twists_of(block: blocks.System) -> list[Twist]:
 
 def _grid(counts: list[int], shift: list[float]) -> list[tuple[NDArray[np.float64], float]]:
     """Return the points ``(i + shift) / n`` of a grid within -1/2 ... 1/2; opposite ones are one with twice the weight."""
-    kept: dict[tuple[float, ...], float] = {}
+    kept: dict[tuple[float, ...], tuple[NDArray[np.float64], float]] = {}
     for index in itertools.product(*(range(n) for n in counts)):
         point = (np.array(index) + shift) / np.array(counts)
-        folded = [
-            tuple(float(x) for x in np.round(p - np.ceil(p - 0.5 - 1e-9), 9) + 0.0) for p in (point, -point)
-        ]
-        first = max(folded)
-        kept[first] = kept.get(first, 0.0) + 1.0
-    return [(np.array(point), weight) for point, weight in kept.items()]
+        folded = [p - np.ceil(p - 0.5 - 1e-9) + 0.0 for p in (point, -point)]
+        # Rounded, so that points which differ by rounding are one; its exact fractions are kept.
+        first, exact = max(((tuple(np.round(p, 9).tolist()), p) for p in folded), key=lambda pair: pair[0])
+        kept[first] = (
+            kept[first][0] if first in kept else exact,
+            kept[first][1] + 1.0 if first in kept else 1.0,
+        )
+    return list(kept.values())

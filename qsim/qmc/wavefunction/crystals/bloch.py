@@ -16,6 +16,7 @@ import numpy as np
 
 from qsim.core.errors import InvalidInput
 from qsim.qmc.kernels.crystal.types import CrystalOrbitals
+from qsim.qmc.wavefunction.crystals.bands import Crystal, KPoint
 from qsim.qmc.wavefunction.crystals.bsplines import (
     PADDING,
     Function,
@@ -26,7 +27,7 @@ from qsim.qmc.wavefunction.crystals.bsplines import (
 from qsim.qmc.wavefunction.crystals.muffin_tins import NO_TINS, MuffinTins
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
@@ -47,64 +48,6 @@ SAME_K = 1e-5  # of a reciprocal vector: k points that agree
 SAME_LEVEL = 1e-4  # hartree: bands that may be mixed
 RANK = 0.3  # of the largest singular value: what a real combination of a whole level keeps at least
 DEGENERATE = 1e-5  # hartree: an occupied and an empty level that are one
-
-
-@dataclass(frozen=True)
-class KPoint:
-    """Bands at one k point.
-
-    Attributes
-    ----------
-    kappa : (3,) float64
-        In reciprocal vectors of the primitive cell.
-    gvectors : (n, 3) int64
-    energies : (spins, bands) float64
-        Hartree.
-    coefficients : (spins, bands, n) complex128
-    """
-
-    kappa: NDArray[np.float64]
-    gvectors: NDArray[np.int64]
-    energies: NDArray[np.float64]
-    coefficients: NDArray[np.complex128]
-
-    @property
-    def reversed(self) -> KPoint:
-        """The k point of the opposite sign, by time reversal."""
-        return KPoint(-self.kappa, -self.gvectors, self.energies, self.coefficients.conj())
-
-
-@dataclass(frozen=True)
-class Crystal:
-    """A primitive cell with its ions and bands.
-
-    Attributes
-    ----------
-    lattice : (3, 3) float64
-        Rows, bohr.
-    symbols
-        Of the ions.
-    positions : (n, 3) float64
-        Bohr.
-    charges
-        Valence charge by symbol; None: not known.
-    kpoints
-        Bands.
-    origin
-        Where they come from, for messages.
-    """
-
-    lattice: NDArray[np.float64]
-    symbols: tuple[str, ...]
-    positions: NDArray[np.float64]
-    charges: dict[str, float | None]
-    kpoints: tuple[KPoint, ...]
-    origin: str = ""
-
-    @property
-    def spins(self) -> int:
-        """1 if both spins have the same orbitals."""
-        return 1 if not self.kpoints else len(self.kpoints[0].energies)
 
 
 def is_real_twist(twist: ArrayLike) -> bool:
@@ -213,7 +156,14 @@ def _functions(point: KPoint, spin: int, real: bool) -> list[Function]:
         # A k point that is its own opposite: its bands can be made real, one orbital each.
         return _real_functions(point, spin)
     return [
-        Function(kappa, point.gvectors, point.coefficients[spin, b], 2, float(energies[b]))
+        Function(
+            kappa,
+            point.gvectors,
+            point.coefficients[spin, b],
+            2,
+            float(energies[b]),
+            point.kinetic_of(spin, b),
+        )
         for b in range(len(energies))
     ]
 
@@ -257,7 +207,9 @@ def _real_functions(point: KPoint, spin: int) -> list[Function]:
         n = len(g)
         for k, b in enumerate(members):
             made = vectors[k, :n] + 1j * vectors[k, n:]
-            out.append(Function(point.kappa, g, made / np.linalg.norm(made), 1, float(energies[b])))
+            made = made / np.linalg.norm(made)
+            kinetic = point.kinetic_of(spin, members)
+            out.append(Function(point.kappa, g, made, 1, float(energies[b]), kinetic))
     return out
 
 
@@ -569,16 +521,25 @@ class BlochOrbitals:
             [value[:, None], np.einsum("xa,nac->nxc", inverse, g), laplacian[:, None]], 1
         ), cells
 
+    def occupied(self, counts: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
+        """Yield the functions that electrons fill: spin and place in `functions`, and by how many electrons."""
+        for electrons, count in enumerate(counts):
+            spin, held = min(electrons, len(self.functions) - 1), 0
+            for p, function in enumerate(self.functions[spin]):
+                # Orbitals that are filled count, with both of their channels.
+                number = max(0, min(count - held, function.parts if self.real else 1))
+                held += number
+                yield spin, p, number
+
     def spline_error(self, counts: tuple[int, int]) -> float:
         """Return by how much the splines change the kinetic energy of the determinant, hartree."""
-        if self.waves:
-            return 0.0
-        error = 0.0
-        for spin, count in enumerate(counts):
-            held = 0
-            for function in self.functions[min(spin, len(self.functions) - 1)]:
-                # Orbitals that are filled count, with both of their channels.
-                number = min(count - held, function.parts if self.real else 1)
-                held += max(number, 0)
-                error += max(number, 0) * kinetic_error(function, self.mesh, self.primitive)
-        return error
+        return (
+            0.0 if self.waves else self._summed(counts, lambda f: kinetic_error(f, self.mesh, self.primitive))
+        )
+
+    def cutoff_error(self, counts: tuple[int, int]) -> float:
+        """Return by how much plane waves beyond the cutoff change the kinetic energy of the determinant, hartree."""
+        return self._summed(counts, lambda f: f.kinetic_lost(self.primitive))
+
+    def _summed(self, counts: tuple[int, int], each: Callable[[Function], float]) -> float:
+        return sum(n * each(self.functions[s][p]) for s, p, n in self.occupied(counts) if n)

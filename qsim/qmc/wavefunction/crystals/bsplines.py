@@ -33,6 +33,8 @@ class Function:
         1: real, with ``2 kappa`` whole; 2: complex.
     energy
         Hartree.
+    kinetic
+        Kinetic energy of the band that the plane waves stand for, hartree; None where they are the band itself.
     """
 
     kappa: NDArray[np.float64]
@@ -40,6 +42,15 @@ class Function:
     coefficients: NDArray[np.complex128]
     parts: int
     energy: float
+    kinetic: float | None = None
+
+    def kinetic_lost(self, cell: Cell) -> float:
+        """Return by how much the kinetic energy of the plane waves differs from that of the band, hartree."""
+        if self.kinetic is None:
+            return 0.0
+        k2 = (((self.gvectors + self.kappa) @ cell.reciprocal) ** 2).sum(1)
+        weight = np.abs(self.coefficients) ** 2
+        return float(0.5 * (weight @ k2) / weight.sum() - self.kinetic)
 
 
 def mesh_for(functions: list[list[Function]], meshfactor: float) -> tuple[int, int, int]:

@@ -1,12 +1,14 @@
 r"""Bands of crystals from PySCF's periodic self-consistent fields, kept as ESHDF files.
 
-Crystal orbitals of Gaussians are evaluated on a uniform mesh of the primitive cell and transformed to plane waves; those up to a
-cutoff are kept.  What they leave of the norm is reported: the orbitals are a little smoother than those of the field.
+Plane waves of crystal orbitals are Fourier transforms of Gaussians in closed form; those up to a cutoff are kept.  The kinetic
+energies that the bands have in the field, from integrals over Gaussians, go with them: what is beyond the cutoff is known in
+hartree.
 """
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -14,13 +16,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from qsim.core.errors import FileError, InvalidInput, NumericsError
+from qsim.qmc.system.cell import points_within
 from qsim.qmc.system.twists import twists_of
 from qsim.qmc.wavefunction.crystals.bloch import Crystal, KPoint
 from qsim.qmc.wavefunction.formats.eshdf import read_eshdf, write_eshdf
 from qsim.qmc.wavefunction.molecules.gaussian import PyscfMissing, library_ecp
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -35,6 +38,9 @@ __all__ = ["kpoints_of", "pyscf_bands"]
 KEY = "wavefunction.orbitals"
 EMPTY_BANDS = 2  # that are kept beside the occupied ones
 LOST = 1e-2  # of the norm of a band: more must not be beyond the cutoff
+KEPT = 1e-4  # hartree per electron: what cutoff: auto may leave of the kinetic energy
+FIRST, LAST = 25.0, 3200.0  # hartree: between which it looks
+AT_ONCE = 20_000  # plane waves of all Gaussians in memory
 CONVERGED = 1e-7  # hartree
 
 
@@ -45,9 +51,13 @@ def kpoints_of(tile: NDArray[np.int64], twist: NDArray[np.float64]) -> NDArray[n
     m = np.stack(np.meshgrid(steps, steps, steps, indexing="ij"), -1).reshape(-1, 3)
     kappa = np.linalg.solve(tile.astype(np.float64), (m + twist).T).T
     # Into (-1/2, 1/2], and each once.
-    kappa = kappa - np.ceil(kappa - 0.5 - 1e-9)
-    kappa = np.unique(np.round(kappa, 9) + 0.0, axis=0)
-    return np.asarray(kappa[np.argsort((kappa**2).sum(1), kind="stable")])
+    return _distinct(kappa - np.ceil(kappa - 0.5 - 1e-9))
+
+
+def _distinct(kappas: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return each k point (n, 3) once, by ascending length; those that differ by rounding are one."""
+    rounded, first = np.unique(np.round(kappas, 9) + 0.0, axis=0, return_index=True)
+    return np.asarray(kappas[first[np.argsort((rounded**2).sum(1), kind="stable")]])
 
 
 def pyscf_bands(
@@ -123,9 +133,7 @@ def _calculate(
     tile = np.array(system.tilematrix, np.int64)
     # One self-consistent field with the k points of all twists: its density is theirs
     # together.
-    sets = np.concatenate([kpoints_of(tile, twist.vector) for twist in twists_of(system)])
-    kappas = np.unique(sets, axis=0)
-    kappas = kappas[np.argsort((kappas**2).sum(1), kind="stable")]
+    kappas = _distinct(np.concatenate([kpoints_of(tile, twist.vector) for twist in twists_of(system)]))
     try:
         from pyscf.pbc import dft, gto, scf
     except ImportError as error:
@@ -151,17 +159,26 @@ def _calculate(
     # Some empty bands, since other twists and supercells fill bands in another order.
     occupied = cell.nelectron // 2
     bands = min(occupied + EMPTY_BANDS, field.mo_coeff[0].shape[1])
-    points, worst = [], 0.0
-    for kappa, wave, energies, C in zip(kappas, k, field.mo_energy, field.mo_coeff, strict=True):
-        g, c, lost = _plane_waves(cell, kappa, wave, C[:, :bands], block.cutoff)
-        worst = max(worst, lost)
-        points.append(KPoint(kappa, g, np.array([energies[:bands]]), c[None]))
-    if worst > LOST:
-        raise InvalidInput(
-            f"{KEY}.cutoff",
-            f"plane waves up to {block.cutoff:g} hartree lose {100 * worst:.2g} % of an orbital's norm; a larger cutoff is "
-            "needed",
+    each = [
+        Bands(cell, kappa, C[:, :bands], np.einsum("pb,pq,qb->b", C.conj(), T, C).real[:bands])
+        for kappa, C, T in zip(
+            kappas, field.mo_coeff, cell.pbc_intor("int1e_kin", hermi=1, kpts=k), strict=True
         )
+    ]
+    cutoff = best_cutoff(each, occupied) if block.cutoff == "auto" else block.cutoff
+    points = []
+    for one, kappa, energies in zip(each, kappas, field.mo_energy, strict=True):
+        g, c = one.waves(cutoff)
+        if (lost := float(1.0 - (np.abs(c) ** 2).sum(1).min())) > LOST:
+            raise InvalidInput(
+                f"{KEY}.cutoff",
+                f"plane waves up to {cutoff:g} hartree lose {100 * lost:.2g} % of an orbital's norm; a larger cutoff, or auto, "
+                "is needed",
+            )
+        # the cut leaves small overlaps
+        q, r = np.linalg.qr(c.T)
+        c = np.ascontiguousarray((q * np.sign(np.real(r.diagonal()))).T)
+        points.append(KPoint(kappa, g, np.array([energies[:bands]]), c[None], one.kinetic[None]))
     symbols = tuple(atom[0] for atom in system.atoms)
     charges: dict[str, float | None] = {
         symbol: float(cell.atom_charge(symbols.index(symbol))) for symbol in dict.fromkeys(symbols)
@@ -178,7 +195,7 @@ def _calculate(
     crystal = Crystal(np.array(system.lattice), symbols, places, charges, tuple(points), "PySCF")
     return crystal, (
         f"{block.method} {block.xc or ''} at {len(k)} k points: {field.e_tot:.6f} hartree per primitive cell; plane waves up to "
-        f"{block.cutoff:g} hartree leave {worst:.1e} of a band's norm"
+        f"{cutoff:g} hartree"
     )
 
 
@@ -209,30 +226,65 @@ def _cell(gto: ModuleType, system: blocks.System, block: blocks.Pyscf) -> Any:
     return cell
 
 
-def _plane_waves(
-    cell: PyscfCell, kappa: NDArray[np.float64], wave: NDArray[np.float64], C: NDArray[Any], cutoff: float
-) -> tuple[NDArray[np.int64], NDArray[np.complex128], float]:
-    """Return G vectors (n, 3), normalised coefficients (bands, n) and the largest part of a norm that is beyond the cutoff."""
-    lattice = np.array(cell.lattice_vectors())
-    from scipy.fft import next_fast_len
+@dataclass(frozen=True)
+class Bands:
+    """Bands of Gaussians at one k point.
 
-    B = 2.0 * np.pi * np.linalg.inv(lattice).T
-    edges = np.linalg.norm(lattice, axis=1)
-    # twice the cutoff, so that the values between the points are those of the orbital
-    n = [next_fast_len(2 * int(np.ceil(np.sqrt(8.0 * cutoff) * edge / (2.0 * np.pi))) + 1) for edge in edges]
-    u = np.stack(np.meshgrid(*[np.arange(m) / m for m in n], indexing="ij"), -1).reshape(-1, 3)
-    # Periodic part of the orbitals on a mesh, and its Fourier components.
-    values = cell.pbc_eval_gto("GTOval", u @ lattice, kpt=wave) @ C
-    values = values * np.exp(-2j * np.pi * (u @ kappa))[:, None]
-    c = np.fft.fftn(values.T.reshape(-1, *n), axes=(1, 2, 3)) / np.prod(n)
-    whole = [np.rint(np.fft.fftfreq(m, 1.0 / m)).astype(np.int64) for m in n]
-    g = np.stack(np.meshgrid(*whole, indexing="ij"), -1).reshape(-1, 3)
-    # A sphere in k + G, as plane wave programs have it.
-    kept = 0.5 * (((g + kappa) @ B) ** 2).sum(1) <= cutoff
-    c = c.reshape(len(c), -1)
-    total = (np.abs(c) ** 2).sum(1)
-    c = np.ascontiguousarray(c[:, kept])
-    norm = (np.abs(c) ** 2).sum(1)
-    q, r = np.linalg.qr(c.T)  # the cut leaves small overlaps
-    q = q * np.sign(np.real(r.diagonal()))
-    return g[kept], np.ascontiguousarray(q.T), float((1.0 - norm / total).max())
+    Attributes
+    ----------
+    cell
+        Of PySCF.
+    kappa : (3,) float64
+        In reciprocal vectors.
+    coefficients : (B, bands) complex128
+        Over the Gaussians.
+    kinetic : (bands,) float64
+        Kinetic energies from integrals over Gaussians, hartree.
+    """
+
+    cell: PyscfCell
+    kappa: NDArray[np.float64]
+    coefficients: NDArray[np.complex128]
+    kinetic: NDArray[np.float64]
+
+    def waves(self, cutoff: float) -> tuple[NDArray[np.int64], NDArray[np.complex128]]:
+        """Return the G vectors (n, 3) of a sphere in k + G, as plane wave programs have it, and coefficients (bands, n)."""
+        from pyscf.pbc.df.ft_ao import ft_ao
+
+        lattice = np.array(self.cell.lattice_vectors())
+        B = 2.0 * np.pi * np.linalg.inv(lattice).T
+        radius = float(np.sqrt(2.0 * cutoff))
+        g = points_within(B, radius + float(np.linalg.norm(self.kappa @ B)))
+        g = g[(((g + self.kappa) @ B) ** 2).sum(1) <= radius**2]
+        c = np.empty((self.coefficients.shape[1], len(g)), np.complex128)
+        for first in range(0, len(g), AT_ONCE):
+            some = slice(first, first + AT_ONCE)
+            c[:, some] = (ft_ao(self.cell, (g[some] + self.kappa) @ B) @ self.coefficients).T
+        return g, c / np.sqrt(abs(np.linalg.det(lattice)))
+
+    def lost(self, cutoff: float, occupied: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return kinetic energies of plane waves, ascending, and the mean of an occupied band beyond each of them, hartree."""
+        g, c = self.waves(cutoff)
+        energy = 0.5 * (
+            ((g + self.kappa) @ (2.0 * np.pi * np.linalg.inv(self.cell.lattice_vectors()).T)) ** 2
+        ).sum(1)
+        order = np.argsort(energy, kind="stable")
+        energy, weight = energy[order], np.abs(c[:occupied, order]) ** 2
+        norm = np.maximum(weight.cumsum(1), 1e-300)
+        return energy, np.abs(self.kinetic[:occupied, None] - (weight * energy).cumsum(1) / norm).mean(0)
+
+
+def best_cutoff(bands: Sequence[Bands], occupied: int) -> float:
+    """Return the smallest cutoff that leaves `KEPT` of the kinetic energy at every k point, hartree; `LAST` if none does."""
+    cutoff = FIRST
+    while cutoff < LAST:
+        cutoff *= 2.0
+        needed = 0.0
+        for one in bands:
+            energy, lost = one.lost(cutoff, occupied)
+            # Up to and with the wave behind the last one that leaves more.
+            first = int(np.flatnonzero(lost > KEPT).max(initial=-1)) + 1
+            needed = max(needed, float(energy[first]) if first < len(energy) else np.inf)
+        if needed < cutoff:
+            return max(float(np.ceil(needed)), 2.0)
+    return LAST

@@ -129,7 +129,7 @@ def build_crystal(
             mesh=mesh_for(functions, tins.meshfactor if tins else source.meshfactor),
             tins=_tins(tins, primitive, crystal.positions, functions),
         )
-        _check_mesh(orbitals, counts, notes)
+        _check_basis(orbitals, counts, source, notes)
     else:
         # Plane waves need no table and no primitive cell.
         system, supercell = _electron_gas(block, tile)
@@ -295,21 +295,43 @@ def _check_geometry(block: blocks.System, crystal: Crystal) -> None:
         raise InvalidInput("system.atoms", f"{crystal.origin} has the atoms {there} bohr; leave this key out")
 
 
-def _check_mesh(orbitals: BlochOrbitals, counts: tuple[int, int], notes: Notes) -> None:
-    """Tell what the basis costs in energy, and refuse one that is useless."""
+def _check_basis(
+    orbitals: BlochOrbitals, counts: tuple[int, int], source: Eshdf | Pyscf, notes: Notes
+) -> None:
+    """Tell what plane waves and splines cost in energy, and refuse those that are useless."""
+    N = max(sum(counts), 1)
+    if any(f.kinetic is not None for spin in orbitals.functions for f in spin):
+        k2 = max(
+            float((((f.gvectors + f.kappa) @ orbitals.primitive.reciprocal) ** 2).sum(1).max())
+            for spin in orbitals.functions
+            for f in spin
+        )
+        text = f"the orbitals' plane waves, up to {0.5 * k2:.5g} hartree,"
+        remedy = "a larger cutoff (auto finds it)"
+        if isinstance(source, Pyscf) and source.cache is not None:
+            remedy += f" and no file {source.cache} from before"
+        error = orbitals.cutoff_error(counts) / N
+        _tell(error, text, remedy, "wavefunction.orbitals", notes)
+    elif isinstance(source, Pyscf):
+        notes.add(f"{source.cache} does not say the kinetic energy that its orbitals had in the mean field")
     mesh = " x ".join(map(str, orbitals.mesh))
     text, remedy = f"splines on {mesh} points", "a larger meshfactor"
     key = "wavefunction.orbitals.meshfactor"
     # Splines alone have an error in closed form, by Fourier components; with tins it is
     # sampled.
     if orbitals.tins is None:
-        error = orbitals.spline_error(counts) / max(sum(counts), 1)
+        error = orbitals.spline_error(counts) / N
     else:
-        error = mixed_error(orbitals, counts) / max(sum(counts), 1)
+        error = mixed_error(orbitals, counts) / N
         text = f"muffin tins of {orbitals.tins.outer:.4g} bohr with l up to {orbitals.tins.lmax} and {text}"
         remedy, key = "a larger lmax or meshfactor", "wavefunction.orbitals.muffin_tins"
+    _tell(error, text, remedy, key, notes)
+
+
+def _tell(error: float, text: str, remedy: str, key: str, notes: Notes) -> None:
+    """Tell or refuse a change of the kinetic energy per electron."""
     text = f"{text} change the kinetic energy by {error:.2g} hartree per electron"
-    if abs(error) > WRONG:
+    if not abs(error) <= WRONG:
         raise InvalidInput(key, f"{text}; {remedy} is needed")
     if abs(error) > COARSE:
         notes.warnings.append(f"{text}; {remedy} makes that smaller")
@@ -330,15 +352,8 @@ def mixed_error(orbitals: BlochOrbitals, counts: tuple[int, int]) -> float:
         # fluctuates less than either.
         exact, points = sampled(orbitals.functions[spin], mesh, orbitals.primitive)
         found = orbitals.by_function(points, spin)[:, :4]
-        held = dict.fromkeys(range(2), 0)
-        for p, function in enumerate(orbitals.functions[spin]):
-            squares = [(np.abs(values[..., p]) ** 2).mean(0) for values in (found, exact)]
-            energies = [0.5 * float(square[1:].sum() / square[0]) for square in squares]
-            for electrons in range(2):
-                if min(electrons, len(orbitals.functions) - 1) == spin:
-                    parts = function.parts if orbitals.real else 1
-                    # Orbitals that electrons of this spin fill.
-                    number = max(0, min(counts[electrons] - held[electrons], parts))
-                    held[electrons] += parts
-                    error += number * (energies[0] - energies[1])
+        squares = [(np.abs(values) ** 2).mean(0) for values in (found, exact)]
+        energies = [0.5 * square[1:].sum(0) / square[0] for square in squares]
+        change = energies[0] - energies[1]
+        error += sum(n * float(change[p]) for s, p, n in orbitals.occupied(counts) if s == spin)
     return error

@@ -29,6 +29,7 @@ __all__ = ["StoredEcp", "read_eshdf", "stored_ecp", "write_eshdf"]
 
 NORM = 1e-4  # how closely bands must be normalised
 ECP = "qsim/ecp"  # where effective core potentials are kept
+KINETIC = "qsim_kinetic"  # and, beside the eigenvalues, kinetic energies of the bands that plane waves were cut from
 COMPRESSED = 64  # numbers from which an array is compressed
 ORTHOGONAL = 1e-3  # and how small their overlaps must be
 EXPECTED = "a file of orbitals in the ESHDF format (pw2qmcpack.x writes it from Quantum ESPRESSO)"
@@ -97,7 +98,7 @@ def _point(path: Path, file: HdfFile, k: int, spins: int) -> KPoint:
         raise FileError(
             f"{path}: k point {k} needs reduced_k (3) and gvectors (n, 3), found {gvectors.shape}"
         )
-    energies, coefficients = [], []
+    energies, coefficients, kinetic = [], [], []
     for s in range(spins):
         part = f"{group}/spin_{s}"
         bands = file.whole(f"{part}/number_of_states")
@@ -115,6 +116,10 @@ def _point(path: Path, file: HdfFile, k: int, spins: int) -> KPoint:
             c[b] = values[:, 0] + 1j * values[:, 1]
         _check_bands(path, k, s, c)
         coefficients.append(c / np.linalg.norm(c, axis=1, keepdims=True))
+        if f"{part}/{KINETIC}" in file:
+            kinetic.append(file.numbers(f"{part}/{KINETIC}").ravel().astype(np.float64)[:bands])
+            if len(kinetic[-1]) < bands or not np.all(np.isfinite(kinetic[-1]) & (kinetic[-1] >= 0.0)):
+                raise FileError(f"{path}: {part}/{KINETIC} must be {bands} energies of at least 0")
     # Spins may have different numbers of bands.
     fewest = min(len(e) for e in energies)
     return KPoint(
@@ -122,6 +127,7 @@ def _point(path: Path, file: HdfFile, k: int, spins: int) -> KPoint:
         gvectors,
         np.array([e[:fewest] for e in energies]),
         np.array([c[:fewest] for c in coefficients]),
+        np.array([t[:fewest] for t in kinetic]) if len(kinetic) == spins else None,
     )
 
 
@@ -233,6 +239,8 @@ def write_eshdf(
             part = f"{group}/spin_{s}"
             out[f"{part}/number_of_states"] = whole(point.energies.shape[1])
             out[f"{part}/eigenvalues"] = point.energies[s]
+            if point.kinetic is not None:
+                out[f"{part}/{KINETIC}"] = point.kinetic[s]
             for b, c in enumerate(point.coefficients[s]):
                 out[f"{part}/state_{b}/psi_g"] = np.stack([c.real, c.imag], -1)
     if ecp:

@@ -88,7 +88,11 @@ def system_of(
             f"the ions have {made.charges.sum():g} and {molecule.path} {n_up + n_dn} electrons, a charge of {charge:g}, found "
             f"{block.charge}; leave this key out, or give the pseudopotentials that the orbitals were made with",
         )
-    if "charge" not in stated and abs(charge) > 1e-6:
+    # Cores that the deck does not know of would leave electrons missing, and only where the file is silent about its ions.
+    silent = any(
+        one is None and made.is_bare(symbol) for symbol, one in zip(symbols, molecule.charges, strict=True)
+    )
+    if charge > 1e-6 and silent and not stated & {"charge", "electrons"}:
         notes.warnings.append(
             f"{molecule.path} has {n_up + n_dn} electrons and the ions {made.charges.sum():g}, so the charge is {charge:+g}; if "
             "the orbitals were made with pseudopotentials, give them"
