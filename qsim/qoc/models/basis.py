@@ -49,6 +49,8 @@ class Basis:
         Errors of the levels, angular frequency: neighbours closer than the sum of theirs are one group; None: of rounding alone.
     cut_at : str
         Key of the number of levels kept, where there are more above; empty where these are all.
+    inside : (D,) bool or None
+        The states that the deck keeps, of a basis with more; None: all.
     """
 
     labels: tuple[str, ...]
@@ -59,11 +61,23 @@ class Basis:
     vectors: Mapping[str, ComplexArray] = field(default_factory=dict)
     errors: FloatArray | None = None
     cut_at: str = ""
+    inside: NDArray[np.bool_] | None = None
 
     @property
     def dimension(self) -> int:
         """Number D of basis states."""
         return len(self.labels)
+
+    def widened(self, array: ComplexArray) -> ComplexArray:
+        """Return a vector or a matrix of a file, of the states that the deck keeps, with zeros for all others."""
+        if self.inside is None or self.inside.all():
+            return array
+        places = np.flatnonzero(self.inside)
+        if set(array.shape) != {places.size}:
+            return array
+        wide = np.zeros((self.dimension,) * array.ndim, dtype=np.complex128)
+        wide[np.ix_(*[places] * array.ndim)] = array
+        return wide
 
     @cached_property
     def index(self) -> dict[str, int]:
