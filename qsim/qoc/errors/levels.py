@@ -27,16 +27,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Larger", "Look", "enlarged", "extrapolated", "look_at"]
 
-# Operations of all propagations in larger bases: some ten seconds of a core, or some times those of the run's own.
-BUDGET = 2e10
+# Operations of all propagations in larger bases: some seconds of a core, or some times those of the run's own.
+BUDGET = 1e10
 OWN = 8.0
 # Rows of kets up to which a basis is enlarged in any case, and how many times the run's own beyond.
-MOST_ROWS = 1100
+MOST_ROWS = 400
 TIMES = 4
 # Entries of the jumps' superoperator in a larger basis.
 MOST_ENTRIES = 2e7
 # Changes that do not fall to this part from one basis to the next, twice as far away, are not extrapolated.
 SLOWEST = 0.6
+# Bases after which changes that hardly fall are given up.
+MOST_LOOKS, HOPELESS = 5, 0.9
 # Distance of the final states in the last two bases above which nothing has settled yet.
 FAR = 0.1
 # Factor of the extrapolated rest.
@@ -140,6 +142,8 @@ def enlarged(
             ratio, settled = _settling(looks)
             if settled:
                 return Larger(_rest(looks, ratio), None, looks, ratio)
+            if len(looks) > MOST_LOOKS and ratio > HOPELESS:
+                stopped = "more levels change it as much as fewer"
         more *= 2
     return Larger(_rest(looks, 0.0), f"{_told(looks)}; {stopped}; {_remedy(system, objective, fields)}", looks, ratio)
 

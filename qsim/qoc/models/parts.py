@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import sparse
 
 from qsim.core.errors import InvalidInput
 from qsim.qoc.deck.systems.parts import Ladder, Qubit, RotorPart, Spin, Transmon
@@ -99,7 +100,8 @@ def part_matrices(part: Part, units: Units, key: str, extra: int = 0) -> PartMat
 
 def _projectors(levels: int) -> dict[str, csr_array]:
     """Return p0, p1, ...: the projectors on the levels."""
-    return {f"p{k}": sparse_matrix(np.diag(np.eye(levels)[k])) for k in range(levels)}
+    shape = (levels, levels)
+    return {f"p{k}": sparse.csr_array(([1.0 + 0j], ([k], [k])), shape=shape) for k in range(levels)}
 
 
 @lru_cache(maxsize=32)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["few_levels"]
 
 # Rows of the truth's matrices.
-MOST_ROWS = 1000
+MOST_ROWS = 500
 # Change of the value that counts as settled, and as good enough to judge at all.
 SETTLED = 1e-10
 GOOD = 1e-3
@@ -132,7 +132,7 @@ def _couplings(rng: np.random.Generator, parts: list[Part]) -> tuple[str, list[t
     """Draw the control and the terms of H0."""
     if parts[0].block["type"] == "rotor":
         return str(rng.choice(["r.cos", "r.cos2", "r.cos + 0.5*r.cos2"])), []
-    power = int(rng.choice([1, 1, 2, 3, 4]))
+    power = min(int(rng.choice([1, 1, 2, 3, 4])), parts[0].levels - 1)
     control = f"0.3*(o.b^{power} + o.bd^{power})"
     strength = float(np.round(rng.uniform(0.05, 0.4), 3))
     if len(parts) == 1:
