@@ -150,7 +150,7 @@ def _matrix(text: str, named: dict[str, Matrix]) -> Matrix:
     """Return the matrix of one of the formulas above, with Python's own arithmetic of numbers and ``@`` for products."""
     words = text.replace("^", "**").replace(".", "_").replace("0_", "0.")
     names = {name.replace(".", "_"): _Operator(matrix) for name, matrix in named.items()}
-    return eval(words, {"__builtins__": {}}, names).matrix  # noqa: S307
+    return eval(words, {"__builtins__": {}}, names).matrix
 
 
 class _Operator:

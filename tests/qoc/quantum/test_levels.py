@@ -6,10 +6,10 @@ from scipy.linalg import expm
 
 import qsim
 from qsim.qoc.deck.systems.model import ModelSystem
+from qsim.qoc.deck.systems.quantities import Units
 from qsim.qoc.models.builders import model
 from qsim.qoc.models.composite import _reach
 from qsim.qoc.models.parts import part_matrices
-from qsim.qoc.deck.systems.quantities import Units
 
 
 def deck(parts, control, target="0", duration=1.2, value=0.5, **more):
