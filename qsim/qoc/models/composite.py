@@ -170,6 +170,7 @@ def composite_model(system: ModelSystem, extra: int = 0) -> QuantumModel:
         dropped=goal.start.dropped,
         goal=goal.goal,
         logical=goal.logical,
+        doubts=basis.doubts,
     )
 
 

@@ -109,13 +109,13 @@ def _one_plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
         return _refused(list(problem.findings), slots)
     except InvalidInput as problem:
         return _refused([Finding(problem.key, str(problem))], slots)
-    findings = list(_order(deck, made))
+    findings = [Finding(key, text, "warning") for key, text in made.doubts.items()]
     try:
         members = _members(loaded, made)
     except InvalidInput as problem:
         return _refused([*findings, Finding(problem.key, str(problem))], slots)
-    if findings:
-        return _refused(findings, slots)
+    if wrong := _order(deck, made):
+        return _refused([*findings, *wrong], slots)
     try:
         controls, _ = _making(deck, made).start()
         chosen = _chosen(loaded, made)
