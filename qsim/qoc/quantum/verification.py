@@ -9,6 +9,7 @@ import numpy as np
 
 from qsim.qoc.deck.systems.matrices import MatricesSystem
 from qsim.qoc.errors.levels import Larger, enlarged, extrapolated
+from qsim.qoc.kernels.portions import look
 from qsim.qoc.models.quantum import ObservableTarget
 from qsim.qoc.objectives.costs import is_mixed
 from qsim.qoc.objectives.slots import SlotObjective
@@ -195,6 +196,7 @@ def _propagated(made: QuantumModel, objective: SlotObjective, fields: NDArray[np
     # Fields are (C, N): the transpose yields the values of all controls slot by slot.
     x = objective.start
     for slot in fields.T:
+        look()
         a = parts[0]
         for u, term, b in zip(slot, made.controls, parts[1:], strict=True):
             a = a + u**term.power * b
