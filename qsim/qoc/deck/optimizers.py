@@ -96,14 +96,9 @@ RESTARTS = Field(
 Restarts = Annotated[Count, Field(le=10_000)]
 
 
-class QuantumLbfgs(Block):
+class QuantumLbfgs(Lbfgs):
     """Quasi-Newton with exact gradients (SciPy's L-BFGS-B)."""
 
-    type: Literal["lbfgs"]
-    max_sweeps: Annotated[Count, Field(ge=2)] = Field(
-        default=500, description="limit of forward plus backward propagations"
-    )
-    memory: Annotated[Count, Field(ge=1, le=100)] = Field(default=10, description="stored corrections")
     restarts: Restarts = RESTARTS
 
 

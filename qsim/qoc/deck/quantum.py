@@ -167,6 +167,16 @@ class QuantumDeck(Deck):
     )
     verify: QuantumVerify = Field(default=QuantumVerify(), description="independent check of the result")
 
+    @property
+    def methods(self) -> set[str]:
+        """Methods of the search: the first, and the one that finishes it."""
+        return {self.optimizer.type, self._last}
+
+    @property
+    def _last(self) -> str:
+        finish = getattr(self.optimizer, "finish", "none")
+        return self.optimizer.type if finish == "none" else finish
+
     def check(self) -> Iterator[Finding]:
         """Yield contradictions that need no calculation."""
         if self.run.precision != "double":
@@ -175,9 +185,9 @@ class QuantumDeck(Deck):
         yield from control_rules(self.control, self.optimizer.type)
         yield from self._sampling()
         beside = self.objective.running is not None or self.objective.leakage_weight > 0
-        if beside and self.optimizer.type in ("krotov", "gauss_newton"):
+        if beside and {"krotov", "gauss_newton"} & self.methods:
             key = "objective.running" if self.objective.running is not None else "objective.leakage_weight"
-            yield Finding(key, f"{self.optimizer.type} knows the value of the goal alone; use lbfgs")
+            yield Finding(key, f"{self._last} knows the value of the goal alone; use lbfgs")
         random = any(c.guess.type == "random" or c.parameters.type == "fourier" for c in self.control)
         if getattr(self.optimizer, "restarts", 0) and not random:
             text = "every start would be the same; give a control guess: random, or parameters: fourier"
@@ -204,16 +214,16 @@ class QuantumDeck(Deck):
             yield Finding("objective.leakage_weight", "an ensemble knows the value of the goal alone")
         if self.objective.measure == "process_fidelity":
             yield Finding("objective.measure", "an ensemble knows the average fidelity alone")
-        if self.optimizer.type in ("krotov", "gauss_newton"):
-            text = f"{self.optimizer.type} knows one system; with an ensemble: lbfgs, travolta or none"
+        if {"krotov", "gauss_newton"} & self.methods:
+            text = f"{self._last} knows one system; with an ensemble: lbfgs, travolta or none"
             yield Finding("optimizer.type", text)
 
     def _sampling(self) -> Iterator[Finding]:
         """Yield what sampled histories cannot do."""
         if not isinstance(self.dissipation, Unravelled):
             return
-        if self.optimizer.type in ("krotov", "gauss_newton"):
-            yield Finding("dissipation", f"{self.optimizer.type} knows no sampled histories; use lbfgs")
+        if {"krotov", "gauss_newton"} & self.methods:
+            yield Finding("dissipation", f"{self._last} knows no sampled histories; use lbfgs")
         if self.objective.running is not None or self.objective.leakage_weight > 0:
             yield Finding("dissipation", "sampled histories know the value of the goal alone; use lindblad")
 

@@ -34,9 +34,12 @@ from qsim.qoc.kernels.blocks import (
     step,
     unpack,
 )
+from qsim.qoc.kernels.portions import MOST, look, part_rows, portions
 from qsim.qoc.kernels.products import assemble, copy
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from qsim.core.device.arrays import ComplexArray, RealArray
@@ -198,12 +201,43 @@ def slot_forward(
         )
         return
     # CPU: ranges of members on all threads, none of which writes where another one does
-    keep = trajectory is not None
-    kept = trajectory if keep else np.empty((1, 0, 0, 0))
-    matrices = (batch.pattern.both, batch.values)
-    series = (batch.tau, batch.terms, batch.parts, batch.real)
-    arrays = (matrices, factors, series, x, kept, keep)
-    each_part(Shared(_slot_forward_shared, arrays), x.shape[0], x.size * factors.shape[1], device.threads)
+    for members, slots, parts in _calls(batch, factors, x):
+        look()
+        kept = (
+            np.empty((1, 0, 0, 0))
+            if trajectory is None
+            else trajectory[members, part_rows(slots, parts, batch.parts)]
+        )
+        own = x[members]
+        arguments = (
+            *_shared_by_calls(batch, factors, members, slots, parts),
+            own,
+            kept,
+            trajectory is not None,
+        )
+        each_part(
+            Shared(_slot_forward_shared, arguments), own.shape[0], own.size * factors.shape[1], device.threads
+        )
+
+
+def _calls(batch: SlotBatch, factors: RealArray, x: RealArray) -> Iterator[tuple[slice, slice, slice]]:
+    """Yield members, slots and parts of each call of a CPU kernel."""
+    count, slots = x.shape[0], factors.shape[1]
+    work = float(batch.terms * batch.pattern.entries * x.shape[2])
+    pieces = portions(slots, batch.parts, work)
+    # One member at a time where it needs several calls, else as many as one call holds.
+    group = 1 if len(pieces) > 1 else max(1, int(MOST / max(1.0, slots * batch.parts * work)))
+    for first in range(0, count, group):
+        for some, parts in pieces:
+            yield slice(first, min(first + group, count)), some, parts
+
+
+def _shared_by_calls(
+    batch: SlotBatch, factors: RealArray, members: slice, slots: slice, parts: slice
+) -> tuple[object, ...]:
+    """Return matrices, factors and series of one call."""
+    series = (batch.tau, batch.terms, parts.stop - parts.start, batch.real)
+    return (batch.pattern.both, batch.values[members]), np.ascontiguousarray(factors[:, slots]), series
 
 
 def slot_backward(
@@ -256,11 +290,19 @@ def slot_backward(
         )
         return gradient[:, 0] if launch.blocks[1] == 1 else gradient.sum(axis=1)
     # CPU: members on all threads, each of which writes its own rows.
-    gradient = np.empty((count, *factors.shape))
-    matrices = (batch.pattern.both, batch.values)
-    series = (batch.tau, batch.terms, batch.parts, batch.real)
-    arrays = (matrices, factors, series, lam, trajectory, gradient)
-    each_part(Shared(_slot_backward_shared, arrays), count, lam.size * factors.shape[1], device.threads)
+    gradient = np.zeros((count, *factors.shape))
+    for members, slots, parts in reversed(list(_calls(batch, factors, lam))):
+        look()
+        own, kept = lam[members], trajectory[members, part_rows(slots, parts, batch.parts)]
+        rows = np.empty((own.shape[0], factors.shape[0], slots.stop - slots.start))
+        arguments = (*_shared_by_calls(batch, factors, members, slots, parts), own, kept, rows)
+        each_part(
+            Shared(_slot_backward_shared, arguments),
+            own.shape[0],
+            own.size * factors.shape[1],
+            device.threads,
+        )
+        gradient[members, :, slots] += rows
     return gradient
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from qsim.core.errors import InvalidInput
 from qsim.core.text import shorten
+from qsim.qoc.deck.systems.states import Level
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,6 +25,8 @@ __all__ = ["Basis", "connected"]
 
 # Gap, relative to the width of the spectrum, below which the states of two levels are a matter of choice.
 DEGENERATE = 1e-10
+# Weight that two names of a state may differ by.
+SAME = 1e-6
 # Largest dimension whose levels are computed: dense, 16 D^2 bytes and 10 D^3 flops.
 MOST_LEVELS = 3000
 
@@ -49,6 +52,10 @@ class Basis:
         Errors of the levels, angular frequency: neighbours closer than the sum of theirs are one group; None: of rounding alone.
     cut_at : str
         Key of the number of levels kept, where there are more above; empty where these are all.
+    inside : (D,) bool or None
+        The states that the deck keeps, of a basis with more; None: all.
+    doubts : dict
+        By key of the deck, numbers that are a level and the label of another state: filled as states are asked for.
     """
 
     labels: tuple[str, ...]
@@ -59,11 +66,24 @@ class Basis:
     vectors: Mapping[str, ComplexArray] = field(default_factory=dict)
     errors: FloatArray | None = None
     cut_at: str = ""
+    inside: NDArray[np.bool_] | None = None
+    doubts: dict[str, str] = field(default_factory=dict)
 
     @property
     def dimension(self) -> int:
         """Number D of basis states."""
         return len(self.labels)
+
+    def widened(self, array: ComplexArray) -> ComplexArray:
+        """Return a vector or a matrix of a file, of the states that the deck keeps, with zeros for all others."""
+        if self.inside is None or self.inside.all():
+            return array
+        places = np.flatnonzero(self.inside)
+        if set(array.shape) != {places.size}:
+            return array
+        wide = np.zeros((self.dimension,) * array.ndim, dtype=np.complex128)
+        wide[np.ix_(*[places] * array.ndim)] = array
+        return wide
 
     @cached_property
     def index(self) -> dict[str, int]:
@@ -97,7 +117,7 @@ class Basis:
         return f"unknown state {shorten(repr(label))}; {hint}states: {shown}"
 
     def vector(self, state: Any, key: str) -> ComplexArray:
-        """Return a state (D,) of norm 1: a label, the number of a level, or {label: weight}.
+        """Return a state (D,) of norm 1: a label, a level or its number, or {label: weight}.
 
         Raises
         ------
@@ -111,14 +131,28 @@ class Basis:
             if norm < 1e-10:
                 raise InvalidInput(key, "the states of the superposition cancel each other")
             return np.asarray(total / norm, dtype=np.complex128)
+        if isinstance(state, Level):
+            return self.level_rows([state.level], key)[0]
         if isinstance(state, int):
-            return self.level_rows([state], key)[0]
+            found = self.level_rows([state], key)[0]
+            self._doubt(state, found, key)
+            return found
         # States of a file come before labels: they were named on purpose.
         if state in self.vectors:
             return self.vectors[state]
         unit = np.zeros(self.dimension, dtype=np.complex128)
         unit[self.place(state, key)] = 1.0
         return unit
+
+    def _doubt(self, number: int, level: ComplexArray, key: str) -> None:
+        """Note a level whose number is the label of another state."""
+        place = self.index.get(str(number))
+        if place is None or abs(level[place]) ** 2 > 1.0 - SAME:
+            return
+        self.doubts[key] = (
+            f'{number} is level {number} of H0, of which the basis state "{number}" is {abs(level[place]) ** 2:.3g}; write '
+            f'{{level: {number}}} for the level, or "{number}" in quotes for the basis state'
+        )
 
     def rows(self, states: list[Any], key: str) -> ComplexArray:
         """Return an orthonormal basis (r, D) of what several labels or levels span.
@@ -129,6 +163,8 @@ class Basis:
             If one is unknown, they depend on each other, or levels cut a degenerate group.
         """
         numbers = [state for state in states if isinstance(state, int)]
+        if any(str(number) in self.index for number in numbers):
+            self._doubt_all(numbers, key)
         vectors = [self.vector(state, key) for state in states if not isinstance(state, int)]
         found = np.array([*vectors, *(self.level_rows(numbers, key) if numbers else [])])
         values, basis = np.linalg.svd(found, full_matrices=False)[1:]
@@ -138,6 +174,17 @@ class Basis:
         # Orthonormal rows stay as they are: the decomposition would mix them.
         orthonormal = bool(np.abs(found @ found.conj().T - np.eye(len(found))).max() < 1e-12)
         return found if orthonormal else np.asarray(basis, dtype=np.complex128)
+
+    def _doubt_all(self, numbers: list[int], key: str) -> None:
+        """Note levels of a list that span other states than the labels of the same numbers."""
+        places = [self.index[str(number)] for number in numbers if str(number) in self.index]
+        inside = float(np.sum(np.abs(self.level_rows(numbers, key)[:, places]) ** 2))
+        if inside < len(numbers) - SAME:
+            text = ", ".join(map(str, numbers))
+            self.doubts[key] = (
+                f"[{text}] are levels of H0, of which the basis states of these labels are {inside / len(numbers):.3g}; write "
+                f"the labels in quotes for the basis states"
+            )
 
     def level_rows(self, numbers: list[int], key: str) -> ComplexArray:
         """Return eigenvectors (r, D) of H0.

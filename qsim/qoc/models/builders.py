@@ -35,7 +35,7 @@ def model(system: System, extra: int = 0) -> QuantumModel:
     system
         Block of the deck, of one of the types of `qsim.qoc.deck.systems`.
     extra : int
-        Levels more where the basis was cut; what changes is the error of the levels.
+        How often the levels that couplings reach are added where the basis was cut; what changes is the error of the levels.
 
     Raises
     ------

@@ -22,16 +22,17 @@ from qsim.qoc.deck.systems.states import Gate
 from qsim.qoc.models.basis import Basis
 from qsim.qoc.models.faults import Faults
 from qsim.qoc.models.goals import Logical, aim
-from qsim.qoc.models.operators import embedded, evaluate, require_hermitian, sparse_matrix
-from qsim.qoc.models.parts import PartMatrices, part_matrices
+from qsim.qoc.models.operators import embedded, evaluate, reach, require_hermitian, sparse_matrix
+from qsim.qoc.models.parts import STEPS, PartMatrices, part_matrices
 from qsim.qoc.models.quantum import ControlTerm, Jump, QuantumModel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
     from scipy.sparse import csr_array
 
-    from qsim.core.device.arrays import FloatArray
+    from qsim.core.device.arrays import FloatArray, IndexArray
     from qsim.qoc.deck.systems.model import ModelSystem
 
 __all__ = ["composite_model"]
@@ -51,10 +52,13 @@ class Space:
     parts : tuple of PartMatrices
     kinds : tuple
         Name, type and size of each part: spaces of the same kinds have the same operators, whatever their energies.
+    kept : tuple of int
+        Levels of each part in the deck, which may be fewer.
     """
 
     parts: tuple[PartMatrices, ...] = field(compare=False)
     kinds: tuple[tuple[object, ...], ...]
+    kept: tuple[int, ...] = field(compare=False)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -73,9 +77,19 @@ class Space:
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """``"01"``: one digit per part; with commas where a part has more than 10 levels."""
-        sign = "" if max(self.shape) <= 10 else ","
-        return tuple(sign.join(map(str, numbers)) for numbers in product(*map(range, self.shape)))
+        """``"01"``: one digit per part; with commas where a part has more than 10 levels in the deck, and in states beyond it."""
+        sign = "" if max(self.kept) <= 10 else ","
+        inside = self.inside
+        return tuple(
+            (sign if here else ",").join(map(str, numbers))
+            for numbers, here in zip(product(*map(range, self.shape)), inside, strict=True)
+        )
+
+    @cached_property
+    def inside(self) -> NDArray[np.bool_]:
+        """Which basis states (D,) the deck keeps."""
+        numbers = np.indices(self.shape).reshape(len(self.shape), -1)
+        return np.all(numbers < np.array(self.kept)[:, None], axis=0)
 
     def matrix(self, name: str) -> csr_array:
         """Return the operator (D, D) of a name."""
@@ -118,7 +132,8 @@ def composite_model(system: ModelSystem, extra: int = 0) -> QuantumModel:
     system
         Block of the deck.
     extra : int
-        Levels more in each transmon, ladder and rotor: the change of the result is the error of the levels kept.
+        How often all that a coupling reaches from the levels is added in each transmon, ladder and rotor: the change of the
+        result is the error of the levels kept.
 
     Raises
     ------
@@ -138,7 +153,7 @@ def composite_model(system: ModelSystem, extra: int = 0) -> QuantumModel:
     jumps = _jumps(system, units, space, frame, faults)
     energy = sparse_matrix(uncoupled + coupling)
     # Levels and thermal weights are those of the laboratory: the frame comes off the drift alone, below.
-    basis = Basis(space.labels, energy, uncoupled, units, space.formula)
+    basis = Basis(space.labels, energy, uncoupled, units, space.formula, inside=space.inside)
     with faults.catch():
         goal = aim(system, basis, lambda gate, start: _logical(gate, start, space, basis))
         _require_guard_levels(system)
@@ -155,6 +170,7 @@ def composite_model(system: ModelSystem, extra: int = 0) -> QuantumModel:
         dropped=goal.start.dropped,
         goal=goal.goal,
         logical=goal.logical,
+        doubts=basis.doubts,
     )
 
 
@@ -174,12 +190,16 @@ def _space(system: ModelSystem, units: Units, faults: Faults, extra: int) -> Spa
             if part.name in seen:
                 raise InvalidInput(f"{key}.name", f"duplicate part {part.name!r}")
             seen.add(part.name)
-            parts.append(part_matrices(part, units, key, extra))
+            parts.append(part_matrices(part, units, key))
+    kept = tuple(part.levels for part in parts)
+    # Numbers of parts and lengths differ where a part is mistaken, and then nothing is added.
+    for number, more in enumerate(_reach(system, parts) * extra if extra else ()):
+        parts[number] = part_matrices(system.parts[number], units, f"system.parts.{number}", int(more))
     # What decides about operators and labels: two members of an ensemble that differ in their frequencies share these.
     kinds = tuple(
         (p.name, m.type, p.levels, getattr(m, "M", 0)) for p, m in zip(parts, system.parts, strict=False)
     )
-    space = Space(tuple(parts), kinds)
+    space = Space(tuple(parts), kinds, kept)
     if parts and space.dimension > LARGEST:
         with faults.catch():
             told = " x ".join(map(str, space.shape))
@@ -187,6 +207,19 @@ def _space(system: ModelSystem, units: Units, faults: Faults, extra: int) -> Spa
             raise InvalidInput("system.parts", text)
     faults.stop()
     return space
+
+
+def _reach(system: ModelSystem, parts: Sequence[PartMatrices]) -> IndexArray:
+    """Return by how many levels a term of H0, a control or a jump can change the level of each part, at least 1, (parts,)."""
+    still = np.eye(len(parts), dtype=int)
+    steps = {
+        f"{part.name}.{name}": still[place] * STEPS.get(name, 0)
+        for place, part in enumerate(parts)
+        for name in part.operators
+    }
+    formulas = [block.operator for block in (*system.terms, *system.controls.values(), *system.jumps)]
+    # A bath changes a level by 1.
+    return np.max([np.ones(len(parts), int), *(reach(text, steps) for text in formulas)], axis=0)
 
 
 def _frame(system: ModelSystem, units: Units, space: Space) -> FloatArray:

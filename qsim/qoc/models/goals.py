@@ -99,7 +99,7 @@ def _goal(target: Any, basis: Basis, key: str) -> Goal:
         require_hermitian(operator, f"{key}.observable", target.observable)
         return ObservableTarget(operator)
     if isinstance(target, Density):
-        return DensityTarget(read_density(target.density, basis.dimension, f"{key}.density"))
+        return DensityTarget(read_density(target.density, basis, f"{key}.density"))
     return StateTarget((_rows(target, basis, key),))
 
 

@@ -38,7 +38,7 @@ def grid2d_model(system: Grid2dSystem, extra: int = 0) -> QuantumModel:
     system
         Block of the deck.
     extra : int
-        Levels more; four times as many points more in each coordinate.
+        How often a sixteenth of the levels is added, with four times as many points in each coordinate.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def grid2d_model(system: Grid2dSystem, extra: int = 0) -> QuantumModel:
         for key, state in (("initial", system.initial), ("target", system.target)):
             if isinstance(state, StateFile | Density | Gate):
                 raise InvalidInput(f"system.{key}", "two coordinates start from and end in levels")
-        levels = plane(system, extra)
+        levels = plane(system, extra * max(1, system.states // 16))
     faults.stop()
     count = levels.energies.size
     drift = sparse_matrix(sparse.diags_array(levels.energies))

@@ -88,6 +88,7 @@ def matrices_model(system: MatricesSystem) -> QuantumModel:
         dropped=goal.start.dropped,
         goal=goal.goal,
         logical=goal.logical,
+        doubts=basis.doubts,
     )
 
 

@@ -16,9 +16,11 @@ from qsim.core.text import shorten
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+    from qsim.core.device.arrays import IndexArray
+
     Factor: TypeAlias = "complex | csr_array"
 
-__all__ = ["embedded", "evaluate", "require_hermitian", "sparse_matrix"]
+__all__ = ["embedded", "evaluate", "reach", "require_hermitian", "sparse_matrix"]
 
 # |A - A+| allowed, relative to the largest entry: rounding of products, and of files in double precision.
 HERMITIAN = 1e-12
@@ -100,6 +102,46 @@ def evaluate(
     if not np.isfinite(result.data).all():
         raise InvalidInput(key, f"the operator {shorten(repr(text))} has entries that are not finite")
     return result
+
+
+def reach(text: str, steps: Mapping[str, IndexArray]) -> IndexArray:
+    """Return by how many levels a formula can change the level of each part at most, (parts,) int64.
+
+    Products add their changes and sums take the larger one, whatever cancels: a bound that needs no matrix, and so knows of
+    elements that a basis of few levels lacks.
+
+    Parameters
+    ----------
+    text
+        A formula that `evaluate` accepts.
+    steps
+        The changes (parts,) of each operator by name.
+    """
+    still = np.zeros_like(next(iter(steps.values())))
+    stack: list[complex | IndexArray] = []
+    for step in operator_program(text, tuple(steps)):
+        if step.kind in ("number", "name"):
+            stack.append(complex(step.value) if step.kind == "number" else steps[str(step.value)])
+            continue
+        arguments = stack[len(stack) - step.count :]
+        del stack[len(stack) - step.count :]
+        numbers = [value for value in arguments if isinstance(value, complex)]
+        changes = [still if isinstance(value, complex) else value for value in arguments]
+        if len(numbers) == len(arguments):
+            stack.append(_of_numbers(step.value, numbers))
+        elif step.value == "^":
+            stack.append(changes[0] * int(numbers[0].real))
+        else:
+            stack.append(np.sum(changes, axis=0) if step.value == "*" else np.max(changes, axis=0))
+    value = stack.pop()
+    return still if isinstance(value, complex) else value
+
+
+def _of_numbers(name: str, numbers: list[complex]) -> complex:
+    """Return the result of an operator or function of numbers alone."""
+    if name == "neg":
+        return -numbers[0]
+    return _numbers(name, *numbers) if name in _BINARY else _function(name, list(numbers))
 
 
 def _as_matrix(value: Factor, dimension: int) -> csr_array:

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import sparse
 
 from qsim.core.errors import InvalidInput
 from qsim.qoc.deck.systems.parts import Ladder, Qubit, RotorPart, Spin, Transmon
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
     from qsim.qoc.deck.systems.parts import Part
     from qsim.qoc.deck.systems.quantities import Units
 
-__all__ = ["PartMatrices", "cos_matrix", "part_matrices", "square_of_cos"]
+__all__ = ["STEPS", "PartMatrices", "cos_matrix", "part_matrices", "square_of_cos"]
+
+STEPS = {"b": 1, "bd": 1, "x": 1, "y": 1, "cos": 1, "cos2": 2}
+"""By how many levels an operator of a part whose levels are cut changes the level; all others are diagonal."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,8 @@ def part_matrices(part: Part, units: Units, key: str, extra: int = 0) -> PartMat
 
 def _projectors(levels: int) -> dict[str, csr_array]:
     """Return p0, p1, ...: the projectors on the levels."""
-    return {f"p{k}": sparse_matrix(np.diag(np.eye(levels)[k])) for k in range(levels)}
+    shape = (levels, levels)
+    return {f"p{k}": sparse.csr_array(([1.0 + 0j], ([k], [k])), shape=shape) for k in range(levels)}
 
 
 @lru_cache(maxsize=32)

@@ -6,11 +6,13 @@ else. The basis states of the parts are ordered with the first part slowest, ``|
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy as np
     from numpy.typing import NDArray
     from scipy.sparse import csr_array
@@ -193,6 +195,8 @@ class QuantumModel:
         Indices of the logical basis states in the full basis, for gates.
     plane : Plane or None
         Grid and wavefunctions of two coordinates; None for any other system.
+    doubts : mapping
+        By key of the deck, numbers that may mean another state.
     """
 
     drift: csr_array
@@ -207,6 +211,7 @@ class QuantumModel:
     goal: Goal
     logical: NDArray[np.int64] | None
     plane: Plane | None = None
+    doubts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def dimension(self) -> int:

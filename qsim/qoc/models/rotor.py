@@ -68,7 +68,7 @@ def rotor_model(system: RotorSystem, extra: int = 0) -> QuantumModel:
     system
         Block of the deck.
     extra : int
-        Levels J more than the deck says.
+        How often all levels J that the fields reach are added to those of the deck.
 
     Raises
     ------
@@ -92,7 +92,8 @@ def rotor_model(system: RotorSystem, extra: int = 0) -> QuantumModel:
         else:
             numbers = sorted({m for _, m in _named(system)}) or [0]
     faults.stop()
-    size = _highest(system) + extra + 1
+    # An envelope changes J by 2.
+    size = _highest(system) + (2 if system.dalpha else 1) * extra + 1
     labels = tuple(f"{j},{m}" for m in numbers for j in range(m, size))
     # A field along z keeps M: one block for each, from J =
     # M

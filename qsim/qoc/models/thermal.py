@@ -111,7 +111,7 @@ def _thermal(initial: Thermal, basis: Basis, key: str) -> Start:
 def _from_file(initial: StateFile, basis: Basis, key: str) -> Start:
     """Return the state ``psi`` or the eigenvectors of the density matrix ``rho`` of a file."""
     name, array = array_of(initial.file, ("rho", "psi"), f"{key}.file")
-    size = basis.dimension
+    array, size = basis.widened(array), basis.dimension
     if name == "psi" or (name == "" and array.ndim == 1):
         if array.shape != (size,):
             raise InvalidInput(f"{key}.file", f"psi has the shape {array.shape}, expected ({size},)")
@@ -125,7 +125,7 @@ def _from_file(initial: StateFile, basis: Basis, key: str) -> Start:
     return Start(np.ascontiguousarray(vectors[:, chosen]), weights[chosen], dropped)
 
 
-def read_density(path: Path, size: int, key: str) -> ComplexArray:
+def read_density(path: Path, basis: Basis, key: str) -> ComplexArray:
     """Return the density matrix ``rho`` (D, D) of a file.
 
     Raises
@@ -133,7 +133,7 @@ def read_density(path: Path, size: int, key: str) -> ComplexArray:
     InvalidInput
         If it is no density matrix of D states.
     """
-    return require_density(array_of(path, ("rho",), key)[1], size, key)
+    return require_density(basis.widened(array_of(path, ("rho",), key)[1]), basis.dimension, key)
 
 
 def require_density(array: ComplexArray, size: int, key: str) -> ComplexArray:

@@ -90,8 +90,9 @@ class GaussNewton:
             free = metric > 0
             # damping in units of the mean square of a row, so that it means the same for all problems
             strength = float(np.einsum("rn,rn->", rows, rows)) / rows.shape[0]
-            if strength == 0.0:
-                search.refuse_critical_point(rows, 1.0 - float(residual @ residual))
+            # Where the slope of the first values vanishes no step leads anywhere.
+            if strength == 0.0 or not (search.iterations or self.continued):
+                search.refuse_critical_point(slope if strength else rows, p)
             for _ in range(TRIALS):
                 diagonal = curvature[free] + self.damping * strength
                 new = self.u.copy()

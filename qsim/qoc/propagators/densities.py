@@ -9,6 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array, kron
 
 from qsim.qoc.kernels.densities import density_backward, density_forward, layout_of, matrices_of
+from qsim.qoc.kernels.portions import look, part_rows, portions
 from qsim.qoc.propagators.layouts import Layout
 from qsim.qoc.propagators.slots import Slots, Trajectory, row_and_column_norm
 
@@ -110,22 +111,31 @@ class Densities(Slots):
     def back(self, trajectory: Trajectory, lam: RealArray) -> NDArray[np.float64]:
         """Return dJ/df (C, n) along some slots, and carry lam back to their start."""
         t = trajectory
-        out = np.empty(t.factors.shape)
+        out = np.zeros(t.factors.shape)
         pattern = (self.pattern.start, self.pattern.column, self.values)
         tau = self.tau / t.parts
-        density_backward(
-            pattern,
-            self.jumps,
-            self.adjoint,
-            t.factors,
-            tau,
-            t.terms,
-            t.parts,
-            lam,
-            t.states,
-            out,
-        )
+        for slots, parts in reversed(portions(t.factors.shape[1], t.parts, self._work(t.terms, lam))):
+            look()
+            rows = np.empty((out.shape[0], slots.stop - slots.start))
+            density_backward(
+                pattern,
+                self.jumps,
+                self.adjoint,
+                np.ascontiguousarray(t.factors[:, slots]),
+                tau,
+                t.terms,
+                parts.stop - parts.start,
+                lam,
+                t.states[part_rows(slots, parts, t.parts)],
+                rows,
+            )
+            out[:, slots] += rows
         return out
+
+    def _work(self, terms: int, x: NDArray[np.float64]) -> float:
+        """Return the multiplications of a part of a slot."""
+        entries = self.values.shape[1] * x.shape[1] + 2.0 * self.jumps[1].size * (x.shape[1] / x.shape[0])
+        return float(terms) * entries
 
     def _advance(
         self,
@@ -136,7 +146,12 @@ class Densities(Slots):
         states: RealArray,
     ) -> None:
         pattern = (self.pattern.start, self.pattern.column, self.values)
-        density_forward(pattern, self.jumps, factors, self.tau / parts, terms, parts, x, states)
+        tau = self.tau / parts
+        for slots, some in portions(factors.shape[1], parts, self._work(terms, x)):
+            look()
+            own, count = np.ascontiguousarray(factors[:, slots]), some.stop - some.start
+            rows = states[part_rows(slots, some, parts)]
+            density_forward(pattern, self.jumps, own, tau, terms, count, x, rows)
 
 
 class Matrices(Layout):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from qsim.core.deck.blocks import Finding
 from qsim.core.device.device import Memory
@@ -35,7 +37,6 @@ from qsim.qoc.quantum.problem import QuantumProblem
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from qsim.core.deck.load import LoadedDeck
@@ -108,26 +109,24 @@ def _one_plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
         return _refused(list(problem.findings), slots)
     except InvalidInput as problem:
         return _refused([Finding(problem.key, str(problem))], slots)
-    findings = list(_order(deck, made))
+    findings = [Finding(key, text, "warning") for key, text in made.doubts.items()]
     try:
         members = _members(loaded, made)
     except InvalidInput as problem:
         return _refused([*findings, Finding(problem.key, str(problem))], slots)
-    if findings:
-        return _refused(findings, slots)
+    if wrong := _order(deck, made):
+        return _refused([*findings, *wrong], slots)
     try:
         controls, _ = _making(deck, made).start()
         chosen = _chosen(loaded, made)
-        if deck.optimizer.type == "gauss_newton":
+        if "gauss_newton" in deck.methods:
             refuse_without_amplitudes(made, chosen.search != "closed")
         columns = column_count(made, chosen.lindblad)
         if chosen.lindblad and 16.0 * made.dimension**2 * columns * slots > MOST_BYTES:
             raise InvalidInput("dissipation", _too_large(made, columns, slots))
         cost_of(made, chosen.lindblad)
         _terms(deck, made)
-        if members is None:
-            # members have bounds of their own
-            findings += _out_of_reach(deck, made, controls, chosen)
+        findings += _out_of_reach(deck, made, _limits_of(deck, made, controls, chosen, members))
     except InvalidInput as problem:
         return _refused([Finding(problem.key, str(problem))], slots)
     if chosen.search == "trajectories":
@@ -278,11 +277,41 @@ def _limits(deck: QuantumDeck, made: QuantumModel, controls: Controls, chosen: D
     return limits_of(made, _duration(deck), low, high, closed=chosen.search == "closed")
 
 
-def _out_of_reach(
-    deck: QuantumDeck, made: QuantumModel, controls: Controls, chosen: Dissipation
-) -> Iterator[Finding]:
+def _limits_of(
+    deck: QuantumDeck, made: QuantumModel, controls: Controls, chosen: Dissipation, members: Members | None
+) -> Limits:
+    """Return what no search can pass; of an ensemble what the best, or for the worst value the least, of its systems leaves.
+
+    A mean is at most the largest bound of its members, a smallest value at most the smallest one. Of many systems some are looked
+    at, so that of a mean the first-order estimate alone is told.
+    """
+    if members is None:
+        return _limits(deck, made, controls, chosen)
+    assert deck.ensemble is not None
+    worst, numbers = deck.ensemble.measure == "worst", members.ends()
+    scale, closed = members.scale(slice(None)), chosen.search == "closed"
+    found = []
+    for number in numbers:
+        # Members of one system differ by factors of the controls: the widest bounds hold for all of them.
+        own = scale[members.system_of == number]
+        ends = np.array([np.where(np.isfinite(x), x * own, x) for x in controls.extent()])
+        low, high = ends.min(axis=(0, 1)), ends.max(axis=(0, 1))
+        found.append(limits_of(members.model(number), _duration(deck), low, high, closed=closed))
+    every = worst or len(numbers) == np.unique(members.system_of).size
+
+    def together(values: list[float | None]) -> float | None:
+        known = [value for value in values if value is not None]
+        if not known or (len(known) < len(values) and not worst):
+            return None
+        return min(known) if worst else max(known)
+
+    names = [one.name for one in fields(Limits) if every or one.name == "coherence"]
+    return Limits(**{name: together([getattr(bounds, name) for bounds in found]) for name in names})
+
+
+def _out_of_reach(deck: QuantumDeck, made: QuantumModel, limits: Limits) -> Iterator[Finding]:
     """Yield the bounds that the threshold exceeds."""
-    threshold, limits = _threshold(deck, made), _limits(deck, made, controls, chosen)
+    threshold = _threshold(deck, made)
     if not math.isfinite(threshold) or deck.optimizer.type == "none":
         return
     key, told = "objective.threshold", f"the threshold {threshold:g} is above"

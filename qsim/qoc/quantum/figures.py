@@ -498,7 +498,9 @@ def budget(r: Results) -> Figure | None:
         return None
     kinds = ("fidelity", "goals", "probability", "closeness")
     kind = next(name for name in kinds if name in r.scalars)
-    value, coherent = (float(str(r.scalars[name].value)) for name in (kind, "coherent_value"))
+    # Jumps are judged in the system as the deck has it, and so are its neighbours.
+    own = "_nominal" if "coherent_value_nominal" in r.scalars else ""
+    value, coherent = (float(str(r.scalars[f"{name}{own}"].value)) for name in (kind, "coherent_value"))
     names = ["no jump", *map(str, r["jump_names"]), "in all"]
     missing = np.array([1.0 - coherent, *r["budget"], 1.0 - value])
     fig = figure()
@@ -514,5 +516,5 @@ def budget(r: Results) -> Figure | None:
         leak = float(str(r.scalars["leakage"].value))
         ax.axvline(leak, color="C3", linestyle="--", label="leakage")
         _legend(ax)
-    ax.set_xlabel("1 - F" if kind == "fidelity" else "1 - P")
+    ax.set_xlabel(("1 - F" if kind == "fidelity" else "1 - P") + (" of the nominal system" if own else ""))
     return fig

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.device import rng
 from qsim.qoc.optimizers.gauss_newton import GaussNewton
 from qsim.qoc.optimizers.krotov import Krotov
 from qsim.qoc.optimizers.lbfgs import Lbfgs
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from qsim.qoc.quantum.problem import QuantumProblem
 
 __all__ = ["Maximisation"]
+
+# Random numbers of a seed, its modes, and its size in turns by pi of each control.
+ESCAPE_STREAM, ESCAPE_MODES, ESCAPE_SIZE = 1 << 20, 5, 0.3
 
 
 class Maximisation:
@@ -50,17 +54,25 @@ class Maximisation:
         self.current: Resumable | None = None
         # J of the present start before its last draw
         self.before = -np.inf
+        # whether the first values were a critical point, which a seed has taken the place of
+        self.escaped = False
         if saved is not None:
             self.attempt = int(saved["attempt"])
             self.draws = [np.asarray(u) for u in saved["draws"]]
             self.before = float(saved["before_draw"])
+            self.escaped = bool(saved.get("escaped", False))
             search.max_sweeps = int(saved["limit"])
 
     def state(self) -> State:
         """Return the state of the optimiser at work, and which start it is in."""
         # The optimiser's own keys come first: none of them may hide the attempt or the draws.
         inner = {} if self.current is None else self.current.state()
-        own = {"attempt": self.attempt, "draws": self.draws, "before_draw": self.before}
+        own = {
+            "attempt": self.attempt,
+            "draws": self.draws,
+            "before_draw": self.before,
+            "escaped": self.escaped,
+        }
         return {**inner, **own, "limit": self.search.max_sweeps}
 
     def advance(self, report: Report) -> None:
@@ -69,7 +81,7 @@ class Maximisation:
         Raises
         ------
         CriticalPoint
-            If the gradient vanishes at the first values of every start.
+            If the gradient vanishes at the first values of every start, and at the seed.
         """
         search = self.search
         # Given controls are propagated once, so restarts and draws do not apply.
@@ -84,6 +96,10 @@ class Maximisation:
             except Finished:
                 pass
             except CriticalPoint as problem:
+                # Zero is where most searches begin, and of many gates a critical point: a seed goes on, once.
+                if not self.escaped:
+                    self.escaped = True
+                    continue
                 refused = problem
             # The threshold ends everything: further starts could only find another way to it.
             if search.reached:
@@ -127,8 +143,16 @@ class Maximisation:
         search.tag = {"attempt": self.attempt, "draws": list(self.draws)}
         # A checkpoint belongs to the first round after it alone; later rounds begin afresh.
         saved, self.saved = self.saved, None
-        self.current = self._optimiser(u, saved)
-        self.current.advance(report)
+        self._run(self._optimiser(u, saved), report)
+        if (
+            isinstance(self.current, Lbfgs)
+            and getattr(self.problem.optimizer, "finish", "") == "gauss_newton"
+        ):
+            self._run(self._gauss_newton(self.current.last, None), report)
+
+    def _run(self, optimiser: Resumable, report: Report) -> None:
+        self.current = optimiser
+        optimiser.advance(report)
 
     def _first(self) -> NDArray[np.float64]:
         """Set the controls of the present start, and return its first parameters."""
@@ -136,6 +160,8 @@ class Maximisation:
         controls, guess = problem.controls, problem.guess
         if self.attempt:
             controls, guess = problem.making.start(self.attempt)
+        if self.escaped:
+            guess = guess + self._seed()
         u = controls.parameters(guess)
         # Each draw begins at what the one before it had found, so u is that of the last one.
         for number, drawn in enumerate(self.draws, 1):
@@ -143,21 +169,41 @@ class Maximisation:
         self.search.control = controls
         return u
 
+    def _seed(self) -> NDArray[np.float64]:
+        """Return weak values (C, N) without a symmetry: a few sines with random amplitudes, each some tenths of a turn by pi in T."""
+        problem = self.problem
+        slots = problem.objective.propagator
+        own = zip(problem.model.controls, slots.norms[1:], strict=True)
+        natural = [
+            (np.pi / problem.duration / norm) ** (1.0 / term.power) if norm else 1.0 for term, norm in own
+        ]
+        key = rng.key_from_seed(problem.making.setting.seed)
+        draws = rng.normal(key, ESCAPE_STREAM, self.attempt, len(natural) * ESCAPE_MODES)
+        phase = np.pi * problem.times / problem.duration
+        modes = np.sin(np.arange(1, ESCAPE_MODES + 1)[:, None] * phase)
+        sizes = ESCAPE_SIZE * np.array(natural)[:, None] / np.sqrt(ESCAPE_MODES)
+        return np.asarray(sizes * (draws.reshape(-1, ESCAPE_MODES) @ modes))
+
+    def _gauss_newton(self, u: NDArray[np.float64], saved: Mapping[str, Any] | None) -> Resumable:
+        """Return Gauss-Newton at some parameters."""
+        # loaded for these decks alone
+        from qsim.qoc.objectives.amplitudes import SlotAmplitudes
+
+        return GaussNewton(self.search, u, saved, SlotAmplitudes(self.search.objective))
+
     def _optimiser(self, u: NDArray[np.float64], saved: Mapping[str, Any] | None) -> Resumable:
         """Return the optimiser of the deck at some parameters."""
         options, search = self.problem.optimizer, self.search
         if options.type == "krotov":
             steps = SlotSteps(search.objective)
             return Krotov(search, steps, search.control.field(u), options.step, saved)
-        if options.type == "gauss_newton":
-            # loaded for these decks alone
-            from qsim.qoc.objectives.amplitudes import SlotAmplitudes
-
-            return GaussNewton(search, u, saved, SlotAmplitudes(search.objective))
+        if options.type == "gauss_newton" or (saved is not None and saved.get("kind") == "gauss_newton"):
+            return self._gauss_newton(u, saved)
         if options.type == "travolta":
             return Travolta(search, u, options, saved, scale=self.problem.gradient_scale)
         assert options.type == "lbfgs"
-        return Lbfgs(search, u, options.memory, saved=saved)
+        stop_at = options.finish_at if options.finish == "gauss_newton" else None
+        return Lbfgs(search, u, options.memory, stop_at, saved)
 
     def _draws_again(self) -> bool:
         """Draw new functions where the search has come to rest; return False if there are none, or no sweeps left."""

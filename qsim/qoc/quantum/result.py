@@ -282,7 +282,7 @@ VALUES: tuple[Quantity[QuantumResult], ...] = (
     Quantity(
         "fidelity_process",
         "",
-        MEANINGS["fidelity_process"],
+        f"{MEANINGS['fidelity_process']}, of an ensemble that of the nominal system",
         _process,
         error=_process_error,
         when=lambda r: r.kind in GATES,
@@ -304,7 +304,7 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
     Quantity(
         "seepage",
         "",
-        "what comes back into the logical space from the mean of all other states",
+        "what comes back into the logical space from the mean of all other states, of an ensemble that of the nominal system",
         lambda r: r.outcome.seepage,
         error=_beside("seepage"),
         when=lambda r: r.outcome.seepage is not None,
@@ -319,7 +319,7 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
     Quantity(
         "purity",
         "",
-        "purity of the mean final state",
+        "purity of the mean final state, of an ensemble that of the nominal system",
         lambda r: purity_of(r.outcome.density),
         error=_beside("purity"),
     ),
@@ -397,7 +397,7 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
         lambda r: r.populations,
         ("time_populations", "level"),
         note="of a gate, from its first logical state; at the end of a slot, the last row belongs to T; without a jump where the "
-        "jumps are known by an interval alone",
+        "jumps are known by an interval alone; of an ensemble, of the nominal system",
     ),
     Quantity(
         "labels",
@@ -419,6 +419,7 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
         "mean density matrix at T",
         lambda r: r.outcome.density,
         ("level", "level_to"),
+        note="of an ensemble, of the nominal system",
     ),
     Quantity(
         "free_phases",
@@ -443,6 +444,7 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
         "matrix in the logical space at T, without a jump; its overlap with the gate made positive",
         _unitary,
         ("logical", "logical_to"),
+        note="of an ensemble, of the nominal system",
     ),
     Quantity("history/objective", "", "objective J", _history("objective"), ("evaluation",)),
     Quantity(

@@ -9,6 +9,7 @@ import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.core.run.loop import drive
+from qsim.qoc.kernels.portions import watched
 from qsim.qoc.quantum.build import kind_of
 from qsim.qoc.quantum.ensembles.ensemble import looked_at, verified
 from qsim.qoc.quantum.maximisation import Maximisation
@@ -56,6 +57,14 @@ def run(problem: QuantumProblem, monitor: Monitor) -> QuantumResult:
     """
     for text in problem.warnings:
         monitor.warn(text)
+    # Ranks propagate other members, and so do not look at the same points.
+    alone = problem.ensemble is None or problem.ensemble.objective.comm.size == 1
+    with watched(monitor.poll if alone else None):
+        return _searched(problem, monitor)
+
+
+def _searched(problem: QuantumProblem, monitor: Monitor) -> QuantumResult:
+    """Maximise the goal, of a front at every point, and analyse the controls that were found."""
     if problem.points is not None:
         return _run_front(problem.points, monitor)
     search = QuantumSearch(problem)
@@ -63,6 +72,11 @@ def run(problem: QuantumProblem, monitor: Monitor) -> QuantumResult:
     total, what = problem.max_sweeps * (1 + problem.restarts), problem.optimizer.type
     with monitor.stage("optimise"):
         drive(maximisation, monitor, total=total, unit="sweeps", what=what, at_most=True)
+    if maximisation.escaped:
+        monitor.note(
+            "the gradient vanishes at the first values of the controls, a critical point; the search went on from weak sines with "
+            "random amplitudes"
+        )
     final = problem.guess if search.field is None else search.field
     return _analysed(problem, search, maximisation, final, monitor)
 

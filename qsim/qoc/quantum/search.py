@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["QuantumSearch"]
 
+# Gradient by a parameter, relative to that of a full turn in a slot, that counts as rounding.
+VANISHING = 1e-14
 # How much more of what jumps a search may come to keep, before it is asked again.
 MARGIN = 1.1
 
@@ -78,9 +80,12 @@ class QuantumSearch(Search):
         self.gain = float(state["gain"])
 
     def refuse_critical_point(self, gradient: NDArray[np.float64], probability: float) -> None:
-        """Raise :class:`CriticalPoint` if the gradient vanishes at the first values."""
-        if not np.any(np.abs(gradient) > 0.0):
-            raise CriticalPoint(
-                f"the gradient vanishes at the first values of the controls (P = {probability:.3g}): a critical point",
-                hint="start from guess: random, or guess: {type: expression, value: ...}",
-            )
+        """Raise :class:`CriticalPoint` if the gradient vanishes at the first values, to rounding, below the threshold."""
+        slots = self.problem.objective.propagator
+        natural = slots.tau * float(slots.norms[1:].max(initial=0.0))
+        if probability >= self.threshold or np.abs(gradient).max(initial=0.0) > VANISHING * natural:
+            return
+        raise CriticalPoint(
+            f"the gradient vanishes at the first values of the controls (P = {probability:.3g}): a critical point",
+            hint="start from guess: random, or guess: {type: expression, value: ...}",
+        )

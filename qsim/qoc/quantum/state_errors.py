@@ -93,13 +93,13 @@ def errors_of_state(
     found
         What another route finds.
     larger
-        The same numbers in a basis of more levels; None where no basis was cut, or nothing is known of it.
+        What the levels change of them; None where nothing is known of it.
     """
     series = parts["series"] + parts["mixture"]
     errors: dict[str, float] = {}
     if outcome.expansion is not None and found.zero is not None:
         # one jump and all bounds are off by what the part without a jump is, and by the integral over its time
-        errors["no_jump"] = series + abs(found.zero - outcome.expansion.zero) + parts["levels"]
+        errors["no_jump"] = series + abs(found.zero - outcome.expansion.zero) + parts.get("levels", 0.0)
         errors["one_jump"] = errors["no_jump"] + outcome.expansion.quadrature
     if not outcome.density.size:
         return errors
@@ -142,17 +142,13 @@ def _with_levels(
     larger: Mapping[str, float] | None,
 ) -> dict[str, float]:
     """Return the errors with what a basis of more levels changes."""
-    if parts["levels"] == 0.0:
+    levels = parts.get("levels", 0.0)
+    if levels == 0.0:
         return errors
-    with_levels = dict(errors)
-    for name in ("purity", "leakage"):
-        value = own[name]
-        if name not in errors or value is None:
-            continue
-        if larger is not None and name in larger:
-            with_levels[name] = errors[name] + abs(value - larger[name])
-        else:
-            # jumps that are known by an interval: the levels change the state as they change its parts
-            with_levels[name] = errors[name] + 2.0 * parts["levels"]
+    # Jumps that are known by an interval: the levels change the state as they change its parts.
     # The mean of all states outside depends on the basis, and belongs to that of the deck.
-    return with_levels
+    return errors | {
+        name: errors[name] + (2.0 * levels if larger is None else larger.get(name, 2.0 * levels))
+        for name in ("purity", "leakage")
+        if name in errors and own[name] is not None
+    }

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.qoc.deck.systems.matrices import MatricesSystem
-from qsim.qoc.models.builders import model
-from qsim.qoc.models.quantum import ObservableTarget, has_process, measured_by
+from qsim.qoc.errors.levels import Larger, enlarged, extrapolated
+from qsim.qoc.kernels.portions import look
+from qsim.qoc.models.quantum import ObservableTarget
 from qsim.qoc.objectives.costs import is_mixed
 from qsim.qoc.objectives.slots import SlotObjective
 from qsim.qoc.objectives.unravelling import Unravelling
@@ -30,8 +31,6 @@ __all__ = ["Check", "verify"]
 
 # Rows up to which a slot is a dense exponential; beyond, its action on the columns.
 DENSE = 100
-# Rows up to which a basis with more levels is propagated as well.
-MOST_ROWS = 1100
 # Operations of an independent propagation, and how much slower its products are.
 BUDGET = 1e11
 SLOWER = 5.0
@@ -96,17 +95,21 @@ def verify(problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcom
         parts["sampling"] = SIGMAS * outcome.sampling
     # whatever the bounds say, a value that another algorithm does not confirm is not known better
     parts["difference"] = abs(found.value - outcome.value) + steps
-    larger = _levels(problem, fields, outcome)
-    parts["levels"] = larger.change
+    larger = _levels(problem, fields)
     continuous, left = _slots(problem, fields, outcome)
     parts |= left.parts
-    unclaimed = found.unclaimed or larger.unclaimed or left.unclaimed
+    unclaimed = found.unclaimed or left.unclaimed
+    if larger is not None:
+        known = sum(parts.values())
+        parts["levels"] = larger.error
+        if larger.unclaimed is not None and unclaimed is None:
+            unclaimed = f"{larger.unclaimed}. Without the levels the error is {known:.2g}: verify: {{levels: 0}} takes them as the model"
     others: dict[str, float] = {}
     if not unclaimed:
-        others = errors_of_state(problem, outcome, parts, found, larger.numbers)
+        others = errors_of_state(problem, outcome, parts, found, _numbers(larger, outcome))
         if outcome.budget is not None:
             off = _coherent_difference(problem, fields, outcome.budget.coherent)
-            others["coherent_value"] = parts["series"] + parts["mixture"] + parts["levels"] + off
+            others["coherent_value"] = parts["series"] + parts["mixture"] + parts.get("levels", 0.0) + off
         others = {name: error + left.beside(name) for name, error in others.items()}
     return Check(found.value, parts, unclaimed, others, continuous)
 
@@ -232,6 +235,7 @@ def _propagated(made: QuantumModel, objective: SlotObjective, fields: NDArray[np
     # Fields are (C, N): the transpose yields the values of all controls slot by slot.
     x = objective.start
     for slot in fields.T:
+        look()
         a = parts[0]
         for u, term, b in zip(slot, made.controls, parts[1:], strict=True):
             a = a + u**term.power * b
@@ -265,46 +269,20 @@ def _dense(made: QuantumModel, lindblad: bool, lossy: bool) -> list[ComplexArray
     return generators
 
 
-@dataclass(frozen=True)
-class _Larger:
-    """What a basis of more levels changes of P, why there is none to be had, and the numbers of the state in it."""
-
-    change: float = 0.0
-    unclaimed: str | None = None
-    numbers: dict[str, float] | None = None
-
-
-def _levels(problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcome) -> _Larger:
-    """Return what a basis of more levels finds."""
-    extra, system = problem.verify.levels, problem.system
-    if isinstance(system, MatricesSystem):
+def _levels(problem: QuantumProblem, fields: NDArray[np.float64]) -> Larger | None:
+    """Return what larger bases find; None where no basis is cut, or the levels are the model."""
+    if problem.verify.levels == 0 or isinstance(problem.system, MatricesSystem):
         # a file is taken as given
-        return _Larger()
-    if extra == 0:
-        return _Larger(unclaimed="verify.levels is 0: the error of the levels is not known")
-    larger = model(system, extra)
-    # The measure of a gate comes from the objective, of which the system knows nothing.
-    larger = measured_by(larger, process=has_process(problem.model))
-    if larger.dimension == problem.model.dimension:
-        # qubits and spins alone: no basis was cut
-        return _Larger()
-    searched = problem.objective
-    # Columns are as long as a density matrix has entries, or as a ket.
-    rows = larger.dimension**2 if searched.lindblad else larger.dimension
-    if rows > MOST_ROWS:
-        told = f"{larger.dimension} levels for the error of the levels are too many; lower verify.levels"
-        return _Larger(unclaimed=told)
-    if isinstance(searched, Unravelling):
-        noise = (searched.rates, searched.count, searched.seed)
-        sampled = Unravelling(larger, searched.motion, 0.0, *noise)
-        # of the same times, so that the noise of both is nearly the same
-        return _Larger(abs(sampled.sampled(fields, OTHER_NOISE).value - outcome.value))
-    other = SlotObjective(larger, searched.motion)
-    value, columns = other.valued(fields)
-    if outcome.expansion is None:
-        # Members of an ensemble are judged by their values alone.
-        numbers = numbers_of(other, columns) if outcome.density.size else None
-        return _Larger(abs(value - outcome.value), None, numbers)
-    # what jumps may change as much as what does not
-    jumped = abs(other.jump_free - outcome.expansion.jump_free)
-    return _Larger(abs(value - outcome.expansion.zero) + jumped)
+        return None
+    return enlarged(problem.system, problem.objective, fields, problem.verify.levels, OTHER_NOISE)
+
+
+def _numbers(larger: Larger | None, outcome: Outcome) -> dict[str, float] | None:
+    """Return what the levels change of the numbers of the state; None where nothing is known of them."""
+    # Members of an ensemble are judged by their values alone, and of jumps an interval is known.
+    if larger is None or not outcome.density.size or outcome.expansion is not None:
+        return None
+    if not larger.looks[0].columns.size:
+        return None
+    found = [numbers_of(look.objective, look.columns) for look in larger.looks]
+    return {name: extrapolated([row[name] for row in found], larger.ratio) for name in found[0]}

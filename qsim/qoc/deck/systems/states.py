@@ -19,7 +19,18 @@ from qsim.core.text import shorten
 from qsim.qoc.deck.states import parse_weight
 from qsim.qoc.deck.systems.quantities import TemperatureValue
 
-__all__ = ["GATES", "Density", "Gate", "Initial", "Observable", "StateFile", "StatePair", "Target", "Thermal"]
+__all__ = [
+    "GATES",
+    "Density",
+    "Gate",
+    "Initial",
+    "Level",
+    "Observable",
+    "StateFile",
+    "StatePair",
+    "Target",
+    "Thermal",
+]
 
 
 #: Gates by name; the first qubit is the slowest, and controls come first.
@@ -28,6 +39,12 @@ GATES = (
     *("cnot", "cx", "cy", "cz", "ch", "cs", "swap", "sqrt_swap", "iswap", "sqrt_iswap"),
     *("toffoli", "ccz", "fredkin"),
 )
+
+
+class Level(Block):
+    """A level of H0 by its number."""
+
+    level: Annotated[int, Field(ge=0)] = Field(description="number of the level, from 0, by energy")
 
 
 class Thermal(Block):
@@ -151,6 +168,9 @@ def _state(value: object, kinds: dict[str, type[Block]], info: ValidationInfo) -
     if isinstance(value, Block) and type(value) in kinds.values():
         return value
     if isinstance(value, dict):
+        # Both meanings of a number can be said.
+        if set(value) == {"state"} and isinstance(value["state"], str | int):
+            return str(value["state"])
         for key, kind in kinds.items():
             if key in value:
                 return _block(kind, value, info)
@@ -161,7 +181,7 @@ def _state(value: object, kinds: dict[str, type[Block]], info: ValidationInfo) -
 
 
 def _initial(value: object, info: ValidationInfo) -> Any:
-    return _state(value, {"thermal": Thermal, "file": StateFile}, info)
+    return _state(value, {"level": Level, "thermal": Thermal, "file": StateFile}, info)
 
 
 def _target(value: object, info: ValidationInfo) -> Any:
@@ -172,7 +192,12 @@ def _target(value: object, info: ValidationInfo) -> Any:
         if len(set(value)) != len(value):
             raise ValueError(f"duplicate entry in {value!r}")
         return value
-    kinds: dict[str, type[Block]] = {"observable": Observable, "density": Density, "gate": Gate}
+    kinds: dict[str, type[Block]] = {
+        "level": Level,
+        "observable": Observable,
+        "density": Density,
+        "gate": Gate,
+    }
     return _state(value, kinds, info)
 
 

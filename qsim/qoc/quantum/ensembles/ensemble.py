@@ -60,6 +60,10 @@ class EnsembleResult:
         The errors of `value` and `value_guess`.
     guess_values : (M,) float64
         P of every member with the first controls.
+    coherent : float or None
+        P of the ensemble without any jump; None where there are none.
+    weights : (M,) float64 or None
+        Of the members in a mean; None where all count alike.
     """
 
     values: NDArray[np.float64]
@@ -71,6 +75,14 @@ class EnsembleResult:
     check: Check | None
     guess_values: NDArray[np.float64]
     guess_check: Check | None = None
+    coherent: float | None = None
+    weights: NDArray[np.float64] | None = None
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the values, with the weights of a mean."""
+        mean = np.average(self.values, weights=self.weights)
+        return math.sqrt(float(np.average((self.values - mean) ** 2, weights=self.weights)))
 
 
 def made_ensemble(
@@ -115,7 +127,9 @@ def made_ensemble(
 
     # A search without jumps is of a part of the values alone.
     finish = moving(replace(motion, lindblad=True, lossy=False)) if motion.lossy else None
-    return Ensemble(members, moving(motion), block.measure, finish)
+    jumps = nominal.jumps and (motion.lossy or motion.lindblad)
+    closed = moving(replace(motion, lindblad=False, lossy=False)) if jumps else None
+    return Ensemble(members, moving(motion), block.measure, finish, closed)
 
 
 def same_space(made: QuantumModel, nominal: QuantumModel, members: Members) -> QuantumModel:
@@ -154,7 +168,19 @@ def looked_at(problem: QuantumProblem, ensemble: Ensemble, fields: NDArray[np.fl
     values = objective.member_values(fields)
     unknown = np.full(values.size, math.nan)
     whole = objective.measure.value(values)
-    return EnsembleResult(values, unknown, unknown, {}, whole, first, None, guessed)
+    closed, measure = ensemble.closed, objective.measure
+    return EnsembleResult(
+        values,
+        unknown,
+        unknown,
+        {},
+        whole,
+        first,
+        None,
+        guessed,
+        coherent=None if closed is None else measure.value(closed.member_values(fields)),
+        weights=measure.weights if isinstance(measure, Weighted) else None,
+    )
 
 
 def verified(

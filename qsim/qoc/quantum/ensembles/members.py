@@ -237,12 +237,15 @@ class Ensemble:
     measure : {"mean", "worst"}
     finish : EnsembleObjective or None
         Density matrices of the same members, where the search is without jumps: the values have them.
+    closed : EnsembleObjective or None
+        The same members without any jump, where there are some.
     """
 
     members: Members
     objective: EnsembleObjective
     measure: str
     finish: EnsembleObjective | None = None
+    closed: EnsembleObjective | None = None
 
     @property
     def valued(self) -> EnsembleObjective:

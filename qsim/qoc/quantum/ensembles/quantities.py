@@ -79,8 +79,8 @@ def _of(kind: str, text: str) -> tuple[Quantity[QuantumResult], ...]:
         Quantity(
             f"{kind}_spread",
             "",
-            "standard deviation in the ensemble",
-            lambda r: float(_own(r).values.std()),
+            "standard deviation in the ensemble, with its weights",
+            lambda r: _own(r).spread,
             # the spread changes by no more than the root mean square of what the members change by
             error=_largest_error,
             when=_of_kind(kind),

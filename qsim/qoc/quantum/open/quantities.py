@@ -23,6 +23,14 @@ def _expanded(part: Callable[[Expansion], float]) -> Callable[[QuantumResult], o
     return lambda result: result.outcome.expansion and part(result.outcome.expansion)
 
 
+def _coherent(result: QuantumResult) -> float | None:
+    """Return the value without any jump, of the ensemble if there is one."""
+    if result.ensemble is not None:
+        return result.ensemble.coherent
+    budget = result.outcome.budget
+    return None if budget is None else budget.coherent
+
+
 def _error_of(name: str) -> Callable[[QuantumResult], float | None]:
     """Return the function that gives the claimed error of a number beside the value."""
     return lambda result: result.other_error(name)
@@ -72,9 +80,17 @@ QUANTITIES: tuple[Quantity[QuantumResult], ...] = (
         "coherent_value",
         "",
         "value of the same controls without any jump",
+        _coherent,
+        error=lambda r: r.other_error("coherent_value") if r.ensemble is None else None,
+        when=lambda r: _coherent(r) is not None,
+    ),
+    Quantity(
+        "coherent_value_nominal",
+        "",
+        "value of the same controls without any jump, of the system without the ensemble",
         lambda r: r.outcome.budget and r.outcome.budget.coherent,
         error=_error_of("coherent_value"),
-        when=lambda r: r.outcome.budget is not None,
+        when=lambda r: r.outcome.budget is not None and r.ensemble is not None,
     ),
     Quantity(
         "fidelity_coherence_limit",
@@ -119,7 +135,7 @@ QUANTITIES: tuple[Quantity[QuantumResult], ...] = (
     Quantity(
         "budget",
         "",
-        "what each jump takes from the value, to first order in its rate",
+        "what each jump takes from the value, to first order in its rate; of an ensemble, from that of the nominal system",
         lambda r: r.outcome.budget and r.outcome.budget.taken,
         ("jump",),
         when=lambda r: r.outcome.budget is not None,

@@ -1,0 +1,264 @@
+"""The error of the levels that a basis keeps: the change of a value while all that couplings reach from them is added."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.core.errors import InvalidInput
+from qsim.qoc.deck.systems.model import ModelSystem
+from qsim.qoc.deck.systems.rotor import RotorSystem
+from qsim.qoc.models.builders import model
+from qsim.qoc.models.quantum import has_process, measured_by
+from qsim.qoc.objectives.slots import SlotObjective
+from qsim.qoc.objectives.unravelling import Unravelling
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from qsim.core.device.arrays import ComplexArray, FloatArray
+    from qsim.qoc.models.builders import System
+    from qsim.qoc.models.quantum import QuantumModel
+
+__all__ = ["Larger", "Look", "enlarged", "extrapolated", "look_at"]
+
+# Operations of all propagations in larger bases: some seconds of a core, or some times those of the run's own.
+BUDGET = 1e10
+OWN = 8.0
+# Rows of kets up to which a basis is enlarged in any case, and how many times the run's own beyond.
+MOST_ROWS = 400
+TIMES = 4
+# Entries of the jumps' superoperator in a larger basis.
+MOST_ENTRIES = 2e7
+# Changes that do not fall to this part from one basis to the next, twice as far away, are not extrapolated.
+SLOWEST = 0.6
+# Bases after which changes that hardly fall are given up.
+MOST_LOOKS, HOPELESS = 5, 0.9
+# Distance of the final states in the last two bases above which nothing has settled yet.
+FAR = 0.1
+# Factor of the extrapolated rest.
+MARGIN = 2.0
+# Rounding of one product of a series, relative.
+ROUNDING = 1e-16
+
+
+@dataclass(frozen=True)
+class Look:
+    """The final columns in one basis.
+
+    Attributes
+    ----------
+    objective : SlotObjective
+    columns : (D or D^2, S) complex128
+        At T; empty for sampled histories.
+    value : float
+        P; of kets that lose what jumps, that of no jump.
+    beside : float
+        Probability of no jump; 1 where that is no part of the value.
+    """
+
+    objective: SlotObjective
+    columns: ComplexArray
+    value: float
+    beside: float
+
+
+@dataclass(frozen=True)
+class Larger:
+    """What larger bases change.
+
+    Attributes
+    ----------
+    error : float
+        Of P; what has been seen of it, where nothing is claimed.
+    unclaimed : str or None
+        Why no error is claimed.
+    looks : list of Look
+        The basis of the run, and each larger one.
+    ratio : float
+        Change of the last basis, relative to that of the one before.
+    """
+
+    error: float
+    unclaimed: str | None
+    looks: list[Look]
+    ratio: float = 0.0
+
+
+def look_at(objective: SlotObjective, fields: NDArray[np.float64], stream: int) -> Look:
+    """Return the final columns of an objective; of sampled histories their mean, with the noise of a stream."""
+    if isinstance(objective, Unravelling):
+        return Look(objective, np.zeros((0, 0), complex), objective.sampled(fields, stream).value, 1.0)
+    value, columns = objective.valued(fields)
+    return Look(objective, columns, value, objective.jump_free if objective.by_order else 1.0)
+
+
+def enlarged(
+    system: System, objective: SlotObjective, fields: NDArray[np.float64], least: int, stream: int
+) -> Larger | None:
+    """Return what larger bases change of P under controls (C, N); None where no basis is cut.
+
+    The first basis has all that the couplings reach from the levels of the deck, each further one twice as much beyond them,
+    until the final states have settled or the next basis costs too much.
+
+    Parameters
+    ----------
+    system
+        Block of the deck.
+    objective
+        Of the search.
+    fields : (C, N) float64
+    least : int
+        Levels that are added at least.
+    stream : int
+        Noise of sampled histories.
+    """
+    looks = [look_at(objective, fields, stream)]
+    budget = max(BUDGET, OWN * _operations(objective, fields))
+    more, ratio, stopped = max(1, -(-least // 2)), math.inf, ""
+    while not stopped:
+        try:
+            made = _larger(system, objective, more)
+        except InvalidInput as problem:
+            stopped = f"with more levels the system cannot be made: {problem}"
+            break
+        if made.dimension == looks[-1].objective.model.dimension:
+            return None
+        stopped = _too_large(made, looks[-1].objective)
+        if stopped:
+            break
+        other = _same(objective, made)
+        budget -= _operations(other, fields)
+        if budget < 0.0:
+            stopped = f"a basis of {made.dimension} levels takes too long to propagate"
+            break
+        looks.append(look_at(other, fields, stream))
+        if len(looks) > 2:
+            ratio, settled = _settling(looks)
+            if settled:
+                return Larger(_rest(looks, ratio), None, looks, ratio)
+            if len(looks) > MOST_LOOKS and ratio > HOPELESS:
+                stopped = "more levels change it as much as fewer"
+        more *= 2
+    return Larger(
+        _rest(looks, 0.0), f"{_told(looks)}; {stopped}; {_remedy(system, objective, fields)}", looks, ratio
+    )
+
+
+def extrapolated(values: Sequence[float], ratio: float) -> float:
+    """Return how far the first of the values of growing bases may be from their limit.
+
+    What follows the last basis is that of changes that fall with `ratio` or faster. A change may vanish by accident, so that the
+    last one counts as `ratio` times the one before at least.
+    """
+    changes = np.abs(np.diff(values))
+    last = max(float(changes[-1]), ratio * float(changes[-2])) if changes.size > 1 else 0.0
+    return abs(float(values[-1]) - float(values[0])) + MARGIN * last * ratio / (1.0 - ratio)
+
+
+def _rest(looks: Sequence[Look], ratio: float) -> float:
+    """Return the error of P: what jumps may change as much as what does not."""
+    return sum(extrapolated(row, ratio) for row in ([k.value for k in looks], [k.beside for k in looks]))
+
+
+def _larger(system: System, objective: SlotObjective, more: int) -> QuantumModel:
+    """Return the system in a larger basis; the measure of a gate is that of the objective, of which a system knows nothing."""
+    return measured_by(model(system, more), process=has_process(objective.model))
+
+
+def _same(objective: SlotObjective, made: QuantumModel) -> SlotObjective:
+    """Return the objective of another basis."""
+    if not isinstance(objective, Unravelling):
+        return SlotObjective(made, objective.motion)
+    # of the same times, so that the noise of both is nearly the same
+    return Unravelling(made, objective.motion, 0.0, objective.rates, objective.count, objective.seed)
+
+
+def _operations(objective: SlotObjective, fields: NDArray[np.float64]) -> float:
+    """Return the operations of one propagation."""
+    count = objective.count if isinstance(objective, Unravelling) else 1
+    return count * objective.propagator.operations(fields, objective.start.shape[1])
+
+
+def _too_large(made: QuantumModel, before: SlotObjective) -> str:
+    """Return why a basis is not propagated, "" if it is."""
+    if made.dimension > max(MOST_ROWS, TIMES * before.model.dimension):
+        return f"{made.dimension} levels are too many"
+    entries = sum(jump.operator.nnz**2 for jump in made.jumps)
+    if before.lindblad and entries > MOST_ENTRIES:
+        return f"density matrices of {made.dimension} levels are too large"
+    return ""
+
+
+def _settling(looks: Sequence[Look]) -> tuple[float, bool]:
+    """Return the ratio of the last changes, and whether they fall fast enough to be extrapolated."""
+    slots = looks[-1].objective.propagator
+    floor = 1e-13 + 4.0 * slots.products * ROUNDING + slots.remainder
+    values = np.abs(np.diff([look.value for look in looks]))
+    scale = max(1.0, float(np.abs([look.value for look in looks]).max()))
+    rows = [(values[-2:], floor * scale)]
+    beside = np.abs(np.diff([look.beside for look in looks]))
+    rows.append((beside[-2:], floor))
+    far = 0.0
+    if looks[-1].columns.size:
+        distances = np.array([_distance(*pair) for pair in zip(looks[-3:], looks[-2:], strict=False)])
+        rows.append((distances, floor))
+        far = float(distances[-1])
+    ratios = [new / old if old > low else math.inf for (old, new), low in rows if max(old, new) > low]
+    ratio = float(max(ratios, default=0.0))
+    return ratio, ratio <= SLOWEST and far <= FAR
+
+
+def _distance(small: Look, large: Look) -> float:
+    """Return the largest distance of a final column in two bases, up to its phase."""
+    made, more = small.objective.model, large.objective.model
+    index = {label: place for place, label in enumerate(more.labels)}
+    places = np.array([index[label] for label in made.labels])
+    # Thermal starts have more columns in a larger basis, and the signs of levels on a grid are a matter of choice.
+    if small.columns.shape[1] != large.columns.shape[1] or made.plane is not None:
+        first, second = (look.objective.density(look.columns) for look in (small, large))
+        if made.plane is not None:
+            first, second = np.diag(np.diag(first)), np.diag(np.diag(second))
+        first, second = first.reshape(-1, 1), second.reshape(-1, 1)
+    else:
+        first, second = small.columns, large.columns
+    if first.shape[0] > made.dimension:
+        places = (places[:, None] * more.dimension + places).ravel()
+    inside = np.zeros_like(second)
+    inside[places] = first
+    overlap = np.sum(inside.conj() * second, axis=0)
+    return float(np.linalg.norm(second - inside * np.exp(1j * np.angle(overlap)), axis=0).max())
+
+
+def _told(looks: Sequence[Look]) -> str:
+    """Return what the levels are known to change."""
+    if len(looks) < 2:
+        return "the error of the levels is not known"
+    found = ", ".join(f"{look.objective.model.dimension}: {look.value:.6g}" for look in looks)
+    return f"the value has not settled with the number of levels ({found})"
+
+
+def _remedy(system: System, objective: SlotObjective, fields: NDArray[np.float64]) -> str:
+    """Return which part needs more levels: that whose highest level is filled most."""
+    if not isinstance(system, ModelSystem):
+        return "raise J_max" if isinstance(system, RotorSystem) else "raise states"
+    shape = objective.model.shape
+    cut = [place for place, part in enumerate(system.parts) if hasattr(part, "levels")]
+    cube = objective.look(fields)[1].reshape(-1, *shape)
+    tops = {place: float(_at_top(cube, 1 + place).max()) for place in cut}
+    place = max(cut, key=lambda k: tops[k])
+    return (
+        f"raise levels of {system.parts[place].name}, whose level {shape[place] - 1} holds up to {tops[place]:.2g}, or keep "
+        "the controls from it by bounds or shape"
+    )
+
+
+def _at_top(cube: FloatArray, axis: int) -> FloatArray:
+    """Return the population (N,) of the highest level of one part from those of all (N, ...)."""
+    top = np.take(cube, -1, axis=axis)
+    return np.asarray(top.reshape(len(top), -1).sum(axis=1))
