@@ -212,6 +212,12 @@ def same_bits(a: object, b: object) -> bool:
     return repr(a) == repr(b)
 
 
+def flipped(content: bytes, rng: np.random.Generator) -> bytes:
+    """Return the content of a file with one bit flipped."""
+    at = int(rng.integers(len(content)))
+    return content[:at] + bytes([content[at] ^ 1 << int(rng.integers(8))]) + content[at + 1 :]
+
+
 def verdict(case: Case, ended: Ended, codes: set[int] = KNOWN, *, shorter: bool = False) -> str:
     """Return what is wrong after a run, ``""`` if nothing is."""
     said = ended.out + ended.err

@@ -15,6 +15,7 @@ import numpy as np
 from qsim.core.errors import FileError
 from qsim.core.results.atomic import PartFile, replacing
 from qsim.core.results.reading import damage_of, reading, require_file, require_room
+from qsim.core.results.sums import Place, require_sums, seal
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,6 +29,7 @@ __all__ = [
     "member",
     "members",
     "new_dataset",
+    "new_file",
     "open_datasets",
     "open_hdf5",
     "require_inside",
@@ -177,6 +179,7 @@ def open_hdf5(path: Path, expected: str, hint: str = DAMAGED) -> h5py.File:
     """
     require_file(path, expected)
     with reading(path, expected, hint=hint):
+        require_sums(path, hint)
         require_sound_heaps(path)
         return h5py.File(path, "r")
 
@@ -366,6 +369,65 @@ def require_text(path: Path, place: str, item: h5py.Dataset) -> None:
 
 
 @contextmanager
+def new_file(
+    path: str | Path, *, overwrite: bool = True, libver: str | None = None
+) -> Iterator[tuple[h5py.File, PartFile]]:
+    """Write an HDF5 file with its checksums; it appears when it is complete.
+
+    Parameters
+    ----------
+    path, overwrite
+        As for `replacing`.
+    libver
+        Oldest version of HDF5 that must read the file, the oldest of all by default; from ``v110`` on HDF5 itself has sums of
+        what describes the data.
+
+    Yields
+    ------
+    file, part
+        The open file, and what it is written to, whose ``check`` raises what failed.
+
+    Raises
+    ------
+    OSError
+        As `replacing`.
+    """
+    with replacing(path, overwrite=overwrite) as part:
+        with h5py.File(part, "w", libver=libver) as file:
+            yield file, part
+            file.flush()
+            places = _places(file)
+        part.check()
+        seal(part, places)
+
+
+def _places(file: h5py.File) -> list[Place]:
+    """Return where the data of every dataset lie."""
+    found: list[Place] = []
+
+    def add(name: str, item: h5py.Group | h5py.Dataset) -> None:
+        if not isinstance(item, h5py.Dataset):
+            return
+        offset = item.id.get_offset()
+        if offset is not None:
+            found.append((offset, offset + item.id.get_storage_size(), name))
+        elif item.chunks is not None:
+            item.id.chunk_iter(
+                lambda chunk: found.append((chunk.byte_offset, chunk.byte_offset + chunk.size, name))
+            )
+
+    file.visititems(add)
+    joined: list[Place] = []
+    for first, end, name in sorted(found):
+        # Chunks of an array mostly follow one another.
+        if joined and joined[-1][1:] == (first, name):
+            joined[-1] = (joined[-1][0], end, name)
+        else:
+            joined.append((first, end, name))
+    return joined
+
+
+@contextmanager
 def new_dataset(path: str | Path, shape: tuple[int, ...], dtype: Any) -> Iterator[Any]:
     """Open a new file with a dataset ``x``, to be written block by block; it appears when it is complete.
 
@@ -375,7 +437,7 @@ def new_dataset(path: str | Path, shape: tuple[int, ...], dtype: Any) -> Iterato
         If the file cannot be written.
     """
     try:
-        with replacing(path) as part, h5py.File(part, "w") as file:
+        with new_file(path) as (file, part):
             yield _New(file.create_dataset("x", shape, dtype), part)
     except OSError as error:
         raise FileError(f"{path} cannot be written: {error}") from error
@@ -399,7 +461,7 @@ def save_datasets(path: str | Path, arrays: Mapping[str, Any], *, compress: int 
         If the file cannot be written.
     """
     try:
-        with replacing(path) as part, h5py.File(part, "w") as file:
+        with new_file(path) as (file, _):
             for name, array in arrays.items():
                 # Shuffled bytes compress better: those of the exponents lie side by side.
                 large = compress and np.size(array) >= compress
