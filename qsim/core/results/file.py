@@ -46,6 +46,7 @@ from qsim.core.results.hdf5 import (
     members,
     require_inside,
     require_text,
+    require_unchanged,
     scale_names,
 )
 from qsim.core.results.jsonable import python_scalar
@@ -188,7 +189,9 @@ class ResultsFile:
                 return np.asarray(dataset.asstr()[()], dtype=np.str_)
             if not is_plain(dataset.dtype):
                 raise TypeError(f"it holds {dataset.dtype}")
-            return np.asarray(dataset[()])
+            values = np.asarray(dataset[()])
+            require_unchanged(self.path, dataset)
+            return values
 
     def _reading(self, name: str) -> AbstractContextManager[None]:
         return reading(self.path, "what qsim has written", place=f"array '{name}'", hint=DAMAGED)
