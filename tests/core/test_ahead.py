@@ -15,6 +15,7 @@ import pytest
 from qsim import methods
 from qsim.core.deck.load import written_deck
 from qsim.core.device.compilers import ahead, board, caches, helper, signatures, table
+from qsim.core.device.compilers.sound import alone_in
 from qsim.core.examples.check import cases, folders
 from qsim.core.examples.kernels import features_of_deck, needs_of
 
@@ -239,10 +240,10 @@ def test_processes_write_an_index_one_after_the_other(tmp_path):
     order = []
 
     def second():
-        with caches._alone_in(tmp_path):
+        with alone_in(tmp_path):
             order.append("second")
 
-    with caches._alone_in(tmp_path):
+    with alone_in(tmp_path):
         thread = threading.Thread(target=second)
         thread.start()
         time.sleep(0.1)

@@ -12,6 +12,7 @@ import qsim
 from qsim.core.device.footprint import INTERPRETER
 from qsim.core.errors import DeckError, DeviceError, FileError, MemoryLimitError, NumericsError, Stopped
 from qsim.core.results.results import open_results
+from qsim.core.results.summary import read_summary
 from qsim.core.run.pipeline import Options, execute
 
 SLOW = {"steps": 60, "pause": "10 ms"}
@@ -54,7 +55,7 @@ def test_a_run_leaves_results_summary_and_figures(counter, run):
     outcome = run(counter.deck())
     assert counter.files() == ["deck.h5", "deck.summary.json", "deck.value.png"]
     assert outcome.results.name == "deck.h5"
-    assert json.loads((counter.folder / "deck.summary.json").read_text()) == outcome.summary
+    assert read_summary(counter.folder / "deck.summary.json") == outcome.summary
     assert outcome.summary["status"] == "complete"
     assert outcome.summary["files"] == ["deck.h5", "deck.value.png", "deck.summary.json"]
     assert set(outcome.summary["timing"]) == {"build", "run", "write", "figures"}

@@ -6,6 +6,7 @@ default, all of them with ``--exhaustive``.
 """
 
 import gzip
+import shutil
 import zlib
 from pathlib import Path
 from types import SimpleNamespace as Block
@@ -26,12 +27,16 @@ from qsim.core.results.tables import Scalar, Table
 from qsim.core.results.writing import Content, write_results
 from qsim.core.run import checkpoint
 from qsim.qmc.system.pseudopotentials import read_xml
+from qsim.qmc.wavefunction.formats.chkfile import read_chkfile
+from qsim.qmc.wavefunction.formats.eshdf import read_eshdf
 from qsim.qmc.wavefunction.molecules.cache import open_cache
 from qsim.qoc.control.guesses.files import field_from_file
 from qsim.qoc.deck.control import FileGuess
 from qsim.qoc.deck.functions.given import TablePotential
+from qsim.qoc.models.files import matrices, read_tree
 from qsim.sturmian.deck.blocks import GeneratingTable
 from qsim.sturmian.radial.inputs import read_radial
+from qsim.tridiag.atom.states.stored import read as read_stored
 from qsim.tridiag.deck.electron import FileInitial
 from qsim.tridiag.propagate.initial import _from_file as read_wavefunction
 from qsim.tridiag.solver.readers import read_rhs, read_system
@@ -42,6 +47,7 @@ from qsim.trotter.states.mps import contract_mps, read_mps
 ALL = 1000
 SHARE = 40
 ORBITALS = Path(__file__).parents[1] / "reference_data" / "qmc_orbitals"
+INPUTS = Path(__file__).parents[2] / "inputs" / "qmc"
 N = 6
 RNG = np.random.default_rng(11)
 
@@ -323,6 +329,30 @@ READERS = {
         lambda path: _hdf5(path, {"psi": np.arange(8.0) + 1j}),
         lambda path: load_state(path, 3, cpu(1), np.complex128),
     ),
+    "table of x hdf5": (
+        "v.h5",
+        lambda path: _hdf5(path, {"x": np.linspace(0.5, 4.0, 9), "V": np.arange(9.0)}),
+        lambda path: spline(TablePotential(type="table", file=path), GRID, "system.potential.file")(GRID),
+    ),
+    "qoc matrices": (
+        "q.h5",
+        lambda path: _hdf5(path, {"H0": np.diag(np.arange(4.0)), "controls/re": np.ones((4, 4))}),
+        lambda path: matrices(read_tree(path, "matrices"), "system.file"),
+    ),
+    "atom state": (
+        "u.h5",
+        lambda path: _hdf5(
+            path,
+            {
+                "r": np.arange(1, 9) / 8,
+                "channels": np.array([[0, 0], [1, 0]]),
+                "u_channels": np.ones((2, 8)) + 0j,
+            },
+        ),
+        read_stored,
+    ),
+    "chkfile": ("oh.chk", lambda path: shutil.copy(INPUTS / "oh_radical.chk", path), read_chkfile),
+    "crystal": ("c.h5", lambda path: shutil.copy(INPUTS / "hydrogen_orbitals.h5", path), read_eshdf),
     "pseudopotential": ("C.xml", _pseudopotential, lambda path: read_xml(path, "C").tables(2)),
     "orbital cache": ("o.h5", _cache, _orbitals),
     "results": ("r.h5", _results, _all_results),
@@ -345,6 +375,9 @@ def _damage(name, folder, count, seed):
     file, write, read = READERS[name]
     path = folder / file
     write(path)
+    if h5py.is_hdf5(path):
+        # Without its checksums, before which nothing that is behind them would be tried.
+        h5py.File(path, "r+").close()
     np.save(folder / "d.npy", np.ones(N))
     content = path.read_bytes()
     read(path)  # the sample itself is good

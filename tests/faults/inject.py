@@ -212,6 +212,26 @@ def same_bits(a: object, b: object) -> bool:
     return repr(a) == repr(b)
 
 
+def flipped(content: bytes, rng: np.random.Generator) -> bytes:
+    """Return the content of a file with one bit flipped."""
+    at = int(rng.integers(len(content)))
+    return content[:at] + bytes([content[at] ^ 1 << int(rng.integers(8))]) + content[at + 1 :]
+
+
+def damaged(content: bytes, kind: str, rng: np.random.Generator) -> bytes:
+    """Return the content of a file after a crash of a node, or a fault of a disk."""
+    if kind == "empty":
+        return b""
+    if kind == "half":
+        return content[: len(content) // 2]
+    if kind == "zeros":
+        return bytes(len(content))
+    return rng.bytes(len(content)) if kind == "random" else flipped(content, rng)
+
+
+DAMAGES = ("empty", "half", "zeros", "random", "one bit")
+
+
 def verdict(case: Case, ended: Ended, codes: set[int] = KNOWN, *, shorter: bool = False) -> str:
     """Return what is wrong after a run, ``""`` if nothing is."""
     said = ended.out + ended.err

@@ -1,8 +1,8 @@
 """Results files: one HDF5 file per run, self-describing, readable without qsim.
 
-Layout (format version 1.0)::
+Layout (format version 1.1)::
 
-    /                attributes: format="qsim", format_version=[1, 0], qsim_version, method, title,
+    /                attributes: format="qsim", format_version=[1, 1], qsim_version, method, title,
                      status, created (ISO 8601, UTC), default="results"
     /results         NXdata group; one dataset per table, nested groups for names such as history/cost.
                      Every dataset has the attributes units, long_name and label, and an HDF5 dimension
@@ -11,6 +11,8 @@ Layout (format version 1.0)::
                      a value that does not exist is NaN with the attribute null=1
     /provenance      one 0-d dataset per entry; structured entries are JSON text (attribute encoding="json")
     /log             the last lines of the run log
+
+Behind the end of HDF5 are the checksums of all bytes (:mod:`qsim.core.results.sums`); version 1.0 had none.
 
 A one-dimensional table named like its own dimension is that dimension's coordinate.  A dimension is looked up
 in the group of the table, then in the groups above it; one without a coordinate is a plain, named index.  So
@@ -44,6 +46,7 @@ from qsim.core.results.hdf5 import (
     members,
     require_inside,
     require_text,
+    require_unchanged,
     scale_names,
 )
 from qsim.core.results.jsonable import python_scalar
@@ -61,7 +64,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DAMAGED", "FORMAT_VERSION", "PLAIN_DIMENSION", "ResultsFile", "require_format"]
 
-FORMAT_VERSION = (1, 0)
+FORMAT_VERSION = (1, 1)
 DAMAGED = "it may be no HDF5 file, or its copy or transfer broke off; copy it again or repeat the run"
 
 # The name that netCDF-4 readers (h5netcdf, xarray, netCDF4) take as "dimension without coordinate values".
@@ -186,7 +189,9 @@ class ResultsFile:
                 return np.asarray(dataset.asstr()[()], dtype=np.str_)
             if not is_plain(dataset.dtype):
                 raise TypeError(f"it holds {dataset.dtype}")
-            return np.asarray(dataset[()])
+            values = np.asarray(dataset[()])
+            require_unchanged(self.path, dataset)
+            return values
 
     def _reading(self, name: str) -> AbstractContextManager[None]:
         return reading(self.path, "what qsim has written", place=f"array '{name}'", hint=DAMAGED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import mmap
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 from qsim.core.errors import FileError
 from qsim.core.results.atomic import PartFile, replacing
 from qsim.core.results.reading import damage_of, reading, require_file, require_room
+from qsim.core.results.sums import Place, require_sums, seal
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,11 +30,13 @@ __all__ = [
     "member",
     "members",
     "new_dataset",
+    "new_file",
     "open_datasets",
     "open_hdf5",
     "require_inside",
     "require_sound_heaps",
     "require_text",
+    "require_unchanged",
     "save_datasets",
     "scale_names",
 ]
@@ -46,6 +50,8 @@ NUMBERS = "biufc"
 HEAP, HEAP_HEAD = b"GCOL\x01\0\0\0", 16
 # Attribute with references to the dimension scales of each axis.
 SCALES = "DIMENSION_LIST"
+# Links from one to the next.
+MAX_LINKS = 16
 # Numbers of an attribute.
 MAX_ATTRIBUTE = 1000
 # Bytes from which a dataset must have been written: a file of a kilobyte can announce as many as the memory
@@ -109,7 +115,9 @@ class Dataset:
                 require_room(self.path, f"dataset '{self.name}' of shape {self.shape}", size)
             if not is_plain(self.dtype):
                 raise FileError(f"{self.path}: dataset '{self.name}' holds {self.dtype}, not numbers")
-            return np.asarray(self._item[key])
+            values = np.asarray(self._item[key])
+            require_unchanged(self.path, self._item)
+            return values
 
     def _guard(self) -> AbstractContextManager[None]:
         return reading(self.path, "an undamaged HDF5 dataset", place=f"dataset '{self.name}'", hint=DAMAGED)
@@ -177,8 +185,35 @@ def open_hdf5(path: Path, expected: str, hint: str = DAMAGED) -> h5py.File:
     """
     require_file(path, expected)
     with reading(path, expected, hint=hint):
+        require_sums(path, hint)
         require_sound_heaps(path)
-        return h5py.File(path, "r")
+        file = h5py.File(path, "r")
+        _opened[file.id.get_vfd_handle()] = _stamp(file)
+        return file
+
+
+# State of the files that were opened, by their descriptors.
+_opened: dict[int, tuple[int, int]] = {}
+
+
+def _stamp(file: h5py.File) -> tuple[int, int]:
+    """Return size and time of change of an open file, which stays the same file when another takes its name."""
+    status = os.fstat(file.id.get_vfd_handle())
+    return status.st_size, status.st_mtime_ns
+
+
+def require_unchanged(path: Path, item: h5py.Group | h5py.Dataset) -> None:
+    """Refuse what was read of a file that was written to since it was opened.
+
+    Raises
+    ------
+    FileError
+        With the name of the file.
+    """
+    if _opened.get(item.file.id.get_vfd_handle()) not in (None, _stamp(item.file)):
+        raise FileError(
+            f"{path} was changed while it was read", hint="repeat the command when nothing writes to it"
+        )
 
 
 def require_sound_heaps(path: Path) -> None:
@@ -241,15 +276,24 @@ def member(path: Path, group: h5py.Group, name: str) -> h5py.Group | h5py.Datase
     """
     place = f"{group.name.rstrip('/')}/{name}"
     with damage_of(path, "a dataset or a group", place, DAMAGED):
-        # A link is looked at before it is followed: HDF5 would open the other file.
-        link = group.get(name, getlink=True)
-        if isinstance(link, h5py.ExternalLink):
-            raise FileError(f"{path}: {place} is a link to the file {link.filename}", hint=OTHER_FILE)
-        item = group[name]
-        # Only a name of something else can lead through a third one into another file.
-        if not isinstance(link, h5py.HardLink) and item.file.filename != group.file.filename:
-            raise FileError(f"{path}: {place} is a link to the file {item.file.filename}", hint=OTHER_FILE)
-        return item
+        return _followed(path, place, group, name)
+
+
+def _followed(
+    path: Path, place: str, group: h5py.Group, name: str, links: int = 0
+) -> h5py.Group | h5py.Dataset:
+    """Return a member of a group; links are followed here, step by step, since HDF5 would open other files on the way."""
+    link = group.get(name, getlink=True)
+    if isinstance(link, h5py.ExternalLink):
+        raise FileError(f"{path}: {place} is a link to the file {link.filename}", hint=OTHER_FILE)
+    if not isinstance(link, h5py.SoftLink):
+        return group[name]
+    if links > MAX_LINKS:
+        raise ValueError("too many links")
+    item = group["/"] if link.path.startswith("/") else group
+    for part in filter(None, link.path.split("/")):
+        item = _followed(path, place, item, part, links + 1)
+    return item
 
 
 def require_inside(path: Path, place: str, item: h5py.Dataset) -> None:
@@ -262,14 +306,23 @@ def require_inside(path: Path, place: str, item: h5py.Dataset) -> None:
     """
     if item.shape is None:
         raise FileError(f"{path}: {place} is empty; expected data", hint=DAMAGED)
-    layout = item.id.get_create_plist()
-    if layout.get_external_count() or layout.get_layout() == h5py.h5d.VIRTUAL:
+    if _is_elsewhere(item):
         raise FileError(f"{path}: {place} keeps its data in other files", hint=OTHER_FILE)
     size = math.prod(item.shape) * item.dtype.itemsize
     if size > UNWRITTEN and not _is_written(item, size):
         raise FileError(
             f"{path}: {place} announces {size:.3g} bytes, and not all of them were written", hint=DAMAGED
         )
+
+
+def _is_elsewhere(item: h5py.Dataset) -> bool:
+    """Return True if the data of a dataset are in other files.
+
+    The properties of a virtual dataset must be gone before an error is raised: kept by its frames until the interpreter ends,
+    they crash HDF5 there.
+    """
+    layout = item.id.get_create_plist()
+    return bool(layout.get_external_count() or layout.get_layout() == h5py.h5d.VIRTUAL)
 
 
 def _is_written(item: h5py.Dataset, size: int) -> bool:
@@ -366,6 +419,65 @@ def require_text(path: Path, place: str, item: h5py.Dataset) -> None:
 
 
 @contextmanager
+def new_file(
+    path: str | Path, *, overwrite: bool = True, libver: str | None = None
+) -> Iterator[tuple[h5py.File, PartFile]]:
+    """Write an HDF5 file with its checksums; it appears when it is complete.
+
+    Parameters
+    ----------
+    path, overwrite
+        As for `replacing`.
+    libver
+        Oldest version of HDF5 that must read the file, the oldest of all by default; from ``v110`` on HDF5 itself has sums of
+        what describes the data.
+
+    Yields
+    ------
+    file, part
+        The open file, and what it is written to, whose ``check`` raises what failed.
+
+    Raises
+    ------
+    OSError
+        As `replacing`.
+    """
+    with replacing(path, overwrite=overwrite) as part:
+        with h5py.File(part, "w", libver=libver) as file:
+            yield file, part
+            file.flush()
+            places = _places(file)
+        part.check()
+        seal(part, places)
+
+
+def _places(file: h5py.File) -> list[Place]:
+    """Return where the data of every dataset lie."""
+    found: list[Place] = []
+
+    def add(name: str, item: h5py.Group | h5py.Dataset) -> None:
+        if not isinstance(item, h5py.Dataset):
+            return
+        offset = item.id.get_offset()
+        if offset is not None:
+            found.append((offset, offset + item.id.get_storage_size(), name))
+        elif item.chunks is not None:
+            item.id.chunk_iter(
+                lambda chunk: found.append((chunk.byte_offset, chunk.byte_offset + chunk.size, name))
+            )
+
+    file.visititems(add)
+    joined: list[Place] = []
+    for first, end, name in sorted(found):
+        # Chunks of an array mostly follow one another.
+        if joined and joined[-1][1:] == (first, name):
+            joined[-1] = (joined[-1][0], end, name)
+        else:
+            joined.append((first, end, name))
+    return joined
+
+
+@contextmanager
 def new_dataset(path: str | Path, shape: tuple[int, ...], dtype: Any) -> Iterator[Any]:
     """Open a new file with a dataset ``x``, to be written block by block; it appears when it is complete.
 
@@ -375,7 +487,7 @@ def new_dataset(path: str | Path, shape: tuple[int, ...], dtype: Any) -> Iterato
         If the file cannot be written.
     """
     try:
-        with replacing(path) as part, h5py.File(part, "w") as file:
+        with new_file(path) as (file, part):
             yield _New(file.create_dataset("x", shape, dtype), part)
     except OSError as error:
         raise FileError(f"{path} cannot be written: {error}") from error
@@ -399,7 +511,7 @@ def save_datasets(path: str | Path, arrays: Mapping[str, Any], *, compress: int 
         If the file cannot be written.
     """
     try:
-        with replacing(path) as part, h5py.File(part, "w") as file:
+        with new_file(path) as (file, _):
             for name, array in arrays.items():
                 # Shuffled bytes compress better: those of the exponents lie side by side.
                 large = compress and np.size(array) >= compress

@@ -173,11 +173,22 @@ def open_binary(path: str | Path, expected: str) -> Iterator[BinaryIO]:
         # By the content, not by the name: a file may be renamed after packing.
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
-        if not packed:
+        before = _stamp(raw)
+        if packed:
+            with gzip.open(raw, "rb") as unpacked:
+                yield cast(BinaryIO, unpacked)
+        else:
             yield raw
-            return
-        with gzip.open(raw, "rb") as unpacked:
-            yield cast(BinaryIO, unpacked)
+        if _stamp(raw) != before:
+            raise FileError(
+                f"{path} was changed while it was read", hint="repeat the command when nothing writes to it"
+            )
+
+
+def _stamp(file: BinaryIO) -> tuple[int, int]:
+    """Return size and time of change of an open file."""
+    status = os.fstat(file.fileno())
+    return status.st_size, status.st_mtime_ns
 
 
 def read_bytes(path: str | Path, expected: str, limit: int) -> bytes:

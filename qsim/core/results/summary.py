@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,8 @@ __all__ = ["SCHEMA", "entry", "read_summary", "summary", "write_summary"]
 # Bytes.
 # Larger than any summary that qsim writes: scalars and a deck.
 MAX_SUMMARY = 64 * 2**20
+# Key of the file alone.
+CHECKSUM = "checksum"
 
 
 _SCALAR: dict[str, Any] = {
@@ -70,6 +73,7 @@ SCHEMA: dict[str, Any] = {
         "version": {"type": "string", "description": "of qsim"},
         "overrides": {**_TEXTS, "description": "given with --set"},
         "deck": {"type": "object", "description": "resolved, in atomic units"},
+        CHECKSUM: {"type": "string", "description": "CRC-32 of all the rest; in the file alone"},
     },
     "required": [
         "method",
@@ -136,9 +140,15 @@ def write_summary(path: str | Path, content: Mapping[str, Any]) -> Path:
     FileError
         If the file cannot be written.
     """
-    text = json.dumps(json_ready(content), indent=2, ensure_ascii=False, allow_nan=False)
+    ready: dict[str, Any] = json_ready(content)
+    text = json.dumps({**ready, CHECKSUM: _checksum(ready)}, indent=2, ensure_ascii=False, allow_nan=False)
     # bytes of file names that are not UTF-8 become \\udc.., which is JSON
     return write_text(path, text + "\n")
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    """Return the CRC-32 of what a summary says, however it is set."""
+    return f"{zlib.crc32(json.dumps(content, sort_keys=True).encode()):08x}"
 
 
 def read_summary(path: str | Path) -> dict[str, Any]:
@@ -158,6 +168,9 @@ def read_summary(path: str | Path) -> dict[str, Any]:
             or not {"method", "scalars", "timing", "files", "warnings"} <= content.keys()
         ):
             raise ValueError("it lacks method, scalars, timing, files or warnings")
+        # Summaries of older versions have none.
+        if content.pop(CHECKSUM, None) not in (None, _checksum(content)):
+            raise ValueError("its checksum is not that of its content")
         for scalar in content["scalars"].values():
             # A summary may have been edited: what the commands print must be there.
             if not {"value", "error", "unit"} <= scalar.keys() <= _SCALAR["properties"].keys():

@@ -15,8 +15,8 @@ import h5py
 import numpy as np
 
 from qsim.core.errors import FileError
-from qsim.core.results.atomic import replacing
 from qsim.core.results.file import FORMAT_VERSION, PLAIN_DIMENSION
+from qsim.core.results.hdf5 import new_file
 from qsim.core.results.jsonable import json_ready, python_scalar
 from qsim.core.results.tables import (
     Scalar,
@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Content", "write_results"]
 
-# Arrays of more bytes than this are chunked and compressed (gzip 1 after a byte shuffle).
+# Arrays of more bytes than this are compressed (gzip 1 after a byte shuffle).
 COMPRESS_ABOVE = 64 * 1024
+# From this version on HDF5 has checksums of what describes the data, and small chunked arrays cost no more than plain ones.
+LIBVER = "v110"
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def write_results(path: str | Path, content: Content, *, overwrite: bool = False
         raise ValueError(f"'{wrong[0]}' cannot name a scalar or an entry of the provenance")
     _refuse_existing(path, overwrite)
     try:
-        with replacing(path, overwrite=overwrite) as part, h5py.File(part, "w") as file:
+        with new_file(path, overwrite=overwrite, libver=LIBVER) as (file, part):
             file.attrs.update(_root_attributes(content))
             _write_tables(_group(file, "results"), declared, data, scales)
             # Arrays are nearly all of the file: a full disk is noticed here.
@@ -155,15 +157,13 @@ def _write_tables(
     """Write the arrays with units, texts and axes; coordinates become scales of the dimensions."""
     for name, table in declared.items():
         array = data[name]
-        # A chunked dataset costs some KiB more and a decompression: small arrays stay plain.
-        big = array.nbytes > COMPRESS_ABOVE and array.dtype != object
-        options = {"compression": "gzip", "compression_opts": 1, "shuffle": True} if big else {}
-        dtype: Any = array.dtype
+        place = _group(group, parent(name))
         if array.dtype == object:
             array = np.array([_storable_text(text) for text in array.flat], dtype=object).reshape(array.shape)
-            # Texts of any length, UTF-8.
-            dtype = h5py.string_dtype()
-        dataset = _group(group, parent(name)).create_dataset(leaf(name), data=array, dtype=dtype, **options)
+            # Texts of any length, UTF-8, which HDF5 keeps in a heap.
+            dataset = place.create_dataset(leaf(name), data=array, dtype=h5py.string_dtype())
+        else:
+            dataset = _write_numbers(place, leaf(name), array)
         dataset.attrs["units"] = table.unit
         dataset.attrs["long_name"] = table.description or leaf(name).replace("_", " ")
         dataset.attrs["label"] = table.label or leaf(name).replace("_", " ")
@@ -179,6 +179,24 @@ def _write_tables(
             if path != name:
                 group[name].dims[axis].attach_scale(group[path])
     _write_default_plot(group, declared, data)
+
+
+def _write_numbers(group: h5py.Group, name: str, array: NDArray[Any]) -> h5py.Dataset:
+    """Store numbers with checksums, which every reader of HDF5 compares."""
+    if array.ndim:
+        # Arrays without elements have no chunks.
+        options: dict[str, Any] = {"fletcher32": True, "chunks": array.shape} if array.size else {}
+        if array.nbytes > COMPRESS_ABOVE:
+            options |= {"chunks": True, "compression": "gzip", "compression_opts": 1, "shuffle": True}
+        return group.create_dataset(name, data=array, **options)
+    # A single number goes into its description, which has a sum; h5py itself places it elsewhere.
+    layout = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    layout.set_layout(h5py.h5d.COMPACT)
+    layout.set_obj_track_times(False)
+    kind = h5py.h5t.py_create(array.dtype, logical=True)
+    item = h5py.h5d.create(group.id, name.encode(), kind, h5py.h5s.create(h5py.h5s.SCALAR), layout)
+    item.write(h5py.h5s.ALL, h5py.h5s.ALL, array)
+    return h5py.Dataset(item)
 
 
 def _make_scale(group: h5py.Group, path: str, size: int) -> None:
@@ -235,12 +253,9 @@ def _write_provenance(group: h5py.Group, provenance: Mapping[str, Any]) -> None:
 def _write_value(group: h5py.Group, name: str, value: Value) -> h5py.Dataset:
     if isinstance(value, str):
         return group.create_dataset(name, data=_storable_text(value), dtype=h5py.string_dtype())
-    return group.create_dataset(name, data=value)
+    return _write_numbers(group, name, np.asarray(value))
 
 
 def _storable_text(text: str) -> str:
     """Return a text without what HDF5 strings cannot hold: NUL, and bytes of file names that are not UTF-8."""
     return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode()
-
-
-# ---------------------------------------------------------------------------------------------- reading

@@ -23,8 +23,15 @@ import h5py
 import numpy as np
 
 from qsim.core.errors import DeckError, FileError
-from qsim.core.results.atomic import replacing
-from qsim.core.results.hdf5 import attribute, is_plain, member, open_hdf5, require_inside, require_text
+from qsim.core.results.hdf5 import (
+    attribute,
+    is_plain,
+    member,
+    new_file,
+    open_hdf5,
+    require_inside,
+    require_text,
+)
 from qsim.core.results.reading import reading, require_room
 from qsim.core.run.signals import Signals
 from qsim.core.text import shorten
@@ -70,7 +77,7 @@ def save(path: str | Path, state: Mapping[str, Any], meta: Mapping[str, Any]) ->
     tree = json.dumps(_encode(state, arrays, "state"))
     try:
         # Under another name first: whatever fails, the earlier checkpoint stays whole.
-        with replacing(path) as part, h5py.File(part, "w") as file:
+        with new_file(path) as (file, part):
             file.attrs["format"] = "qsim-checkpoint"
             file.attrs["format_version"] = np.array(FORMAT_VERSION)
             group = file.create_group("arrays")

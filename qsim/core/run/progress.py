@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
 
 from qsim.core.device.compilers.compilation import Compilation
+from qsim.core.device.compilers.sound import damage_told
 from qsim.core.device.parallel import SerialComm, by_all, first
 from qsim.core.errors import FileError, Interrupted, InvalidInput, NumericsError, QsimError, Stopped
 from qsim.core.run.task import Task
@@ -243,6 +244,8 @@ class Monitor:
             yield
         finally:
             self.timing[name] = self.timing.get(name, 0.0) + self.working() - start
+            for notice in damage_told():
+                self.note(notice)
 
     # The monitor is told by the compiler; the bar says why nothing moves.
     def compiling(self) -> None:

@@ -324,8 +324,15 @@ def stage(name: str, part: str) -> Any:
     Raises
     ------
     DeviceError
-        If the environment asks for a number of threads that numba, which comes with ``build``, does not take.
+        If the environment asks for a number of threads that numba, which comes with ``build``, does not take, or for no compiler.
     """
+    switch = os.environ.get("NUMBA_DISABLE_JIT", "").strip()
+    # Numba takes what is no number for 0.
+    if part in ("build", "run") and switch.lstrip("+-").isdecimal() and int(switch):
+        raise DeviceError(
+            f"NUMBA_DISABLE_JIT is {switch[:40]}, which turns numba's compiler off; the kernels of qsim run only compiled",
+            hint="unset it: env -u NUMBA_DISABLE_JIT qsim ...",
+        )
     asked = os.environ.get("NUMBA_NUM_THREADS", "").strip()
     if part in ("build", "run") and asked and not (asked.isdecimal() and int(asked) > 0):
         raise DeviceError(

@@ -6,29 +6,23 @@ to neither; CuPy and matplotlib use the home.  In a container, or as another use
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import importlib.util
 import os
 import stat
 import sys
-import threading
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import MutableMapping, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, Protocol, TypeAlias
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+from qsim.core.device.compilers.sound import alone_in, keep_with_sums, not_kept
 
 __all__ = [
     "NOTICES",
-    "SAVING",
     "WATCHES",
     "Watch",
     "ensure_kernel_cache",
@@ -42,9 +36,6 @@ Numba: TypeAlias = Any  # numba has no types that a checker could read
 
 # Notices for the user of a run.
 NOTICES: list[str] = []
-
-# Held while this process writes into the cache of kernels.
-SAVING = threading.RLock()
 
 # Folder of qsim.
 PACKAGE = Path(__file__).resolve().parents[3]
@@ -187,6 +178,7 @@ def _found_without(finder: MetaPathFinder, name: str) -> ModuleSpec | None:
 def _change(caching: ModuleType, folder: Path) -> None:
     """Change numba's module of caches for the kernels of a folder."""
     _stamp_folders(caching, folder)
+    keep_with_sums(caching, folder)
     _load_quickly(caching, folder)
     _save_in_turn(caching, folder)
 
@@ -233,29 +225,19 @@ def _save_in_turn(caching: ModuleType, folder: Path) -> None:
     def save_overload(self: Numba, signature: object, data: object) -> object:
         if not Path(self._py_func.__code__.co_filename).is_relative_to(folder):
             return plain(self, signature, data)
-        with SAVING, _alone_in(Path(self.cache_path)):
-            saved = plain(self, signature, data)
+        place, saved = Path(self.cache_path), None
+        # A full disk costs the next run its compilation, and this one nothing.
+        try:
+            with alone_in(place):
+                saved = plain(self, signature, data)
+        except OSError as error:
+            not_kept(place, error)
+            return None
         for watch in WATCHES:
             watch.kept(self._py_func, signature)
         return saved
 
     cache.save_overload = save_overload
-
-
-@contextlib.contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Wait until no other process is in the block for the same folder; where folders cannot be locked, do not."""
-    lock = None
-    with contextlib.suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder, os.O_RDONLY)
-        if fcntl is not None:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        if lock is not None:
-            os.close(lock)
 
 
 def _stamp_folders(caching: ModuleType, folder: Path) -> None:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from qsim.core.device.compilers.board import DONE, FAILED, THERE, Board
-from qsim.core.device.compilers.caches import SAVING
+from qsim.core.device.compilers.sound import SAVING
 from qsim.core.device.compilers.table import Kernel
 
 __all__ = ["compile_from_the_end", "compile_kernel", "main"]

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -100,10 +101,15 @@ def expected(method: str, data: Mapping[str, Any], device: str) -> list[Kernel]:
     device
         ``"cpu"`` or ``"cuda"``.
     """
-    try:
+    # A table that is damaged costs time and nothing else.
+    with suppress(OSError, ValueError, TypeError, AttributeError, LookupError):
         table = json.loads(table_path(method).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return []
+        return _chosen(table, data, device)
+    return []
+
+
+def _chosen(table: Mapping[str, Any], data: Mapping[str, Any], device: str) -> list[Kernel]:
+    """Return the kernels of the deck of a table that is most like another one."""
     wanted = features_of(data)
     precision = next(feature for feature in wanted if feature.startswith(_precision("")))
     # Kernels of another precision are others altogether.

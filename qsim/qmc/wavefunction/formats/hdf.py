@@ -55,7 +55,14 @@ class HdfFile:
         self.file.close()
 
     def __contains__(self, name: str) -> bool:
-        return name in self.file
+        *above, last = name.split("/")
+        item: Any = self.file
+        # Step by step: HDF5 would follow links into other files.
+        for part in above:
+            if part not in item:
+                return False
+            item = member(self.path, item, part)
+        return hasattr(item, "keys") and last in item
 
     def _item(self, name: str) -> Any:
         item: Any = self.file
