@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from qsim import methods
 from qsim.cli.arguments import DECK_SUFFIXES, ResultsFile, require_method
 from qsim.cli.failures import failures_as_json
 from qsim.cli.terminal import columns, one_line, print_json, print_path, say
-from qsim.core.errors import MismatchError
+from qsim.core.errors import FileError, MismatchError
 from qsim.core.text import format_scalar, printable, shorten
 
 if TYPE_CHECKING:
@@ -294,11 +293,11 @@ def collect(
     RUNS are folders, results files or summaries.
     """
     from qsim.core.results.plotting import FORMATS
-    from qsim.core.results.summary import read_summary
     from qsim.core.run.files.paths import refuse_existing
-    from qsim.core.run.stages import Method
-    from qsim.core.sweeps import collect as gather
+    from qsim.core.sweeps import gather
+    from qsim.core.sweeps.collect import write_collection
     from qsim.core.sweeps.rows import without_index
+    from qsim.core.sweeps.runs import find_runs, incomplete
 
     if output.suffix not in (".csv", ".h5", ".hdf5"):
         raise click.UsageError(f"-o {output}: a table is a .csv or a .h5 file")
@@ -308,24 +307,31 @@ def collect(
     drawn = [] if no_figures else [stem.with_name(f"{stem.name}.{ending}") for ending in FORMATS]
     if not force:
         refuse_existing([output, *drawn], "-o FILE writes elsewhere")
-    summaries = gather.find_runs(runs)
     # Runs of several methods may share a table, each with its own headline.
-    kinds = dict.fromkeys(str(read_summary(path)["method"]) for path in summaries)
-    if names or everything:
-        chosen = dict.fromkeys(kinds, names)
-    else:
-        chosen = {k: tuple(Method[Any, Any, Any](k).headline) for k in kinds if methods.is_available(k)}
-    table = gather.collect(summaries, chosen)
+    chosen = (lambda method: names) if names or everything else gather.headline_of
+    table = gather.collect(find_runs(runs), chosen)
     # A scalar of a list may be named with the number of one of its entries: its column holds all of them.
     if absent := [
         name for name in names if not {name, without_index(name)} & {column.name for column in table.columns}
     ]:
         raise click.UsageError(f"no run has the scalar '{absent[0]}'; 'qsim show FILE' lists them")
     command = shlex.join(["qsim", *sys.argv[1:]])
-    print_path(gather.write_collection(table, output, overwrite=force, command=command))
-    for path in gather.draw_collection(table, stem) if drawn else ():
+    print_path(write_collection(table, output, overwrite=force, command=command))
+    for path in table.draw(stem) if drawn else ():
         print_path(path)
-    if lacking := gather.incomplete(runs):
-        click.echo(f"{len(lacking)} decks are not complete and not in the table:", err=True)
-        for line in lacking[:MAX_LINES]:
-            say(f"  {line}")
+    if warned := sum(1 for column in table.of("warnings") for cell in column.cells if cell):
+        say(f"{warned} of {len(table)} rows are of runs with warnings, in the column 'warnings'")
+    if lacking := incomplete(runs):
+        _tell(f"{len(lacking)} decks are not complete and not in the table:", lacking)
+    if table.refused:
+        _tell(f"{len(table.refused)} results are not in the table:", table.refused)
+        raise FileError(
+            f"{output} lacks {len(table.refused)} of the runs, whose results are damaged or not of their decks",
+            hint="'qsim sweep' runs these again",
+        )
+
+
+def _tell(head: str, lines: Sequence[str]) -> None:
+    click.echo(head, err=True)
+    for line in lines[:MAX_LINES]:
+        say(f"  {line}")

@@ -33,7 +33,7 @@ from qsim.core.results.atomic import remove_parts_of
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["EXPIRY", "RENEWAL", "OutputLock", "Owner"]
+__all__ = ["EXPIRY", "RENEWAL", "BusyError", "OutputLock", "Owner", "held"]
 
 # Seconds after which a run renews its lock.
 RENEWAL = 60.0
@@ -132,6 +132,34 @@ def _started(pid: int) -> int:
         status = Path(f"/proc/{pid}/stat").read_bytes()
         return int(status[status.rindex(b")") + 2 :].split()[19])  # the name may hold blanks and brackets
     return 0
+
+
+class BusyError(FileError):
+    """Another run holds the lock.
+
+    Attributes
+    ----------
+    owner
+        Which, as it is told.
+    """
+
+    def __init__(self, text: str, owner: str, hint: str) -> None:
+        super().__init__(text, hint=hint)
+        self.owner = owner
+
+
+def held(stem: Path) -> Owner | None:
+    """Return the owner of the lock of an output, if it lives as far as the lock itself tells; the lock is not touched."""
+    path = stem.with_name(f"{stem.name}.lock")
+    try:
+        owner, age = Owner.read(path.read_bytes()[:LARGEST]), time.time() - path.stat().st_mtime
+    except OSError:
+        return None
+    if owner is None:
+        return None
+    here = bool(owner.boot) and owner.boot == _boot()
+    lives = owner.lives_here() if here else age < EXPIRY
+    return owner if lives else None
 
 
 class OutputLock:
@@ -305,10 +333,11 @@ class OutputLock:
             probe.unlink()
         return now - os.fstat(fd).st_mtime
 
-    def _busy(self, owner: Owner | None, remedy: str) -> FileError:
+    def _busy(self, owner: Owner | None, remedy: str) -> BusyError:
         who = str(owner) if owner is not None else "it has just begun"
-        return FileError(
+        return BusyError(
             f"another run is writing the files of {self._stem} ({who})",
+            who,
             hint=f"wait for it, or choose another output with -o FILE{remedy}",
         )
 
