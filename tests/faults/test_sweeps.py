@@ -6,6 +6,7 @@ Every number of a run is computed anew here from the deck that names it, so that
 import csv
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -16,9 +17,10 @@ import numpy as np
 import pytest
 
 from qsim.core.deck.load import load_deck
-from qsim.core.errors import FileError
+from qsim.core.errors import FileError, Stopped
 from qsim.core.results.results import open_results
-from qsim.core.run.files.lock import OutputLock, Owner
+from qsim.core.run.files.lock import OutputLock, Owner, held
+from qsim.core.run.pipeline import Options, execute
 from qsim.core.sweeps.array import write_array
 from qsim.core.sweeps.folder import prepare
 from qsim.core.sweeps.sweep import run_here
@@ -27,12 +29,15 @@ from tests.faults import stress
 
 RUNNER = Path(__file__).resolve().parents[1] / "methods" / "run_counter.py"
 STARTS = ("0.12", "0.23", "0.34")
+SEED = f"run: {{seed: {stress.SEED}}}\n"
 
 
 def swept(counter, *values, deck="deck", force=False, **count):
     """Sweep the first value of the counter, in this process; return the sweep and the codes of what was run."""
     axes = [Axis("count.start", values or STARTS)]
-    made = prepare("counter", counter.deck(deck, **count), axes, folder=counter.folder / "s", force=force)
+    made = prepare(
+        "counter", counter.deck(deck, extra=SEED, **count), axes, folder=counter.folder / "s", force=force
+    )
     return made, [done.code for _, done in run_here(made)]
 
 
@@ -220,14 +225,18 @@ def test_what_is_no_physics_is_compared_where_it_is_swept(counter, key):
 
 
 def test_a_checkpoint_of_another_deck_is_refused(counter):
-    made, _ = swept(counter)
-    for ending in (".h5", ".summary.json"):
-        made.points[0].deck.with_suffix(ending).unlink()
-    shutil.copy(made.points[1].checkpoint, made.points[0].checkpoint)
+    made = prepare(
+        "counter", counter.deck(extra=SEED), [Axis("count.start", STARTS)], folder=counter.folder / "s"
+    )
+    stopped = counter.deck("stopped", extra="run: {seed: 5, walltime: 1 ms}\n", pause="1 ms", start=0.23)
+    with pytest.raises(Stopped):
+        execute("counter", stopped, Options(output=counter.folder / "stopped.h5", verbosity=-1))
+    shutil.copy("stopped.ckpt.h5", made.points[0].checkpoint)
     with pytest.raises(FileError, match=r"deck-0001 \(deck-0001\.ckpt\.h5\)"):
         swept(counter)
-    assert swept(counter, force=True)[1] == [0]
+    assert swept(counter, force=True)[1] == [0, 0, 0]
     made.points[0].results.unlink()
+    shutil.copy("stopped.ckpt.h5", made.points[0].checkpoint)
     _half(made.points[0].checkpoint)
     again, codes = swept(counter)
     assert (codes, right(made.folder)) == ([0], 0)
@@ -277,7 +286,10 @@ def test_a_data_file_that_changes_makes_no_table_of_two_problems(packet, tmp_pat
     # new values alone: what is old stays out of the table
     assert packet("2", "2.5")[1] == [0, 0]
     reply = command("collect", made.folder, "-o", "t.csv", "--no-figures")
-    assert (reply.exit_code, [row["run"] for row in lines(Path("t.csv"))]) == (6, ["packet-0003", "packet-0004"])
+    assert (reply.exit_code, [row["run"] for row in lines(Path("t.csv"))]) == (
+        6,
+        ["packet-0003", "packet-0004"],
+    )
     assert packet("1", "1.5", force=True)[1] == [0, 0]
     assert command("collect", made.folder, "-o", "t.csv", "--no-figures", "--force").exit_code == 0
     energies = [float(row["energy_initial (hartree)"]) for row in lines(Path("t.csv"))]
@@ -313,13 +325,14 @@ def test_a_data_file_that_changes_during_a_run_is_told(packet, tmp_path, monkeyp
     monkeypatch.setattr(build, "build", change_and(building, 1.1))
     made, codes = packet("1")
     assert codes == [6]
-    assert "a data file changed while it was read: potential.file.content" in made.points[0].failed.read_text()
+    assert (
+        "a data file changed while it was read: potential.file.content" in made.points[0].failed.read_text()
+    )
     monkeypatch.setattr(build, "build", building)
     monkeypatch.setattr(run, "run", change_and(running, 1.3))
     made, codes = packet("1")
     # its results are those of the content that it read, not of the file that is there now
     assert codes == [0]
-    assert not made.points[0].complete
     with open_results(made.points[0].results) as results:
         assert any("a data file changed during the run" in text for text in results.provenance["warnings"])
     monkeypatch.setattr(run, "run", running)
@@ -331,12 +344,21 @@ def test_a_data_file_that_changes_during_a_run_is_told(packet, tmp_path, monkeyp
 
 
 def test_decks_that_wait_are_not_changed_by_a_sweep_of_another_deck(counter):
-    swept_now = prepare("counter", counter.deck(), [Axis("count.start", STARTS)], folder=counter.folder / "s")
+    swept_now = prepare(
+        "counter", counter.deck(extra=SEED), [Axis("count.start", STARTS)], folder=counter.folder / "s"
+    )
     with OutputLock(counter.folder / "s" / "sweep"):
-        with pytest.raises(FileError, match=rf"another sweep or run is at work on .*\(process {os.getpid()} on"):
+        with pytest.raises(
+            FileError, match=rf"another sweep or run is at work on .*\(process {os.getpid()} on"
+        ):
             swept(counter, growth=3.3)
         # other values of the same deck join it
-        more = prepare("counter", counter.deck(), [Axis("count.start", ("0.2", "0.23"))], folder=counter.folder / "s")
+        more = prepare(
+            "counter",
+            counter.deck(extra=SEED),
+            [Axis("count.start", ("0.2", "0.23"))],
+            folder=counter.folder / "s",
+        )
     assert [point.number for point in more.points] == [2, 4]
     assert [done.code for _, done in run_here(swept_now)] == [0, 0, 0]
     assert [done.code for _, done in run_here(more)] == [0]
@@ -344,7 +366,9 @@ def test_decks_that_wait_are_not_changed_by_a_sweep_of_another_deck(counter):
 
 
 def test_a_deck_that_another_process_runs_is_waited_for(counter, monkeypatch):
-    made = prepare("counter", counter.deck(), [Axis("count.start", STARTS[:2])], folder=counter.folder / "s")
+    made = prepare(
+        "counter", counter.deck(extra=SEED), [Axis("count.start", STARTS[:2])], folder=counter.folder / "s"
+    )
     lock = OutputLock(made.points[0].stem)
     lock.__enter__()
     told = []
@@ -357,9 +381,22 @@ def test_a_deck_that_another_process_runs_is_waited_for(counter, monkeypatch):
     assert not list(made.folder.glob("*.lock"))
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_processes_that_sweep_one_folder_and_are_killed(seed, tmp_path):
-    assert stress.play(seed, tmp_path) == ""
+def games(count, seed):
+    command = [sys.executable, stress.__file__, "--count", str(count), "--seed", str(seed)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked")
+def test_processes_that_sweep_one_folder_and_are_killed():
+    reply = games(6, 1000)
+    assert reply.stdout.splitlines()[-1] == "6 games, 0 wrong", reply.stdout + reply.stderr
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked")
+def test_more_processes_that_sweep_one_folder():
+    reply = games(200, 0)
+    assert reply.stdout.splitlines()[-1] == "200 games, 0 wrong", reply.stdout + reply.stderr
 
 
 # --- names ----------------------------------------------------------------------------------------
@@ -371,22 +408,22 @@ def test_the_script_finds_decks_whatever_their_names_are(counter, folder):
     made = prepare("counter", Path(deck.name), [Axis("count.start", ("0.1", "0.2"))], folder=Path(folder))
     text = write_array(made).read_text()
     (log,) = (line for line in text.splitlines() if line.startswith("#SBATCH --output="))
-    path = log.partition("=")[2].strip("'").removesuffix("/%x-%4a.log")
+    path = shlex.split(log)[1].partition("=")[2].removesuffix("/%x-%4a.log")
     # as Slurm reads it, which takes %% for a percent sign and a letter for a number
     assert path.replace("%%", "\0").count("%") == 0
     assert path.replace("%%", "%").removeprefix("./") == folder
     text = text.replace(f"{sys.executable} -m qsim", f"{sys.executable} {RUNNER}")
     fakes = 'srun() { shift; "$@"; }\nscontrol() { echo "$@"; }\n'
     environment = {**os.environ, "SLURM_ARRAY_TASK_ID": "2", "SLURM_ARRAY_JOB_ID": "7"}
-    reply = subprocess.run(["bash", "-c", fakes + text], env=environment, capture_output=True, text=True, timeout=60)
+    reply = subprocess.run(
+        ["bash", "-c", fakes + text], env=environment, capture_output=True, text=True, timeout=60
+    )
     assert reply.returncode == 0, reply.stderr
     assert [point.complete for point in made.points] == [False, True]
 
 
 def test_the_owner_of_a_folder_is_told(counter):
     with OutputLock(counter.folder / "x"):
-        from qsim.core.run.files.lock import held
-
         owner = held(counter.folder / "x")
         assert owner is not None
         assert owner.pid == Owner.this().pid

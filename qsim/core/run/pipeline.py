@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import TypeVar
@@ -143,7 +144,7 @@ def _work(
     """Carry out a run whose files may be written; `about_files` are notices about them."""
     method, loaded, files = job.method, job.loaded, job.files
     # Before anything reads a data file: what the results will be of.
-    physics = loaded.physics()
+    stamps, physics = _stamps(loaded), loaded.physics()
     if (certain := _certain_device(job)) is not None:
         compilers.on(certain)
     plan, device, notices = agreed(comm, lambda: _plan(job, comm, not compilers.cold))
@@ -164,7 +165,7 @@ def _work(
                 monitor.compiling()
             with monitor.stage("build"):
                 problem = method.build.build(loaded, device)
-                agreed(comm, lambda: _require_unchanged(loaded, physics))
+                agreed(comm, lambda: _require_unchanged(loaded, stamps, physics))
             compute = method.run.run  # imported here, so that the monitor sees the compiler that it loads
             collect_as_usual()
             for notice in getattr(problem, "notices", ()):
@@ -181,9 +182,25 @@ def _work(
         return first(comm, lambda: publish(job, job.figures, monitor))
 
 
-def _require_unchanged(loaded: LoadedDeck[D], physics: Mapping[str, Any]) -> None:
-    """Refuse data files that were changed while they were read: nobody knows which content the problem has."""
-    if changed := changed_keys(physics, loaded.physics()):
+def _stamps(loaded: LoadedDeck[D]) -> dict[Path, tuple[int, ...]]:
+    """Return what changes with each writing of a data file, whatever is written."""
+    found: dict[Path, tuple[int, ...]] = {}
+    for path in paths_in(loaded.deck):
+        # A file that is gone is told by its content.
+        with suppress(OSError):
+            about = path.stat()
+            found[path] = (about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+    return found
+
+
+def _require_unchanged(
+    loaded: LoadedDeck[D], stamps: Mapping[Path, tuple[int, ...]], physics: Mapping[str, Any]
+) -> None:
+    """Refuse data files that were written while they were read: nobody knows which content the problem has."""
+    changed = changed_keys(physics, loaded.physics())
+    if changed := changed or [
+        path.name for path, stamp in _stamps(loaded).items() if stamps.get(path) != stamp
+    ]:
         raise FileError(f"a data file changed while it was read: {', '.join(changed)}", hint="run again")
 
 

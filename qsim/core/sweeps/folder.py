@@ -275,7 +275,7 @@ def _settings(keys: Sequence[str], values: Sequence[str]) -> list[str]:
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Keep other sweeps away from decks and index; wait for one that is writing them."""
-    lock, end = OutputLock(folder / "index"), time.monotonic() + PATIENCE
+    lock, end = OutputLock(folder / "index", whole=True), time.monotonic() + PATIENCE
     while True:
         try:
             lock.__enter__()

@@ -169,6 +169,8 @@ class OutputLock:
     ----------
     stem
         Path of the results without ending; the lock is ``<stem>.lock``.
+    whole
+        The lock is for the whole folder: temporary files of any name that a dead owner left go.
 
     Attributes
     ----------
@@ -178,7 +180,8 @@ class OutputLock:
         What the user should know: that the lock of a dead run was taken over.
     """
 
-    def __init__(self, stem: Path) -> None:
+    def __init__(self, stem: Path, *, whole: bool = False) -> None:
+        self._begin = "" if whole else f"{stem.name}."
         self.path = stem.with_name(f"{stem.name}.lock")
         self.notices: list[str] = []
         self._stem = stem
@@ -317,7 +320,7 @@ class OutputLock:
                 f"or wait {max(1, round((EXPIRY - age) / 60))} min",
             )
         # A killed run leaves files under temporary names, which nobody else would remove.
-        removed = remove_parts_of(self._stem.parent, self._stem.name, owner.host, owner.pid) if here else []
+        removed = remove_parts_of(self._stem.parent, self._begin, owner.host, owner.pid) if here else []
         parts = f"; removed what it was writing: {', '.join(map(str, removed))}" if removed else ""
         self.notices.append(f"took over {self.path} of a run that was killed ({owner}){parts}")
 
