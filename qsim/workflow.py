@@ -432,6 +432,7 @@ def compare(
     Differences
         True if all quantities agree.
     """
+    from qsim.core.physics.conversion import factor_between
     from qsim.core.results.compare import Tolerance, compare_results
 
     opened = [] if isinstance(first, Results) and isinstance(second, Results) else list[Results]()
@@ -443,7 +444,9 @@ def compare(
             else:
                 opened.append(open_results(one))
                 pair.append(opened[-1])
-        return Differences(tuple(compare_results(pair[0], pair[1], Tolerance(rtol, atol, sigmas))))
+        return Differences(
+            tuple(compare_results(pair[0], pair[1], Tolerance(rtol, atol, sigmas), factor_between))
+        )
     finally:
         for results in opened:
             results.close()

@@ -1,4 +1,4 @@
-"""The commands that read results files: ``show``, ``table``, ``compare``, ``cite``, ``collect``."""
+"""The commands that read results files: ``show``, ``table``, ``compare``, ``difference``, ``cite``, ``collect``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from qsim.cli.arguments import DECK_SUFFIXES, ResultsFile, require_method
+from qsim.cli.arguments import DECK_SUFFIXES, RESULTS_SUFFIXES, ResultsFile, require_method
 from qsim.cli.failures import failures_as_json
 from qsim.cli.terminal import columns, one_line, print_json, print_path, say
 from qsim.core.errors import FileError, MismatchError
@@ -21,9 +21,10 @@ from qsim.core.text import format_scalar, printable, shorten
 
 if TYPE_CHECKING:
     from qsim.core.results.compare import Comparison, Tolerance
+    from qsim.core.results.difference import Term
     from qsim.core.results.results import Results
 
-__all__ = ["cite", "collect", "compare", "show", "table"]
+__all__ = ["cite", "collect", "compare", "difference", "show", "table"]
 
 # Most decks without results that `collect` lists.
 MAX_LINES = 20
@@ -218,6 +219,7 @@ def _headline_of(results: Results) -> Sequence[str]:
 
 def _compared(a: Results, b: Results, names: set[str], tolerance: Tolerance) -> list[Comparison]:
     """Return the comparisons of two files, of some quantities if there are names."""
+    from qsim.core.physics.conversion import factor_between
     from qsim.core.results.compare import compare_results
 
     if a.method != b.method:
@@ -225,7 +227,7 @@ def _compared(a: Results, b: Results, names: set[str], tolerance: Tolerance) -> 
             f"{a.path} holds results of {a.method}, {b.path} of {b.method}: their quantities are not the same",
             hint="qsim collect puts numbers of several methods into one table",
         )
-    found = compare_results(a, b, tolerance)
+    found = compare_results(a, b, tolerance, factor_between)
     return [item for item in found if not names or item.name in {*names, "method"}]
 
 
@@ -238,6 +240,69 @@ def _row(item: Comparison) -> tuple[str, ...]:
 
 def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.3g}"
+
+
+@click.command()
+@click.argument("words", metavar="[N*]A [+|-] [N*]B ... SCALAR", nargs=-1, required=True)
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def difference(words: tuple[str, ...], as_json: bool) -> None:
+    """Print a sum or difference of numbers of several runs with its error: molecule.h5 - 2*atom.h5 dmc_energy.
+
+    A term FILE:NAME takes another scalar of that file. Errors of different runs are taken as independent (in quadrature), those
+    of one run add up.
+    """
+    from qsim.core.physics.conversion import factor_between
+    from qsim.core.results.difference import combined
+    from qsim.core.results.summary import entry
+
+    with failures_as_json(as_json):
+        terms = _terms(words)
+        try:
+            found = combined(terms, factor_between)
+        except KeyError as error:
+            raise click.UsageError(str(error.args[0])) from None
+    if as_json:
+        print_json({**entry(found), "terms": [dataclasses.asdict(term) for term in terms]})
+    else:
+        click.echo(format_scalar(found.value, found.unit, found.error, 12, found.note))
+
+
+def _terms(words: Sequence[str]) -> list[Term]:
+    """Return the terms of ``2*A.h5 - B.h5 SCALAR``."""
+    from qsim.core.results.difference import Term
+
+    # The last word is the scalar of all terms that name none; with a single file for each there is no such word.
+    last = words[-1]
+    named = not last.endswith(RESULTS_SUFFIXES) and ":" not in last
+    terms: list[Term] = []
+    sign: float | None = 1.0
+    for word in words[: -1 if named else None]:
+        if word in ("+", "-"):
+            if sign is not None and terms:
+                raise click.UsageError(f"'{word}' follows '+' or '-'; expected a results file")
+            sign = (sign or 1.0) * (-1.0 if word == "-" else 1.0)
+            continue
+        if sign is None:
+            raise click.UsageError(
+                f"'{word}' follows a results file; expected '+' or '-' between two of them"
+            )
+        factor, star, file = word.rpartition("*")
+        path, colon, name = file.rpartition(":")
+        if not colon:
+            path, name = file, last if named else ""
+        try:
+            number = float(factor) if star else 1.0
+        except ValueError:
+            raise click.UsageError(f"'{factor}' of '{word}' is no number") from None
+        if not name or not path:
+            raise click.UsageError(f"{word}: no scalar; the last word names it, or FILE:NAME does")
+        terms.append(Term(sign * number, Path(path), name))
+        sign = None
+    if not terms or sign is not None:
+        raise click.UsageError(
+            "expected results files with '+' or '-' between them, and the name of a scalar"
+        )
+    return terms
 
 
 @click.command()
