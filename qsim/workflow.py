@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from qsim import methods
-from qsim.core.errors import DeckError, Diagnostic, QsimError, Stopped
+from qsim.core.errors import DeckError, Diagnostic, FileError, QsimError, Stopped
 from qsim.core.results.results import Results, open_results
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from qsim.core.examples.check import Report
     from qsim.core.results.compare import Comparison
     from qsim.core.sweeps.collect import Collection
-    from qsim.core.sweeps.sweep import Sweep
+    from qsim.core.sweeps.folder import Sweep
 
 __all__ = [
     "Differences",
@@ -220,6 +220,7 @@ def sweep(
     zipped: bool = False,
     overrides: Overrides = (),
     device: str | None = None,
+    force: bool = False,
 ) -> Collection:
     """Run a deck at many values and return the table of the runs; values that the folder has are not run again.
 
@@ -238,6 +239,8 @@ def sweep(
         Take the values side by side instead of all combinations.
     overrides, device
         As for `qsim.run`.
+    force
+        Remove results that are not of their decks, and run these again.
 
     Returns
     -------
@@ -255,7 +258,9 @@ def sweep(
     ValueError
         If values are none.
     """
-    from qsim.core.sweeps.sweep import parse_axis, prepare
+    from qsim.core.deck.mapping import deck_text
+    from qsim.core.sweeps.folder import prepare
+    from qsim.core.sweeps.values import parse_axis
 
     method = method_of(deck)
     axes = [parse_axis(_axis_text(key, values)) for key, values in over.items()]
@@ -274,7 +279,12 @@ def sweep(
         overrides=override_texts(overrides),
         zipped=zipped,
         folder=None if folder is None else Path(folder),
+        force=force,
     )
+    if isinstance(deck, Mapping) and prepared.loaded.text != deck_text(deck).encode(
+        "utf-8", "backslashreplace"
+    ).decode("utf-8"):
+        raise FileError(f"{path} was replaced by another sweep", hint="give each deck a folder of its own")
     _run_missing(prepared, jobs, device)
     table = collect(*(point.results for point in prepared.points))
     if made:
@@ -310,13 +320,13 @@ def _run_missing(prepared: Sweep, jobs: int, device: str | None) -> None:
 
     failed: list[str] = []
     with Signals() as signals:
-        work = run_here(prepared, device=device)
+        work = run_here(prepared, device=device, stop=lambda: signals.stop)
         if jobs > 1:
             work = run(prepared, jobs=jobs, device=device, stop=lambda: signals.stop)
         for point, done in work:
             if done.code == Stopped.exit_code:
                 break
-            if done.code:
+            if done.code and not done.busy:
                 failed.append(f"{point.deck.stem} ({prepared.settings(point)}): {done.message}")
         stopped = signals.stop
     missing = prepared.missing
@@ -341,24 +351,21 @@ def collect(*places: Place, scalars: Sequence[str] = (), everything: bool = Fals
     Raises
     ------
     FileError
-        If a place holds no run.
+        If a place holds no run, or one that is damaged or not of its deck.
     KeyError
         If no run has a scalar of `scalars`.
     """
-    from qsim.core.results.summary import read_summary
-    from qsim.core.run.stages import Method
-    from qsim.core.sweeps import collect as gather
+    from qsim.core.sweeps import gather
     from qsim.core.sweeps.rows import without_index
+    from qsim.core.sweeps.runs import find_runs
 
-    found = gather.find_runs(map(Path, places))
-    kinds = dict.fromkeys(str(read_summary(path)["method"]) for path in found)
-    if scalars or everything:
-        chosen = dict.fromkeys(kinds, tuple(scalars))
-    else:
-        chosen = {
-            kind: tuple(Method[Any, Any, Any](kind).headline) for kind in kinds if methods.is_available(kind)
-        }
-    table = gather.collect(found, chosen)
+    chosen = (lambda method: tuple(scalars)) if scalars or everything else gather.headline_of
+    table = gather.collect(find_runs(map(Path, places)), chosen)
+    if table.refused:
+        raise FileError(
+            "\n".join(["results are damaged, or not of their decks", *table.refused[:10]]),
+            hint="qsim.sweep runs these again; name the others to take them alone",
+        )
     known = {column.name for column in table.columns}
     if absent := [name for name in scalars if not {name, without_index(name)} & known]:
         raise KeyError(f"no run has the scalar '{absent[0]}'")
@@ -425,6 +432,7 @@ def compare(
     Differences
         True if all quantities agree.
     """
+    from qsim.core.physics.conversion import factor_between
     from qsim.core.results.compare import Tolerance, compare_results
 
     opened = [] if isinstance(first, Results) and isinstance(second, Results) else list[Results]()
@@ -436,7 +444,9 @@ def compare(
             else:
                 opened.append(open_results(one))
                 pair.append(opened[-1])
-        return Differences(tuple(compare_results(pair[0], pair[1], Tolerance(rtol, atol, sigmas))))
+        return Differences(
+            tuple(compare_results(pair[0], pair[1], Tolerance(rtol, atol, sigmas), factor_between))
+        )
     finally:
         for results in opened:
             results.close()

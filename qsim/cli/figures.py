@@ -12,7 +12,7 @@ import click
 
 from qsim.cli.arguments import RESULTS_SUFFIXES, FigureSize, Limits, formats_option, require_method
 from qsim.cli.terminal import print_path, say
-from qsim.core.text import shorten
+from qsim.core.text import shell_path, shorten
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -219,12 +219,13 @@ def _array(draw: Callable[..., Any], name: str, results: Results) -> Any:
 def _drawn(
     function: Callable[[Results], Figure | None], results: Sequence[Results], files: Sequence[Path]
 ) -> Figure | None:
+    from qsim.core.physics.conversion import factor_between
     from qsim.core.results.display.overlay import overlay
     from qsim.core.results.plotting import draw
 
     if len(results) == 1:
         return draw(function, results[0])
-    return overlay(function, results, [file.stem for file in files])
+    return overlay(function, results, [file.stem for file in files], factor_between)
 
 
 @click.command()
@@ -247,6 +248,11 @@ def view(files: tuple[Path, ...], output: Path | None, figures: str | None, show
     from qsim.core.results.results import open_results
     from qsim.core.run.files.paths import refuse_existing, require_folder
 
+    if folder := next((each for each in files if each.is_dir()), None):
+        raise click.UsageError(
+            f"{folder} is a folder, a page shows single runs; "
+            f"'qsim collect {shell_path(folder)} -o table.csv' makes a table of all"
+        )
     # As of figures: the names of the first four files tell which.
     file = files[0]
     name = "+".join(each.stem for each in files[:4]) + ".html"

@@ -44,6 +44,7 @@ COMMANDS: dict[str, click.Command] = {
     "plot": figures.plot,
     "view": figures.view,
     "compare": results.compare,
+    "difference": results.difference,
     "cite": results.cite,
     "examples": decks.examples,
     "check": installation.check,

@@ -1,4 +1,4 @@
-"""The commands that read results files: ``show``, ``table``, ``compare``, ``cite``, ``collect``."""
+"""The commands that read results files: ``show``, ``table``, ``compare``, ``difference``, ``cite``, ``collect``."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from qsim import methods
-from qsim.cli.arguments import DECK_SUFFIXES, ResultsFile, require_method
+from qsim.cli.arguments import DECK_SUFFIXES, RESULTS_SUFFIXES, ResultsFile, require_method
 from qsim.cli.failures import failures_as_json
 from qsim.cli.terminal import columns, one_line, print_json, print_path, say
-from qsim.core.errors import MismatchError
+from qsim.core.errors import FileError, MismatchError
 from qsim.core.text import format_scalar, printable, shorten
 
 if TYPE_CHECKING:
     from qsim.core.results.compare import Comparison, Tolerance
+    from qsim.core.results.difference import Term
     from qsim.core.results.results import Results
 
-__all__ = ["cite", "collect", "compare", "show", "table"]
+__all__ = ["cite", "collect", "compare", "difference", "show", "table"]
 
 # Most decks without results that `collect` lists.
 MAX_LINES = 20
@@ -219,6 +219,7 @@ def _headline_of(results: Results) -> Sequence[str]:
 
 def _compared(a: Results, b: Results, names: set[str], tolerance: Tolerance) -> list[Comparison]:
     """Return the comparisons of two files, of some quantities if there are names."""
+    from qsim.core.physics.conversion import factor_between
     from qsim.core.results.compare import compare_results
 
     if a.method != b.method:
@@ -226,7 +227,7 @@ def _compared(a: Results, b: Results, names: set[str], tolerance: Tolerance) -> 
             f"{a.path} holds results of {a.method}, {b.path} of {b.method}: their quantities are not the same",
             hint="qsim collect puts numbers of several methods into one table",
         )
-    found = compare_results(a, b, tolerance)
+    found = compare_results(a, b, tolerance, factor_between)
     return [item for item in found if not names or item.name in {*names, "method"}]
 
 
@@ -239,6 +240,69 @@ def _row(item: Comparison) -> tuple[str, ...]:
 
 def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.3g}"
+
+
+@click.command()
+@click.argument("words", metavar="[N*]A [+|-] [N*]B ... SCALAR", nargs=-1, required=True)
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def difference(words: tuple[str, ...], as_json: bool) -> None:
+    """Print a sum or difference of numbers of several runs with its error: molecule.h5 - 2*atom.h5 dmc_energy.
+
+    A term FILE:NAME takes another scalar of that file. Errors of different runs are taken as independent (in quadrature), those
+    of one run add up.
+    """
+    from qsim.core.physics.conversion import factor_between
+    from qsim.core.results.difference import combined
+    from qsim.core.results.summary import entry
+
+    with failures_as_json(as_json):
+        terms = _terms(words)
+        try:
+            found = combined(terms, factor_between)
+        except KeyError as error:
+            raise click.UsageError(str(error.args[0])) from None
+    if as_json:
+        print_json({**entry(found), "terms": [dataclasses.asdict(term) for term in terms]})
+    else:
+        click.echo(format_scalar(found.value, found.unit, found.error, 12, found.note))
+
+
+def _terms(words: Sequence[str]) -> list[Term]:
+    """Return the terms of ``2*A.h5 - B.h5 SCALAR``."""
+    from qsim.core.results.difference import Term
+
+    # The last word is the scalar of all terms that name none; with a single file for each there is no such word.
+    last = words[-1]
+    named = not last.endswith(RESULTS_SUFFIXES) and ":" not in last
+    terms: list[Term] = []
+    sign: float | None = 1.0
+    for word in words[: -1 if named else None]:
+        if word in ("+", "-"):
+            if sign is not None and terms:
+                raise click.UsageError(f"'{word}' follows '+' or '-'; expected a results file")
+            sign = (sign or 1.0) * (-1.0 if word == "-" else 1.0)
+            continue
+        if sign is None:
+            raise click.UsageError(
+                f"'{word}' follows a results file; expected '+' or '-' between two of them"
+            )
+        factor, star, file = word.rpartition("*")
+        path, colon, name = file.rpartition(":")
+        if not colon:
+            path, name = file, last if named else ""
+        try:
+            number = float(factor) if star else 1.0
+        except ValueError:
+            raise click.UsageError(f"'{factor}' of '{word}' is no number") from None
+        if not name or not path:
+            raise click.UsageError(f"{word}: no scalar; the last word names it, or FILE:NAME does")
+        terms.append(Term(sign * number, Path(path), name))
+        sign = None
+    if not terms or sign is not None:
+        raise click.UsageError(
+            "expected results files with '+' or '-' between them, and the name of a scalar"
+        )
+    return terms
 
 
 @click.command()
@@ -294,11 +358,11 @@ def collect(
     RUNS are folders, results files or summaries.
     """
     from qsim.core.results.plotting import FORMATS
-    from qsim.core.results.summary import read_summary
     from qsim.core.run.files.paths import refuse_existing
-    from qsim.core.run.stages import Method
-    from qsim.core.sweeps import collect as gather
+    from qsim.core.sweeps import gather
+    from qsim.core.sweeps.collect import write_collection
     from qsim.core.sweeps.rows import without_index
+    from qsim.core.sweeps.runs import find_runs, incomplete
 
     if output.suffix not in (".csv", ".h5", ".hdf5"):
         raise click.UsageError(f"-o {output}: a table is a .csv or a .h5 file")
@@ -308,24 +372,31 @@ def collect(
     drawn = [] if no_figures else [stem.with_name(f"{stem.name}.{ending}") for ending in FORMATS]
     if not force:
         refuse_existing([output, *drawn], "-o FILE writes elsewhere")
-    summaries = gather.find_runs(runs)
     # Runs of several methods may share a table, each with its own headline.
-    kinds = dict.fromkeys(str(read_summary(path)["method"]) for path in summaries)
-    if names or everything:
-        chosen = dict.fromkeys(kinds, names)
-    else:
-        chosen = {k: tuple(Method[Any, Any, Any](k).headline) for k in kinds if methods.is_available(k)}
-    table = gather.collect(summaries, chosen)
+    chosen = (lambda method: names) if names or everything else gather.headline_of
+    table = gather.collect(find_runs(runs), chosen)
     # A scalar of a list may be named with the number of one of its entries: its column holds all of them.
     if absent := [
         name for name in names if not {name, without_index(name)} & {column.name for column in table.columns}
     ]:
         raise click.UsageError(f"no run has the scalar '{absent[0]}'; 'qsim show FILE' lists them")
     command = shlex.join(["qsim", *sys.argv[1:]])
-    print_path(gather.write_collection(table, output, overwrite=force, command=command))
-    for path in gather.draw_collection(table, stem) if drawn else ():
+    print_path(write_collection(table, output, overwrite=force, command=command))
+    for path in table.draw(stem) if drawn else ():
         print_path(path)
-    if lacking := gather.incomplete(runs):
-        click.echo(f"{len(lacking)} decks are not complete and not in the table:", err=True)
-        for line in lacking[:MAX_LINES]:
-            say(f"  {line}")
+    if warned := sum(1 for column in table.of("warnings") for cell in column.cells if cell):
+        say(f"{warned} of {len(table)} rows are of runs with warnings, in the column 'warnings'")
+    if lacking := incomplete(runs):
+        _tell(f"{len(lacking)} decks are not complete and not in the table:", lacking)
+    if table.refused:
+        _tell(f"{len(table.refused)} results are not in the table:", table.refused)
+        raise FileError(
+            f"{output} lacks {len(table.refused)} of the runs, whose results are damaged or not of their decks",
+            hint="'qsim sweep' runs these again",
+        )
+
+
+def _tell(head: str, lines: Sequence[str]) -> None:
+    click.echo(head, err=True)
+    for line in lines[:MAX_LINES]:
+        say(f"  {line}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from qsim.cli.arguments import DeckFile, DeckKey, device_option, require_method
-from qsim.cli.terminal import columns, print_path, say
-from qsim.core.text import format_scalar, format_seconds
+from qsim.cli.terminal import columns, print_path, say, say_warnings
+from qsim.core.text import format_bytes, format_scalar, format_seconds, shell_path, shorten
 
 if TYPE_CHECKING:
-    from qsim.core.sweeps.sweep import Done, Point, Sweep
+    from qsim.core.sweeps.folder import Point, Sweep
+    from qsim.core.sweeps.sweep import Done
+    from qsim.core.sweeps.values import Axis
 
 __all__ = ["sweep"]
 
@@ -23,6 +26,8 @@ STOPPED = 75  # exit codes of a run that wrote a checkpoint on request, and of o
 INTERRUPTED = 130
 # Most scalars in the line of a deck that is done.
 MAX_SCALARS = 2
+# Characters of a warning in the line of its run.
+MOST_OF_WARNING = 100
 # Most failures listed at the end.
 MAX_FAILURES = 20
 
@@ -61,7 +66,10 @@ MAX_FAILURES = 20
 @device_option
 @click.option("--figures", is_flag=True, help="Draw the figures of every run.")
 @click.option("--slurm", is_flag=True, help="Write decks, index and the script of a job array; run nothing.")
-@click.option("--dry-run", is_flag=True, help="Show the decks; write and run nothing.")
+@click.option(
+    "--force", is_flag=True, help="Remove results that are not of their decks, and run these again."
+)
+@click.option("--dry-run", is_flag=True, help="Validate and show the decks; write and run nothing.")
 def sweep(**values: Any) -> None:
     """Run DECK at many values of some keys, in warm processes.
 
@@ -84,6 +92,7 @@ class _Arguments:
     device: str | None
     figures: bool
     slurm: bool
+    force: bool
     dry_run: bool
 
 
@@ -91,7 +100,9 @@ def _sweep(arguments: _Arguments) -> None:
     """Prepare a sweep; then show it, write its job array, or run it."""
     from qsim.core.deck.load import peek_method
     from qsim.core.device.parallel import launched_ranks
-    from qsim.core.sweeps.sweep import parse_axis, points, prepare, write_array
+    from qsim.core.sweeps.array import write_array
+    from qsim.core.sweeps.folder import prepare
+    from qsim.core.sweeps.values import parse_axis, points
 
     # Under mpirun every rank would start a sweep of its own.
     if launched_ranks() > 1:
@@ -102,12 +113,11 @@ def _sweep(arguments: _Arguments) -> None:
     try:
         # Mistakes of --over belong to the command line, not to the deck.
         axes = [parse_axis(text) for text in arguments.axes]
-        values = points(axes, zipped=zipped)
+        points(axes, zipped=zipped)
     except ValueError as error:
         raise click.UsageError(f"--over {error}") from None
     if arguments.dry_run:
-        rows = [(str(number), *row) for number, row in enumerate(values, 1)]
-        click.echo(columns(rows, ("number", *(axis.key for axis in axes))))
+        _show_decks(method, arguments, axes)
         return
     prepared = prepare(
         method,
@@ -116,7 +126,10 @@ def _sweep(arguments: _Arguments) -> None:
         overrides=arguments.overrides,
         zipped=zipped,
         folder=arguments.output,
+        force=arguments.force,
     )
+    for notice in prepared.notices:
+        say(notice)
     # Decks and index are written by now, in every case; they are run here, or left to the batch
     # system.
     if not arguments.slurm:
@@ -130,6 +143,21 @@ def _sweep(arguments: _Arguments) -> None:
         click.echo(f"all {len(prepared.points)} decks are complete; nothing to submit", err=True)
 
 
+def _show_decks(method: str, arguments: _Arguments, axes: Sequence[Axis]) -> None:
+    """Print the numbers and values of all decks, which are valid, and what the plans of some say."""
+    from qsim.core.sweeps.array import evenly, largest_memory
+    from qsim.core.sweeps.folder import decks_of
+
+    decks = list(decks_of(method, arguments.deck, axes, arguments.overrides, zipped=arguments.zipped))
+    examined, memory = largest_memory(method, [loaded for _, loaded in evenly(decks)])
+    rows = [(str(number), *values) for number, (values, _) in enumerate(decks, 1)]
+    click.echo(columns(rows, ("number", *(axis.key for axis in axes))))
+    say_warnings(dict.fromkeys(warning for _, loaded in decks for warning in loaded.warnings))
+    say(
+        f"all {len(decks)} decks are valid; memory of a run {format_bytes(memory)} (largest of {examined} examined)"
+    )
+
+
 def _run_sweep(sweep: Sweep, *, jobs: int, device: str | None, figures: bool) -> None:
     """Run what is missing, with a line per deck; a stop request ends the decks at work with checkpoints."""
     from qsim.core.run.signals import Signals
@@ -139,19 +167,28 @@ def _run_sweep(sweep: Sweep, *, jobs: int, device: str | None, figures: bool) ->
     before = f", {total - left} complete already" if left < total else ""
     say(f"{sweep.method} {sweep.folder}: {total} decks{before}")
     failed: list[tuple[Point, Done]] = []
-    done = 0
+    done = warned = 0
     # A stop request is passed on to the processes, which write checkpoints.
     with Signals() as signals:
         command = shlex.join(["qsim", *sys.argv[1:]])
         for point, outcome in run(
             sweep, jobs=jobs, device=device, figures=figures, command=command, stop=lambda: signals.stop
         ):
+            place = f"{point.deck.stem}  {sweep.settings(point)}  {_result_text(outcome, sweep.method)}"
+            # What another process runs comes again when that is done.
+            if outcome.busy:
+                say(place)
+                continue
             done += 1
             if outcome.code:
                 failed.append((point, outcome))
-            place = f"[{total - left + done}/{total}] {point.deck.stem}  {sweep.settings(point)}"
-            say(f"{place}  {_result_text(outcome, sweep.method)}")
+            warned += bool(outcome.summary and outcome.summary["warnings"])
+            say(f"[{total - left + done}/{total}] {place}")
         stop = signals.stop
+    if warned:
+        say(
+            f"{warned} of {done} runs have warnings: 'qsim show FILE.h5', and the column 'warnings' of qsim collect"
+        )
     _close(sweep, failed, stop)
 
 
@@ -160,6 +197,8 @@ def _result_text(outcome: Done, method: str) -> str:
     from qsim.core.run.stages import Method
 
     # A run without a summary was stopped or failed.
+    if outcome.busy:
+        return f"{outcome.message}; waiting for it"
     if outcome.summary is None:
         kind = "stopped" if outcome.code == STOPPED else "FAILED"
         return f"{kind}: {outcome.message.splitlines()[0] if outcome.message else outcome.code}"
@@ -170,7 +209,13 @@ def _result_text(outcome: Done, method: str) -> str:
     names = [name for name in headline if name in scalars][:MAX_SCALARS]
     # a line has no space for notes
     texts = [f"{name} {format_scalar(**{**scalars[name], 'note': ''})}" for name in names]
-    return "  ".join([*texts, format_seconds(outcome.seconds)])
+    return "  ".join([*texts, format_seconds(outcome.seconds), *_marks(outcome.summary["warnings"])])
+
+
+def _marks(warnings: Sequence[str]) -> list[str]:
+    """Return what marks the line of a run that has warnings: the first of them."""
+    more = f" (and {len(warnings) - 1} more)" if len(warnings) > 1 else ""
+    return [f"WARNING: {shorten(warnings[0].splitlines()[0], MOST_OF_WARNING)}{more}"] if warnings else []
 
 
 def _close(sweep: Sweep, failed: list[tuple[Point, Done]], stop: str | None) -> None:
@@ -180,8 +225,9 @@ def _close(sweep: Sweep, failed: list[tuple[Point, Done]], stop: str | None) -> 
     # Looked up on the disk: another process may have completed some of them.
     missing = sweep.missing
     if not missing:
-        folder = shlex.quote(str(sweep.folder))
-        say(f"all {len(sweep.points)} decks are complete: qsim collect {folder} -o table.csv")
+        say(
+            f"all {len(sweep.points)} decks are complete: qsim collect {shell_path(sweep.folder)} -o table.csv"
+        )
         return
     # Stopped decks are no failures: the same command continues them.
     broken = [(point, done) for point, done in failed if done.code not in (STOPPED, INTERRUPTED)]

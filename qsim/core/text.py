@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shlex
 import sys
 import unicodedata
 from collections.abc import Iterable
@@ -27,6 +28,7 @@ __all__ = [
     "printable",
     "reason",
     "rough_time",
+    "shell_path",
     "shorten",
     "with_error",
 ]
@@ -90,6 +92,12 @@ def json_text(content: object) -> str:
 def _json_escaped(character: str) -> str:
     code = ord(character)  # json.dumps itself leaves DEL as it is
     return f"\\u{code:04x}" if code < 0x10000 else json.dumps(character)[1:-1]
+
+
+def shell_path(path: object) -> str:
+    """Return a path as a shell takes it, also one that begins like an option."""
+    text = str(path)
+    return shlex.quote(f"./{text}" if text.startswith("-") else text)
 
 
 def shorten(text: str, limit: int = LONGEST_VALUE) -> str:

@@ -19,9 +19,13 @@ from qsim.core.results.results import open_results
 from qsim.core.results.summary import summary, write_summary
 from qsim.core.results.tables import Scalar, Table
 from qsim.core.results.writing import Content, write_results
-from qsim.core.sweeps.collect import _maps, _second_axis, collect, draw_collection, find_runs
+from qsim.core.sweeps.collect import _maps, _second_axis, draw_collection
+from qsim.core.sweeps.folder import prepare
+from qsim.core.sweeps.gather import collect
 from qsim.core.sweeps.rows import Row, in_units
-from qsim.core.sweeps.sweep import Axis, parse_axis, points, prepare, run
+from qsim.core.sweeps.runs import Run, find_runs
+from qsim.core.sweeps.sweep import run, run_here
+from qsim.core.sweeps.values import Axis, parse_axis, points
 from tests.faults.inject import wait_until
 
 RUNNER = Path(__file__).resolve().parents[1] / "methods" / "run_counter.py"
@@ -128,10 +132,12 @@ def test_a_mistake_at_one_point_is_told_before_anything_is_written(counter):
 def test_other_keys_and_changed_decks_are_refused(counter):
     axes = [Axis("count.start", ("0.1", "0.2"))]
     made = prepare("counter", counter.deck(), axes)
-    prepare("counter", counter.deck(growth=3.5), axes)  # nothing has run: decks may be corrected
+    earlier = made
+    made = prepare("counter", counter.deck(growth=3.5), axes)  # nothing has run: decks may be corrected
     assert "growth: 3.5" in made.points[0].deck.read_text()
-    made.points[0].results.touch()
-    with pytest.raises(FileError, match="has results, and differs"):
+    assert [done.code for _, done in run_here(made)] == [0, 0]
+    assert [done.code for _, done in run_here(earlier)] == [6, 6]  # whose decks these results are not of
+    with pytest.raises(FileError, match=r"2 of 2 decks have results that are not theirs.*deck-0001 \(deck\)"):
         prepare("counter", counter.deck(growth=3.6), axes)
     with pytest.raises(FileError, match=r"holds a sweep over count.start, not over count.growth"):
         prepare("counter", counter.deck(), [Axis("count.growth", ("3.5",))])
@@ -275,8 +281,7 @@ def test_processes_share_the_cores(monkeypatch):
 
 def test_run_yields_nothing_for_a_complete_sweep(counter):
     made = prepare("counter", counter.deck(), [Axis("count.start", ("0.1",))])
-    made.points[0].results.touch()
-    made.points[0].deck.with_suffix(".summary.json").touch()
+    assert [done.code for _, done in run_here(made)] == [0]
     assert list(run(made)) == []
 
 
@@ -292,8 +297,8 @@ def test_the_script_of_an_array_runs_what_is_missing(counter, command):
     assert "--array=1-4%3\n" in text
     assert "$" not in text.split("\n\n")[0]  # every field is filled in
     for number in (1, 3):
-        (folder / f"deck-000{number}.h5").touch()
-        (folder / f"deck-000{number}.summary.json").touch()
+        stem = folder / f"deck-000{number}"
+        assert command("counter", f"{stem}.yaml", "-o", f"{stem}.h5", "-q", "--no-figures").exit_code == 0
     assert command(*words).exit_code == 0
     assert "--array=2,4%3\n" in (folder / "array.sbatch").read_text()
 
@@ -412,8 +417,8 @@ def test_keys_have_the_units_of_their_decks(tmp_path, command):
     reply = command("collect", tmp_path, "-o", tmp_path / "t.csv", "--scalar", "P")
     assert reply.exit_code == 0, reply.stderr
     table = rows(tmp_path / "t.csv")
-    # those of the sweep first and in its order; two units of one key leave it in atomic units
-    assert list(table[0]) == ["run", "time.width", "time.T (fs)", "run.seed", "P", "P_error"]
+    # those of the sweep first and in its order, drawn seeds not at all; two units of one key leave it in atomic units
+    assert list(table[0]) == ["run", "time.width", "time.T (fs)", "P", "P_error"]
     assert [float(row["time.T (fs)"]) for row in table] == pytest.approx([200.0, 300.0, 100.0], rel=1e-12)
     assert table[0]["time.T (fs)"] == "200.0"
 
@@ -486,12 +491,13 @@ def test_runs_are_sorted_by_number_and_found_by_any_of_their_files(tmp_path):
 
 @pytest.mark.parametrize("text", ["1e2eV", "1e2 eV", ".1e3eV", "100. eV", "+100eV"])
 def test_keys_have_the_unit_of_their_decks_however_numbers_are_typed(text):
-    made = [Row(str(n), "counter", {}, {}, {"grid": {"E": t}}) for n, t in enumerate((text, 50 / 27.211386))]
+    of = Run(Path("r"), "counter", "", {}, {})
+    made = [Row(str(n), of, {}, {}, {"grid": {"E": t}}) for n, t in enumerate((text, 50 / 27.211386))]
     assert in_units("grid.E", made, [100.0 / 27.211386, 50.0 / 27.211386]) == (
         "eV",
         (100.0, pytest.approx(50.0)),
     )
-    assert in_units("grid.E", [Row("0", "counter", {}, {}, {"grid": {"E": "1e2"}})], [100.0]) == (
+    assert in_units("grid.E", [Row("0", of, {}, {}, {"grid": {"E": "1e2"}})], [100.0]) == (
         "",
         (100.0,),
     )

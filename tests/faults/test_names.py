@@ -9,7 +9,9 @@ import pytest
 
 from qsim.core.errors import FileError
 from qsim.core.results.atomic import write_text
-from qsim.core.sweeps.sweep import Axis, Sweep, prepare, write_array
+from qsim.core.sweeps.array import write_array
+from qsim.core.sweeps.folder import Sweep, prepare
+from qsim.core.sweeps.values import Axis
 from qsim.core.text import has_controls
 
 EVIL = "a\x1b[2J\x9b1m\nrm -rf x"

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from qsim.core.deck.units import CODATA, UNITS, canonical
 
-__all__ = ["Converted", "convert", "split_units"]
+__all__ = ["Converted", "convert", "factor_between", "split_units"]
 
 _BOHR = CODATA["atomic unit of length"]
 #: Areas, in bohr^2; 1 barn is 1e-28 m^2.
@@ -129,6 +129,27 @@ def convert(unit: str, wanted: Iterable[str], name: str = "") -> Converted:
         used.add(new)
         result[new] = result.get(new, Fraction(0)) + exponent
     return Converted(factor, _written(result), frozenset(used)) if used else Converted(1.0, unit)
+
+
+def factor_between(unit: str, wanted: str, name: str = "") -> float | None:
+    """Return the factor that brings numbers of one unit of results to another; None if they are of different quantities.
+
+    Parameters
+    ----------
+    unit, wanted
+        As results files have them.
+    name
+        Of the number: of a bare ``a.u.`` it tells the quantity.
+    """
+    if canonical(unit) == canonical(wanted):
+        return 1.0
+    # Both in one unit of each kind, which tells kinds apart; then also squares of lengths as areas.
+    basis = {kind: next(name for name in units if name != "au") for kind, units in _KINDS.items()}
+    for chosen in (basis.values(), [name for kind, name in basis.items() if kind != "length"]):
+        a, b = convert(unit, chosen, name), convert(wanted, chosen, name)
+        if a.used and b.used and sorted(_factors(a.unit).items()) == sorted(_factors(b.unit).items()):
+            return a.factor / b.factor
+    return None
 
 
 def _from_atomic_units(unit: str, wanted: Iterable[str], name: str) -> Converted:

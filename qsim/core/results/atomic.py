@@ -342,8 +342,8 @@ def write_text(path: str | Path, text: str, *, overwrite: bool = True) -> Path:
     return write_bytes(path, text.encode("utf-8", "backslashreplace"), overwrite=overwrite)
 
 
-def remove_parts_of(folder: Path, stem: str, host: str, pid: int) -> list[Path]:
-    """Remove the temporaries that a dead process of this host left for the files of one run.
+def remove_parts_of(folder: Path, begin: str, host: str, pid: int) -> list[Path]:
+    """Remove the temporaries that a dead process of this host left for files whose names begin like this.
 
     Returns
     -------
@@ -357,7 +357,7 @@ def remove_parts_of(folder: Path, stem: str, host: str, pid: int) -> list[Path]:
     with suppress(OSError):
         for entry in os.scandir(folder):
             # The name holds host and process: temporaries of runs that live are never touched.
-            own = entry.name.startswith(f"{stem}.") and entry.name.endswith(ending)
+            own = entry.name.startswith(begin) and entry.name.endswith(ending)
             if own and entry.is_file(follow_symlinks=False):
                 with suppress(OSError):
                     Path(entry.path).unlink()

@@ -4,12 +4,13 @@ Two numbers agree if ``|a - b| <= atol + rtol * scale + sigmas * sqrt(error_a^2 
 scalar the scale is its own size, for an array the largest magnitude in either file: elements that are small
 only because others cancel are not asked for digits that they do not have.  An array ``<name>_error`` of the
 shape of ``<name>`` holds its standard errors.  Signs and phases of eigenvectors are not special: another
-gauge is a difference.
+gauge is a difference.  Numbers in two units of one quantity are compared in the first of them.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -72,8 +73,27 @@ class Comparison:
     note: str = ""
 
 
-def compare_results(first: Results, second: Results, tolerance: Tolerance) -> list[Comparison]:
+#: Function from two units and the name of a quantity to the factor from the first to the second, None where there is none.
+Between = Callable[[str, str, str], float | None]
+
+
+def _equal(unit: str, other: str, name: str) -> float | None:
+    return 1.0 if unit == other else None
+
+
+def compare_results(
+    first: Results, second: Results, tolerance: Tolerance, between: Between = _equal
+) -> list[Comparison]:
     """Compare two open results files.
+
+    Parameters
+    ----------
+    first, second
+        The files.
+    tolerance
+        What may differ.
+    between
+        Factors between units, such as `qsim.core.physics.conversion.factor_between`; without it, units must be equal.
 
     Returns
     -------
@@ -89,36 +109,40 @@ def compare_results(first: Results, second: Results, tolerance: Tolerance) -> li
     # Quantities of either file, each once, in the order of the first.
     for name in dict.fromkeys([*first.scalars, *second.scalars]):
         comparisons.append(
-            _compare_scalar(name, first.scalars.get(name), second.scalars.get(name), tolerance)
+            _compare_scalar(name, first.scalars.get(name), second.scalars.get(name), tolerance, between)
         )
     for name in dict.fromkeys([*first.names, *second.names]):
         if name not in first or name not in second:
             a, b = (_shape_text(r.shape(name)) if name in r else "missing" for r in (first, second))
             comparisons.append(Comparison(name, a, b, same=False, note="only in one file"))
         elif not (_is_error(name, first) and _is_error(name, second)):
-            comparisons.append(_compare_array(name, first, second, tolerance))
+            comparisons.append(_compare_array(name, first, second, tolerance, between))
     return comparisons
 
 
-def _compare_scalar(name: str, a: Scalar | None, b: Scalar | None, tolerance: Tolerance) -> Comparison:
+def _compare_scalar(
+    name: str, a: Scalar | None, b: Scalar | None, tolerance: Tolerance, between: Between
+) -> Comparison:
     """Compare one scalar of two files: presence, unit, then value within the tolerance."""
     # What can be said without numbers comes first.
     texts = _text(a), _text(b)
     if a is None or b is None:
         return Comparison(name, *texts, same=False, note="only in one file")
-    if a.unit != b.unit:
+    factor = between(b.unit, a.unit, name)
+    if factor is None:
         return Comparison(name, *texts, same=False, note=f"units '{a.unit}' and '{b.unit}'")
     # Speeds measure the machine, not the result.
     if a.unit in SPEED_UNITS:
         return Comparison(name, *texts, same=True, note="speed, not compared")
     if not _is_number(a.value) or not _is_number(b.value):
         return Comparison(name, *texts, same=a.value == b.value)
-    x, y = float(a.value), float(b.value)  # type: ignore[arg-type]
+    x, y = float(a.value), factor * float(b.value)  # type: ignore[arg-type]
     # Both runs found no value: they agree.
     if math.isnan(x) and math.isnan(y):
         return Comparison(name, *texts, same=True)
     # Two independent estimates: their variances add up.
-    error = math.hypot(*(s.error for s in (a, b) if s.error is not None and math.isfinite(s.error)))
+    claimed = ((a.error, 1.0), (b.error, factor))
+    error = math.hypot(*(e * scale for e, scale in claimed if e is not None and math.isfinite(e)))
     difference = abs(x - y) if x != y else 0.0  # inf - inf is not a number
     allowed = tolerance.atol + tolerance.rtol * max(abs(x), abs(y)) + tolerance.sigmas * error
     note = f"{difference / error:.1f} sigma" if error > 0 and math.isfinite(difference) else ""
@@ -127,14 +151,17 @@ def _compare_scalar(name: str, a: Scalar | None, b: Scalar | None, tolerance: To
     )
 
 
-def _compare_array(name: str, first: Results, second: Results, tolerance: Tolerance) -> Comparison:
+def _compare_array(
+    name: str, first: Results, second: Results, tolerance: Tolerance, between: Between
+) -> Comparison:
     """Compare one array of two files: shape, unit, then the largest difference against the tolerance."""
     # What can be said without numbers comes first.
     a, b = first[name], second[name]
     texts = _shape_text(a.shape), _shape_text(b.shape)
     if a.shape != b.shape:
         return Comparison(name, *texts, same=False, note="different shapes")
-    if first.unit(name) != second.unit(name):
+    factor = between(second.unit(name), first.unit(name), name)
+    if factor is None:
         return Comparison(
             name, *texts, same=False, note=f"units '{first.unit(name)}' and '{second.unit(name)}'"
         )
@@ -145,12 +172,13 @@ def _compare_array(name: str, first: Results, second: Results, tolerance: Tolera
         return Comparison(name, *texts, same=bool(np.array_equal(a, b)))
     if a.size == 0:
         return Comparison(name, *texts, same=True)
+    b = b if factor == 1.0 else factor * b
     with np.errstate(invalid="ignore", over="ignore"):
         # where both are the same infinity, or both not a number, nothing differs
         equal = (a == b) | (np.isnan(a) & np.isnan(b))
         wide = np.result_type(a, b, np.float64)
         difference = np.where(equal, 0.0, np.abs(a.astype(wide) - b.astype(wide)))
-    error = np.hypot(_errors(name, first, a), _errors(name, second, b))
+    error = np.hypot(_errors(name, first, a), factor * _errors(name, second, b))
     # Relative to the largest element of the array, not to each: zeros of an oscillation are not exact.
     allowed = tolerance.atol + tolerance.rtol * max(_scale(a), _scale(b)) + tolerance.sigmas * error
     # Not a number in one file only counts as infinitely far away.

@@ -142,6 +142,9 @@ def open_datasets(path: str | Path) -> tuple[Any, dict[str, Dataset]]:
     file = open_hdf5(path, "an HDF5 file")
     try:
         with reading(path, "an HDF5 file with datasets", hint=DAMAGED):
+            status = attribute(file, "status", "complete")
+            if attribute(file, "format") == "qsim" and status != "complete":
+                raise FileError(f"{path} is not of a complete run, its status is '{status}'")
             datasets: dict[str, Dataset] = {}
             for name, item in members(path, file):
                 if isinstance(item, h5py.Dataset):

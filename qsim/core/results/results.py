@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from qsim.core.errors import FileError
+from qsim.core.results.arrays import require_finite
 from qsim.core.results.file import DAMAGED, ResultsFile, require_format
-from qsim.core.results.hdf5 import (
-    open_hdf5,
-)
+from qsim.core.results.hdf5 import open_hdf5
 from qsim.core.results.reading import reading
 
 if TYPE_CHECKING:
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
+    from numpy.typing import NDArray
 
-__all__ = ["Results", "open_results"]
+__all__ = ["Results", "open_complete", "open_results", "real_numbers"]
 
 
 class Results(ResultsFile):
@@ -149,3 +151,47 @@ def open_results(path: str | Path) -> Results:
     except BaseException:
         file.close()
         raise
+
+
+def open_complete(path: str | Path) -> Results:
+    """Open the results of another run that a deck names; they must be of a complete run.
+
+    Raises
+    ------
+    FileError
+        As of :func:`open_results`, and if the run was not complete.
+    """
+    results = open_results(path)
+    if results.status != "complete":
+        results.close()
+        raise FileError(f"{path} is not of a complete run, its status is '{results.status}'")
+    return results
+
+
+def real_numbers(
+    results: ResultsFile, name: str, shape: tuple[int, ...] | None = None
+) -> NDArray[np.float64]:
+    """Return an array of the results of another run, which must hold finite real numbers.
+
+    Parameters
+    ----------
+    results, name
+        File and array.
+    shape
+        What the array must have; any if not given.
+
+    Raises
+    ------
+    FileError
+        If it is missing or anything else.
+    """
+    if name not in results:
+        raise FileError(f"{results.path} has no array '{name}'; it has {', '.join(results.names)}")
+    values = results[name]
+    if values.dtype.kind not in "biuf" or (shape is not None and values.shape != shape):
+        wanted = "" if shape is None else f" of shape {shape}"
+        raise FileError(
+            f"{results.path}: {name} has shape {values.shape} and type {values.dtype}; expected real numbers{wanted}"
+        )
+    require_finite(results.path, name, values)
+    return np.asarray(values, dtype=np.float64)

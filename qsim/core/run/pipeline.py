@@ -30,7 +30,6 @@ from qsim.core.errors import DeckError, DeviceError, FileError
 from qsim.core.results.jsonable import json_ready
 from qsim.core.results.plotting import ready
 from qsim.core.results.results import open_results
-from qsim.core.results.summary import read_summary
 from qsim.core.run import checkpoint, choice
 from qsim.core.run.files.lock import OutputLock
 from qsim.core.run.files.paths import (
@@ -41,6 +40,7 @@ from qsim.core.run.files.paths import (
     require_folder,
 )
 from qsim.core.run.files.publish import keep_state, publish, write
+from qsim.core.run.identity import differing, summary_of
 from qsim.core.run.job import Job, Options, Outcome, listed, make_job
 from qsim.core.run.progress import Monitor, RunClock
 from qsim.core.run.ranks import about_ranks, require_one_deck, require_share
@@ -143,13 +143,15 @@ def _work(
 ) -> Outcome:
     """Carry out a run whose files may be written; `about_files` are notices about them."""
     method, loaded, files = job.method, job.loaded, job.files
+    # Before anything reads a data file: what the results will be of.
+    stamps, physics = _stamps(loaded), loaded.physics()
     if (certain := _certain_device(job)) is not None:
         compilers.on(certain)
     plan, device, notices = agreed(comm, lambda: _plan(job, comm, not compilers.cold))
     compilers.on("cuda" if device.is_cuda else "cpu")
     notices += about_ranks(device, plan, comm)
     restored = first(comm, lambda: _restore(job, device))
-    with Signals() as signals, _monitor(job, device, restored, signals, start) as monitor:
+    with Signals() as signals, _monitor(job, device, restored, signals, start, physics) as monitor:
         monitor.comm, monitor.compilers = comm, compilers
         if (
             job.options.force and comm.rank == 0
@@ -166,6 +168,7 @@ def _work(
                 problem = method.build.build(loaded, device)
                 # What only the build could find, as of a self-consistent field that a plan never runs.
                 _warn(monitor, [text for text in loaded.warnings if text not in told])
+                agreed(comm, lambda: _require_unchanged(loaded, stamps, physics))
             compute = method.run.run  # imported here, so that the monitor sees the compiler that it loads
             collect_as_usual()
             for notice in getattr(problem, "notices", ()):
@@ -182,7 +185,33 @@ def _work(
         return first(comm, lambda: publish(job, job.figures, monitor))
 
 
+def _stamps(loaded: LoadedDeck[D]) -> dict[Path, tuple[int, ...]]:
+    """Return what changes with each writing of a data file, whatever is written."""
+    found: dict[Path, tuple[int, ...]] = {}
+    for path in paths_in(loaded.deck):
+        # A file that is gone is told by its content.
+        with suppress(OSError):
+            about = path.stat()
+            found[path] = (about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+    return found
+
+
+def _require_unchanged(
+    loaded: LoadedDeck[D], stamps: Mapping[Path, tuple[int, ...]], physics: Mapping[str, Any]
+) -> None:
+    """Refuse data files that were written while they were read: nobody knows which content the problem has."""
+    changed = changed_keys(physics, loaded.physics())
+    if changed := changed or [
+        path.name for path, stamp in _stamps(loaded).items() if stamps.get(path) != stamp
+    ]:
+        raise FileError(f"a data file changed while it was read: {', '.join(changed)}", hint="run again")
+
+
 def _finish(job: Job[D, P, R], device: Device, result: R, monitor: Monitor) -> None:
+    if changed := changed_keys(monitor.meta["physics"], job.loaded.physics()):
+        monitor.warn(
+            f"a data file changed during the run, whose results are recorded as of the earlier content: {', '.join(changed)}"
+        )
     write(job, device, result, monitor)
     keep_state(job, result, monitor)
 
@@ -253,14 +282,13 @@ def _already_complete(job: Job[D, P, R]) -> Outcome:
     """
     files = job.files
     with open_results(files.results) as results:
-        before = results.provenance.get("physics", {})
-        changed = changed_keys(before, json_ready(job.loaded.physics()))
+        changed, content = differing(job.loaded, results), summary_of(results, files.summary)
     if changed:
         raise DeckError(
             f"{files.results} is the complete result of another problem; it differs in {', '.join(changed)}",
             hint="--force replaces it, -o FILE writes elsewhere",
         )
-    if (content := _summary(files.summary)) is not None:
+    if content is not None:
         return Outcome(content, files.results, already=True)
     missing = [
         name
@@ -271,14 +299,6 @@ def _already_complete(job: Job[D, P, R]) -> Outcome:
         missing = []
     with Signals(), Monitor(quiet=job.options.verbosity < 0) as monitor:  # figures are written whole
         return publish(job, missing, monitor)
-
-
-def _summary(path: Path) -> dict[str, Any] | None:
-    """Return a summary that was written before; None if there is none, or none that can be shown."""
-    try:
-        return read_summary(path)
-    except FileError:
-        return None
 
 
 @dataclass(frozen=True)
@@ -315,16 +335,21 @@ def _restore(job: Job[D, P, R], device: Device) -> _Restored:
 
 
 def _monitor(
-    job: Job[D, P, R], device: Device, restored: _Restored, signals: Signals, start: float
+    job: Job[D, P, R],
+    device: Device,
+    restored: _Restored,
+    signals: Signals,
+    start: float,
+    physics: Mapping[str, Any],
 ) -> Monitor:
-    """Make the monitor of a run: seed, identity for checkpoints, and how progress is shown."""
+    """Make the monitor of a run: seed, identity for checkpoints and results, and how progress is shown."""
     loaded = job.loaded
     if loaded.deck.run.seed is None:
         loaded.update_run(seed=restored.meta["seed"] if restored.meta else world().bcast(draw_seed()))
     settings = loaded.deck.run
     meta = {
         "method": loaded.deck.method,
-        "physics": loaded.physics(),
+        "physics": physics,
         "seed": settings.seed,
         "precision": settings.precision,
         "device": device.label,

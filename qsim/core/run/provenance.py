@@ -29,6 +29,7 @@ def collect(
     loaded: LoadedDeck[Any],
     device: Device,
     *,
+    physics: Mapping[str, Any],
     references: Sequence[str] = (),
     command: str,
     timing: Mapping[str, float],
@@ -43,6 +44,8 @@ def collect(
         The deck, with the seed that was used.
     device
         Where the run computed.
+    physics
+        What a resumed run must share, of data files the content that was read.
     references
         BibTeX keys of what the run used.
     command
@@ -54,15 +57,14 @@ def collect(
     warnings
         What the user was warned of.
     """
-    # `deck` is what ran, with all defaults; `deck_text` what the user wrote; `physics` what a resumed run must
-    # share.
+    # `deck` is what ran, with all defaults; `deck_text` what the user wrote.
     return {
         "deck": loaded.resolved(),
         "deck_text": loaded.text,
         "deck_file": str(loaded.path),
         "deck_sha256": loaded.sha256,
         "overrides": list(loaded.overrides),
-        "physics": loaded.physics(),
+        "physics": dict(physics),
         "references": list(references),
         "command": command,
         "seed": loaded.deck.run.seed,

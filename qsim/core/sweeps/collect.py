@@ -1,17 +1,11 @@
-"""One table of many runs: the keys in which their decks differ, and their scalars with errors.
-
-Runs are found by their summaries.  Keys come from the resolved decks, in atomic units, so that a default and the same value
-written out do not differ.
-"""
+"""The table of many runs: its columns, as a file and as a figure."""
 
 from __future__ import annotations
 
 import csv
 import io
-import json
 import math
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,38 +13,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.deck.load import changed_keys
-from qsim.core.errors import FileError
 from qsim.core.results.atomic import write_text
-from qsim.core.results.plotting import figure, save, style
-from qsim.core.results.results import open_results
-from qsim.core.results.summary import read_summary
+from qsim.core.results.plotting import entitle, figure, save, style
 from qsim.core.results.tables import Table
 from qsim.core.results.writing import Content, write_results
-from qsim.core.sweeps.rows import Row, at, in_units, rows_of, without_index
-from qsim.core.sweeps.sweep import FAILED
-from qsim.core.text import printable
 from qsim.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "Collection",
-    "Column",
-    "collect",
-    "draw_collection",
-    "find_runs",
-    "incomplete",
-    "write_collection",
-]
+__all__ = ["Cell", "Collection", "Column", "draw_collection", "write_collection"]
 
-SUMMARY = ".summary.json"
 # Blocks of a deck that are no parameter to draw against, unless nothing else differs.
 NOT_PHYSICS = ("run", "title", "output")
 # Most scalars and most lines per scalar that the figure shows.
 PANELS, LINES = 6, 8
+# Characters of labels side by side; longer ones are turned.
+MOST_OF_LABELS = 40
 
 Cell = float | int | bool | str | None
 
@@ -66,7 +47,7 @@ class Column:
     cells
         One per run; None where a run has none.
     kind
-        ``key``, ``scalar`` or ``error``.
+        ``key``, ``scalar``, ``error`` or ``warnings``.
     """
 
     name: str
@@ -89,11 +70,12 @@ class Column:
 
 @dataclass(frozen=True)
 class Collection:
-    """The table: runs by name, and columns."""
+    """The table: runs by name, columns, and runs that have no row, with the reasons."""
 
     runs: tuple[str, ...]
     columns: tuple[Column, ...]
     title: str = ""
+    refused: tuple[str, ...] = ()
 
     def of(self, kind: str) -> list[Column]:
         """Return the columns of a kind."""
@@ -126,176 +108,6 @@ class Collection:
         return str(self.to_dataframe()._repr_html_())
 
 
-# ------------------------------------------------------------------------------------------- reading
-
-
-def find_runs(places: Iterable[Path]) -> list[Path]:
-    """Return the summaries of runs: of folders with all below them, results files, and summaries, each once, in natural order.
-
-    Raises
-    ------
-    FileError
-        If a place holds none.
-    """
-    summaries: dict[Path, None] = {}
-    for place in places:
-        if place.is_dir():
-            here = sorted(place.rglob(f"*{SUMMARY}"), key=_natural)
-        else:
-            name = place.name
-            stem = name.removesuffix(SUMMARY) if name.endswith(SUMMARY) else place.stem
-            # A results file or a summary stands for the run; the table is made from summaries.
-            here = [place.with_name(f"{stem}{SUMMARY}")]
-        here = [path for path in here if path.is_file()]
-        if not here:
-            raise FileError(
-                f"{place} holds no summary of a run",
-                hint="give folders, *.h5 or *.summary.json of complete runs",
-            )
-        summaries.update(dict.fromkeys(here))
-    return list(summaries)
-
-
-def _natural(path: Path) -> list[tuple[int, int, str]]:
-    return [(0, int(p), "") if p.isdigit() else (1, 0, p) for p in re.split(r"(\d+)", str(path)) if p]
-
-
-def incomplete(places: Iterable[Path]) -> list[str]:
-    """Return the names of decks in folders of sweeps that have no summary, failed ones with their error."""
-    lines = []
-    for place in places:
-        # A deck of a sweep without a summary has not run to its end.
-        for deck in sorted(place.glob("*-[0-9]*.yaml"), key=_natural) if place.is_dir() else ():
-            if deck.with_suffix(SUMMARY).exists():
-                continue
-            try:
-                why = json.loads(deck.with_suffix(FAILED).read_text(encoding="utf-8"))["error"].splitlines()[
-                    0
-                ]
-            except (OSError, ValueError, LookupError, TypeError, AttributeError):
-                why = "not run yet"
-            lines.append(f"{deck.stem}: {why}")
-    return lines
-
-
-def collect(paths: Sequence[Path], chosen: Mapping[str, Sequence[str]] | None = None) -> Collection:
-    """Return the table of runs.
-
-    Parameters
-    ----------
-    paths
-        Summaries, from :func:`find_runs`.
-    chosen
-        Names of the scalars to take, for each method; without it, or for a method that it lacks, all.
-
-    Raises
-    ------
-    FileError
-        If a file is damaged, or has no deck.
-    """
-    summaries = [read_summary(path) for path in paths]
-    decks = [_deck(path, content) for path, content in zip(paths, summaries, strict=True)]
-    rows = [
-        row
-        for path, name, content, deck in zip(paths, _names(paths), summaries, decks, strict=True)
-        for row in rows_of(path, name, content, deck)
-    ]
-    columns = _key_columns(rows, _swept(paths))
-    names: dict[str, None] = {}
-    for row in rows:
-        # A scalar that some runs lack leaves an empty cell there.
-        wanted = (chosen or {}).get(row.method) or row.scalars
-        names.update(dict.fromkeys(n for name in wanted for n in _known(name, row.scalars)))
-    for name in names:
-        columns += _scalar_columns(name, [row.scalars.get(name, {}) for row in rows])
-    methods = dict.fromkeys(row.method for row in rows)
-    return Collection(
-        tuple(row.name for row in rows), tuple(columns), f"{', '.join(methods)}: {len(paths)} runs"
-    )
-
-
-def _key_columns(rows: Sequence[Row], swept: Mapping[str, int]) -> list[Column]:
-    """Return the keys in which the decks of the rows differ: swept ones first, then in the order of the decks."""
-    decks = [dict(row.deck) for row in rows]
-    # Against the first deck: a key in which two others differ differs from it in one of them.
-    # `output` is left out of the decks, as file names differ in every run.
-    differing = {key for deck in decks[1:] for key in changed_keys(decks[0], deck)}
-    columns = []
-    for key in sorted(differing, key=lambda key: (swept.get(key, len(swept)), _place(decks, key))):
-        unit, cells = in_units(key, rows, [_cell(at(deck, key)) for deck in decks])
-        columns.append(Column(key, unit, cells, "key"))
-    return columns
-
-
-def _known(name: str, scalars: Mapping[str, Any]) -> list[str]:
-    """Return the name of a scalar as a row has it: ``sigma`` of an entry for ``sigma_0``; nothing if it has none."""
-    return [each for each in (name, without_index(name)) if each in scalars][:1]
-
-
-def _swept(paths: Sequence[Path]) -> dict[str, int]:
-    """Return the keys that the sweeps of these runs vary, with their places in the index."""
-    keys: dict[str, int] = {}
-    for folder in dict.fromkeys(path.parent for path in paths):
-        try:
-            with (folder / "index.csv").open(newline="", encoding="utf-8") as file:
-                # The first two columns are number and deck.
-                header = next(csv.reader(file), [])[2:]
-        except (OSError, UnicodeDecodeError, csv.Error):
-            continue
-        for key in header:
-            keys.setdefault(key, len(keys))
-    return keys
-
-
-def _names(paths: Sequence[Path]) -> tuple[str, ...]:
-    # File names, as long as they tell the runs apart; else the paths.
-    short = [path.name.removesuffix(SUMMARY) for path in paths]
-    long = [str(path).removesuffix(SUMMARY) for path in paths]
-    return tuple(printable(name) for name in (short if len(set(short)) == len(short) else long))
-
-
-def _deck(path: Path, content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the deck of a run; a summary of an earlier version has none, its results file has."""
-    deck = content.get("deck")
-    if not isinstance(deck, dict) or not deck:
-        with open_results(path.with_name(f"{path.name.removesuffix(SUMMARY)}.h5")) as results:
-            deck = results.deck
-    return {key: value for key, value in deck.items() if key != "output"}
-
-
-def _place(decks: Sequence[Mapping[str, Any]], key: str) -> tuple[int, ...]:
-    """Return the place of a key in the decks, in whose order the columns stand; ``run`` comes last."""
-    places = [int(key.startswith("run."))]
-    for deck in decks:
-        block: object = deck
-        for part in key.split("."):
-            if not isinstance(block, dict) or part not in block:
-                break
-            places.append(list(block).index(part))
-            block = block[part]
-        else:
-            break
-        # This deck lacks the key: the next one may show where it belongs.
-        places[1:] = []
-    return tuple(places)
-
-
-def _cell(value: object) -> Cell:
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    return printable(value if isinstance(value, str) else json.dumps(value))
-
-
-def _scalar_columns(name: str, entries: Sequence[Mapping[str, Any]]) -> list[Column]:
-    unit = next((str(entry["unit"]) for entry in entries if entry.get("unit")), "")
-    columns = [Column(name, unit, tuple(_cell(entry.get("value")) for entry in entries), "scalar")]
-    # A column of errors only where a run states one.
-    errors = tuple(_cell(entry.get("error")) for entry in entries)
-    if any(error is not None for error in errors):
-        columns.append(Column(f"{name}_error", unit, errors, "error"))
-    return columns
-
-
 # ------------------------------------------------------------------------------------------- writing
 
 
@@ -320,6 +132,7 @@ def write_collection(table: Collection, path: Path, *, overwrite: bool = False, 
                 "key": "key of the deck, in atomic units if no unit is given",
                 "scalar": "scalar",
                 "error": "error of the scalar",
+                "warnings": "what the run warned of",
             }
             tables.append(Table(column.name, ("run",), column.unit, meaning[column.kind]))
             numbers = column.numbers
@@ -353,12 +166,13 @@ def _text(cell: Cell) -> str:
 def draw_collection(table: Collection, stem: Path) -> list[Path]:
     """Draw the first scalars against the parameter; return the files, none where no number differs."""
     axis = _axis(table)
-    shown = [column for column in table.of("scalar") if _varies(column)][:PANELS]
+    shown = _once([column for column in table.of("scalar") if _varies(column)])[:PANELS]
     if axis is None or not shown:
         return []
     second = _second_axis(table, axis)
     with style():
         drawn = _figure(table, axis, shown) if second is None else _maps(table, axis, second, shown)
+        entitle(drawn, table.title)
         return save(drawn, stem, {"Title": table.title})
 
 
@@ -371,17 +185,53 @@ def _varies(column: Column) -> bool:
     return values.size < 2 or bool(np.ptp(values) > 1e-9 * np.abs(values).max())
 
 
+def _once(columns: Sequence[Column]) -> list[Column]:
+    """Return columns without those that show the curve of an earlier one again: equal, or the same in other units."""
+    kept: list[Column] = []
+    for column in columns:
+        if not any(_same_curve(column, other) for other in kept):
+            kept.append(column)
+    return kept
+
+
+def _same_curve(column: Column, other: Column) -> bool:
+    a, b = column.numbers, other.numbers
+    if a is None or b is None or not np.array_equal(np.isfinite(a), np.isfinite(b)):
+        return False
+    a, b = a[np.isfinite(a)], b[np.isfinite(b)]
+    # In other units, one is a multiple of the other.
+    factor = float(a @ b) / float(b @ b) if column.unit != other.unit and b.any() else 1.0
+    return bool(np.allclose(a, factor * b, rtol=1e-9, atol=0.0))
+
+
 def _axis(table: Collection) -> Column | None:
-    """Return the key to draw against: the physical one with most values."""
-    numeric = [column for column in table.of("key") if column.numbers is not None]
-    physical = [column for column in numeric if column.name.partition(".")[0] not in NOT_PHYSICS]
-    return max(physical or numeric, key=lambda column: len(set(column.cells)), default=None)
+    """Return the key to draw against: the physical one with most values, texts and files where no number varies more."""
+    keys = [column for column in table.of("key") if len(set(column.cells)) > 1]
+    physical = [column for column in keys if column.name.partition(".")[0] not in NOT_PHYSICS]
+    return max(
+        physical or keys,
+        key=lambda column: (len(set(column.cells)), column.numbers is not None),
+        default=None,
+    )
+
+
+def _positions(axis: Column) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], list[str]]:
+    """Return where runs stand on an axis, and the labels of these places; no labels for numbers."""
+    if axis.numbers is not None:
+        return axis.numbers, []
+    places = {cell: place for place, cell in enumerate(dict.fromkeys(axis.cells))}
+    texts = [_label(cell) for cell in places]
+    # Files by their names, as long as these tell them apart.
+    names = [text.rpartition("/")[2] for text in texts]
+    return np.array([float(places[cell]) for cell in axis.cells]), names if len(set(names)) == len(
+        names
+    ) else texts
 
 
 def _second_axis(table: Collection, axis: Column) -> Column | None:
     """Return the other key of a full grid of two, if it has too many values for a family of curves."""
     others = [column for column in _others(table, axis) if len(set(column.cells)) > 1]
-    if len(others) != 1 or others[0].numbers is None:
+    if len(others) != 1 or others[0].numbers is None or axis.numbers is None:
         return None
     # Full: every pair of values occurs, and once.
     sizes = len(set(axis.cells)), len(set(others[0].cells))
@@ -413,9 +263,7 @@ def _maps(table: Collection, axis: Column, second: Column, shown: Sequence[Colum
 
 def _figure(table: Collection, axis: Column, shown: Sequence[Column]) -> Figure:
     """Draw columns with their errors against another one, a curve for each group."""
-    x = axis.numbers
-    if x is None:
-        raise ValueError(f"{axis.name} has no numbers")
+    x, labels = _positions(axis)
     errors = {column.name.removesuffix("_error"): column.numbers for column in table.of("error")}
     groups = _groups(table, axis)
     # One panel fills a column of a journal, two or more stand side by side over both.
@@ -425,14 +273,26 @@ def _figure(table: Collection, axis: Column, shown: Sequence[Column]) -> Figure:
     panels = fig.subplots(rows, columns, squeeze=False, sharex=True)
     for panel, column in zip(panels.flat, shown, strict=False):
         y, error = column.numbers, errors.get(column.name)
+        if y is None:
+            continue
         for label, members in groups[:LINES]:
             # Stable: runs of equal x keep the order of their names.
             order = members[np.argsort(x[members], kind="stable")]
             # Missing errors are drawn without a bar.
             bars = None if error is None else np.nan_to_num(error[order])
-            panel.errorbar(x[order], y[order], yerr=bars, marker="o", markersize=3, capsize=2, label=label)  # type: ignore[index]
+            panel.errorbar(
+                x[order],
+                y[order],
+                yerr=bars,
+                fmt="o" if labels else "o-",
+                markersize=3,
+                capsize=2,
+                label=label,
+            )
         panel.set_ylabel(_labelled(column))
-        if _logarithmic(x):
+        if labels:
+            _name_ticks(panel, labels)
+        elif _logarithmic(x):
             panel.set_xscale("log")
     for panel in panels.flat[len(shown) :]:
         panel.set_axis_off()
@@ -444,6 +304,14 @@ def _figure(table: Collection, axis: Column, shown: Sequence[Column]) -> Figure:
         others = ", ".join(map(_labelled, _others(table, axis)))
         panels.flat[0].legend(title=f"{others}{more}", fontsize="small", title_fontsize="small")
     return fig
+
+
+def _name_ticks(panel: Axes, labels: Sequence[str]) -> None:
+    """Write labels in the place of numbers, turned where they are long; of many, not all."""
+    step = -(-len(labels) // 40)
+    long = sum(map(len, labels[::step])) > MOST_OF_LABELS
+    panel.set_xticks(range(0, len(labels), step), labels[::step], rotation=90 if long else 0)
+    panel.set_xlim(-0.5, len(labels) - 0.5)
 
 
 def _others(table: Collection, axis: Column) -> list[Column]:

@@ -6,17 +6,14 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from qsim.core.deck.load import written_deck
-from qsim.core.errors import QsimError
 from qsim.core.results.display.views import output_of
-from qsim.core.results.results import open_results
+from qsim.core.run.identity import at
+from qsim.core.sweeps.runs import Run
 
-__all__ = ["Row", "at", "in_units", "rows_of", "without_index"]
+__all__ = ["Row", "in_units", "rows_of", "without_index"]
 
-SUMMARY = ".summary.json"
 _INDEX = re.compile(r"(.+)_(\d+)")
 # Number and unit as decks have them, "20 fs" or "20fs". The number is atomic, (?>...): its exponent is never read as a unit.
 _QUANTITY = re.compile(r"\s*((?>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?))\s*(\S.*?)\s*")
@@ -30,8 +27,8 @@ class Row:
     ----------
     name
         Of the run, with the number of the entry where there are several.
-    method
-        Of the run.
+    run
+        What it is a row of.
     deck
         Its resolved deck; a list that the run goes through is the entry of this row.
     scalars
@@ -41,39 +38,26 @@ class Row:
     """
 
     name: str
-    method: str
+    run: Run
     deck: Mapping[str, Any]
     scalars: Mapping[str, Mapping[str, Any]]
     written: Mapping[str, Any] = field(default_factory=dict)
 
 
-def rows_of(path: Path, name: str, content: Mapping[str, Any], deck: Mapping[str, Any]) -> list[Row]:
-    """Return the rows of a run.
-
-    Parameters
-    ----------
-    path
-        Its summary, beside which the results file lies.
-    name
-        Of the run in the table.
-    content
-        The summary.
-    deck
-        The resolved deck.
-    """
-    method, scalars, written = str(content["method"]), content["scalars"], _written(path)
+def rows_of(run: Run, name: str) -> list[Row]:
+    """Return the rows of a run, which has this name in the table."""
     # A run that goes through a list of its deck, such as energies, is as many rows as the list has entries.
-    key, entries = _list(method, deck, scalars)
+    key, entries = _list(run.method, run.deck, run.scalars)
     if not key:
-        return [Row(name, method, deck, scalars, written)]
-    own = _replaced_list(at(written, key), len(entries))
+        return [Row(name, run, run.deck, run.scalars, run.written)]
+    own = _replaced_list(at(run.written, key), len(entries))
     rows = []
     for index, entry in enumerate(entries):
         label = name if len(entries) == 1 else f"{name}:{index}"
         # Scalars without a number belong to the run, and stand in each of its rows.
-        chosen = {_base(n, index): value for n, value in scalars.items() if _base(n, index)}
-        text = {} if own is None else _replaced(written, key, own[index])
-        rows.append(Row(label, method, _replaced(deck, key, entry), chosen, text))
+        chosen = {_base(n, index): value for n, value in run.scalars.items() if _base(n, index)}
+        text = {} if own is None else _replaced(run.written, key, own[index])
+        rows.append(Row(label, run, _replaced(run.deck, key, entry), chosen, text))
     return rows
 
 
@@ -117,34 +101,10 @@ def in_units(key: str, rows: Sequence[Row], cells: Sequence[Any]) -> tuple[str, 
     )
 
 
-def at(deck: object, key: str) -> object:
-    """Return the value at a dotted key; None where there is none."""
-    for part in key.split("."):
-        if isinstance(deck, Mapping):
-            deck = deck.get(part)
-        elif isinstance(deck, list) and part.isdigit() and int(part) < len(deck):
-            deck = deck[int(part)]
-        else:
-            return None
-    return deck
-
-
 def _quantity(value: object) -> tuple[float, str] | None:
     """Return number and unit of a text of a deck."""
     match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
     return None if match is None else (float(match[1]), match[2])
-
-
-def _written(path: Path) -> Mapping[str, Any]:
-    """Return the deck of a run as it was written; empty where that is not known."""
-    results = path.with_name(f"{path.name.removesuffix(SUMMARY)}.h5")
-    try:
-        with open_results(results) as file:
-            text, overrides = file.provenance.get("deck_text", ""), file.provenance.get("overrides", [])
-        return written_deck(str(text), [str(item) for item in overrides])
-    except QsimError:
-        # The results were moved away, or are of another version: keys are in atomic units then.
-        return {}
 
 
 def _list(method: str, deck: Mapping[str, Any], scalars: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:

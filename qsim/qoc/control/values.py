@@ -281,15 +281,16 @@ def _stored(path: Path, name: str, key: str, units: Units) -> tuple[Array, Array
 
 def _of_results(path: Path, name: str, key: str, units: Units) -> tuple[Array, Array]:
     """Return times and values of the results of a run, whose system may have another unit."""
-    from qsim.core.results.results import open_results
+    from qsim.core.results.results import open_complete, real_numbers
 
-    with open_results(path) as results:
+    with open_complete(path) as results:
         there = [n.removeprefix("control/") for n in results if n.startswith("control/")]
         if name not in there:
             text = f"{path} holds no control '{name}'; it has {', '.join(there) or 'none'}"
             raise InvalidInput(f"{key}.column", text)
-        t, values = np.asarray(results["time"]), np.asarray(results[f"control/{name}"])
-        other = results.deck["system"].get("unit")
+        t = real_numbers(results, "time")
+        values = real_numbers(results, f"control/{name}", (t.size,))
+        other = results.deck.get("system", {}).get("unit")
         seconds = results.scalars["time_unit"].value if "time_unit" in results.scalars else None
     if seconds is None or units.seconds is None:
         return t, values

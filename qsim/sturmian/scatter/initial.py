@@ -62,13 +62,13 @@ def recorded(settings: Settings) -> Recorded | None:
     InvalidInput
         If the file cannot be read, or holds no converged state of this system and symmetry.
     """
-    from qsim.core.results.results import open_results
+    from qsim.core.results.results import open_complete
 
     path = settings.initial.file
     if path is None:
         return None
     try:
-        with open_results(path) as results:
+        with open_complete(path) as results:
             return _read(settings, path, results)
     except FileError as error:
         raise InvalidInput(KEY, str(error)) from error
@@ -76,6 +76,8 @@ def recorded(settings: Settings) -> Recorded | None:
 
 def _read(settings: Settings, path: Path, results: Results) -> Recorded:
     """Return the state of an open results file; refuse another system or symmetry, or one that has not converged."""
+    from qsim.core.results.results import real_numbers
+
     deck = results.deck
     if results.method != "sturmian" or deck.get("task", {}).get("type") != "bound":
         raise InvalidInput(KEY, f"{path.name} holds no results of sturmian with task: bound")
@@ -87,22 +89,29 @@ def _read(settings: Settings, path: Path, results: Results) -> Recorded:
             raise InvalidInput(KEY, text)
     block = settings.initial
     symmetry = (block.L, block.S, block.root)
-    known = list(zip(results["L"].tolist(), results["S"].tolist(), results["root"].tolist(), strict=True))
+    count = results.shape("L") if "L" in results else ()
+    L, S, roots, energies, errors = (
+        real_numbers(results, name, count) for name in ("L", "S", "root", "energies", "energy_errors")
+    )
+    r = real_numbers(results, "r")
+    density = real_numbers(results, "density", (*count, *r.shape))
+    known = list(zip(*(column.astype(int).tolist() for column in (L, S, roots)), strict=True))
     if symmetry not in known:
         has = ", ".join(f"L = {L}, S = {S}, root {root}" for L, S, root in known)
         text = f"{path.name} has no state with L = {block.L}, S = {block.S}, root {block.root}"
         raise InvalidInput(KEY, f"{text}, but {has}")
     k = known.index(symmetry)
-    residual = results.scalars[f"residual_{k}"].value
+    residual = results.scalars[f"residual_{k}"].value if f"residual_{k}" in results.scalars else None
     if not (isinstance(residual, float) and residual <= CONVERGED):
-        text = f"the state of {path.name} has not converged: its residual is {residual:.1e} hartree"
+        found = f"{residual:.1e}" if isinstance(residual, float) else "unknown"
+        text = f"the state of {path.name} has not converged: its residual is {found} hartree"
         raise InvalidInput(KEY, f"{text}, but {CONVERGED:g} at most is allowed; lower its solver.tolerance")
     return Recorded(
         path,
-        float(results["energies"][k]),
-        float(results["energy_errors"][k]),
-        np.asarray(results["r"], float),
-        np.asarray(results["density"][k], float),
+        float(energies[k]),
+        float(errors[k]),
+        r,
+        density[k],
     )
 
 

@@ -37,4 +37,7 @@ def build(loaded, device):
     count = loaded.deck.count
     if count.fail == "memory":
         raise MemoryError
-    return Problem(count.steps, count.start, count.growth, count.pause, count.fail, loaded.deck.run.seed)
+    added = 0.0 if count.file is None else float(count.file.read_text(encoding="utf-8"))
+    return Problem(
+        count.steps, count.start + added, count.growth, count.pause, count.fail, loaded.deck.run.seed
+    )

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from qsim.core.deck.blocks import Block, Deck, Finding, PositiveCount
+from qsim.core.deck.blocks import Block, Deck, DeckPath, Finding, PositiveCount
 from qsim.core.deck.units import Duration
 
 
@@ -15,6 +15,7 @@ class CountBlock(Block):
     steps: PositiveCount = Field(description="number of steps", json_schema_extra={"example": 20})
     start: float = Field(0.25, description="first value", gt=0, lt=1)
     growth: float = Field(3.9, description="parameter of the map", gt=0, le=4)
+    file: DeckPath | None = Field(None, description="file of a number that is added to the first value")
     pause: Duration = Field(0.0, description="waiting time per step")
     fail: Literal["none", "nan", "bug", "memory", "figure", "rank", "death", "disk", "wait"] = Field(
         "none", description="what goes wrong"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-__all__ = ["AxesOptions", "adjust"]
+__all__ = ["AxesOptions", "adjust", "quantity_of", "unit_of"]
 
 # A unit in parentheses at the end of a label.
 _UNIT = re.compile(r"\(([^()]*(?:\([^()]*\))?[^()]*)\)\s*$")
@@ -102,15 +102,23 @@ def _drop_repeated(panels: Sequence[Axes]) -> None:
             if type(child).__name__ != "SecondaryAxis":
                 continue
             for own, other in ((ax.xaxis, child.xaxis), (ax.yaxis, child.yaxis)):
-                if (unit := _unit_of(own)) and unit == _unit_of(other):
+                if (unit := unit_of(own)) and unit == unit_of(other):
                     child.set_visible(False)
 
 
-def _unit_of(axis: Axis) -> str:
+def unit_of(axis: Axis) -> str:
     """Return the unit in the label of an axis; a label without a quantity is a unit."""
     label = axis.get_label_text()
     match = _UNIT.search(label)
     return (label if match is None else match[1]).replace("$", "").replace(r"\mathrm", "").strip("{} ")
+
+
+def quantity_of(axis: Axis) -> str:
+    """Return what the label of an axis says before the unit; of an atomic unit without a name it tells the quantity."""
+    label = axis.get_label_text()
+    match = _UNIT.search(label)
+    name = label[: len(label) if match is None else match.start()].strip().split(" ")[0]
+    return _FIELDS.get(name, name)
 
 
 def _scale(ax: Axes, options: AxesOptions) -> None:
@@ -163,9 +171,7 @@ def _convert(axis: Axis, convert: Callable[[str, str], Converted] | None) -> set
     match = _UNIT.search(label)
     if match is None or convert is None:
         return set()
-    # Of an atomic unit without a name the label tells the quantity.
-    name = label[: match.start()].strip().split(" ")[0]
-    new = convert(match[1].replace("$", "").replace(r"\,", " "), _FIELDS.get(name, name))
+    new = convert(match[1].replace("$", "").replace(r"\,", " "), quantity_of(axis))
     if not new.used:
         return set()
     unit = re.sub(r"\^(-?\d+)|(?<=[a-z])(-?\d+)", r"$^{\1\2}$", new.unit)

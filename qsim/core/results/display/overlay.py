@@ -15,6 +15,8 @@ import numpy as np
 
 from qsim.core.errors import FileError
 from qsim.core.results import plotting
+from qsim.core.results.compare import Between
+from qsim.core.results.display.axes import quantity_of, unit_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +33,10 @@ DASHES = ("-", "--", ":", "-.")
 
 
 def overlay(
-    function: Callable[[Results], Figure | None], files: Sequence[Results], labels: Sequence[str]
+    function: Callable[[Results], Figure | None],
+    files: Sequence[Results],
+    labels: Sequence[str],
+    between: Between,
 ) -> Figure | None:
     """Draw a figure of several files with their lines in the same axes.
 
@@ -43,6 +48,8 @@ def overlay(
         Open results, of one method.
     labels
         Name of each run in the legend.
+    between
+        Factors between units: lines in another unit of the same quantity are drawn in that of the first file.
 
     Returns
     -------
@@ -52,7 +59,7 @@ def overlay(
     Raises
     ------
     FileError
-        If the figure is nothing but maps, or has other axes for one file than for another.
+        If the figure is nothing but maps, or has other axes, or axes of other quantities, for one file than for another.
     """
     with plotting.style():
         # Files without the quantity draw nothing and are left out.
@@ -79,6 +86,9 @@ def overlay(
         alone = all(_count(ax) <= 1 for ax in panels[0])
         if not any(_count(ax) for ax in panels[0]):
             raise FileError("a map cannot be overlaid", hint="plot the files one by one")
+        for (_, label), axes in zip(drawn[1:], panels[1:], strict=True):
+            for target, source in zip(panels[0], axes, strict=True):
+                _to_units(target, source, label, between)
         handles = [_overlaid(panels[0], of_run, number, alone) for number, of_run in enumerate(panels)]
         for handle, (_, label) in zip(handles, drawn, strict=True):
             handle.set_label(label)
@@ -89,6 +99,49 @@ def overlay(
             ax.autoscale_view()
         first.legend(handles=handles, loc="outside upper right", ncols=min(4, len(handles)))
     return first
+
+
+def _to_units(target: Axes, source: Axes, label: str, between: Between) -> None:
+    """Bring what a panel shows to the units of the axes into which it will be drawn.
+
+    Raises
+    ------
+    FileError
+        If there is no factor.
+    """
+    for name in "xy":
+        axes = [getattr(ax, f"{name}axis") for ax in (source, target)]
+        theirs, ours = (unit_of(axis) for axis in axes)
+        quantity = quantity_of(axes[1])
+        # Of another name, it is what the figure shows of another run.
+        if theirs == ours or quantity_of(axes[0]) != quantity:
+            continue
+        factor = between(theirs, ours, quantity)
+        if factor is None:
+            raise FileError(
+                f"the axis '{axes[1].get_label_text()}' is '{axes[0].get_label_text()}' for {label}, which no factor connects",
+                hint="plot the files one by one",
+            )
+        _scale(source, name, factor)
+
+
+def _scale(ax: Axes, name: str, factor: float) -> None:
+    """Multiply one coordinate of the curves, bands and error bars of an axes, and the limits."""
+    column = "xy".index(name)
+    for line in _curves(ax):
+        getattr(line, f"set_{name}data")(np.asarray(getattr(line, f"get_{name}data")()) * factor)
+    for band in _bands(ax):
+        for path in band.get_paths():
+            outline = np.array(path.vertices, dtype=float)
+            outline[:, column] *= factor
+            path.vertices = outline
+    for bars in _bars(ax):
+        segments = [np.array(segment) for segment in bars.get_segments()]
+        for segment in segments:
+            segment[:, column] *= factor
+        bars.set_segments(segments)
+    if not getattr(ax, f"get_autoscale{name}_on")():
+        getattr(ax, f"set_{name}lim")(*(end * factor for end in getattr(ax, f"get_{name}lim")()))
 
 
 def _overlaid(targets: list[Axes], sources: list[Axes], number: int, alone: bool) -> Line2D:

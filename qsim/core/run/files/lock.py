@@ -33,7 +33,7 @@ from qsim.core.results.atomic import remove_parts_of
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["EXPIRY", "RENEWAL", "OutputLock", "Owner"]
+__all__ = ["EXPIRY", "RENEWAL", "BusyError", "OutputLock", "Owner", "held"]
 
 # Seconds after which a run renews its lock.
 RENEWAL = 60.0
@@ -134,6 +134,34 @@ def _started(pid: int) -> int:
     return 0
 
 
+class BusyError(FileError):
+    """Another run holds the lock.
+
+    Attributes
+    ----------
+    owner
+        Which, as it is told.
+    """
+
+    def __init__(self, text: str, owner: str, hint: str) -> None:
+        super().__init__(text, hint=hint)
+        self.owner = owner
+
+
+def held(stem: Path) -> Owner | None:
+    """Return the owner of the lock of an output, if it lives as far as the lock itself tells; the lock is not touched."""
+    path = stem.with_name(f"{stem.name}.lock")
+    try:
+        owner, age = Owner.read(path.read_bytes()[:LARGEST]), time.time() - path.stat().st_mtime
+    except OSError:
+        return None
+    if owner is None:
+        return None
+    here = bool(owner.boot) and owner.boot == _boot()
+    lives = owner.lives_here() if here else age < EXPIRY
+    return owner if lives else None
+
+
 class OutputLock:
     """Context in which no other run writes the files of one output.
 
@@ -141,6 +169,8 @@ class OutputLock:
     ----------
     stem
         Path of the results without ending; the lock is ``<stem>.lock``.
+    whole
+        The lock is for the whole folder: temporary files of any name that a dead owner left go.
 
     Attributes
     ----------
@@ -150,7 +180,8 @@ class OutputLock:
         What the user should know: that the lock of a dead run was taken over.
     """
 
-    def __init__(self, stem: Path) -> None:
+    def __init__(self, stem: Path, *, whole: bool = False) -> None:
+        self._begin = "" if whole else f"{stem.name}."
         self.path = stem.with_name(f"{stem.name}.lock")
         self.notices: list[str] = []
         self._stem = stem
@@ -289,7 +320,7 @@ class OutputLock:
                 f"or wait {max(1, round((EXPIRY - age) / 60))} min",
             )
         # A killed run leaves files under temporary names, which nobody else would remove.
-        removed = remove_parts_of(self._stem.parent, self._stem.name, owner.host, owner.pid) if here else []
+        removed = remove_parts_of(self._stem.parent, self._begin, owner.host, owner.pid) if here else []
         parts = f"; removed what it was writing: {', '.join(map(str, removed))}" if removed else ""
         self.notices.append(f"took over {self.path} of a run that was killed ({owner}){parts}")
 
@@ -305,10 +336,11 @@ class OutputLock:
             probe.unlink()
         return now - os.fstat(fd).st_mtime
 
-    def _busy(self, owner: Owner | None, remedy: str) -> FileError:
+    def _busy(self, owner: Owner | None, remedy: str) -> BusyError:
         who = str(owner) if owner is not None else "it has just begun"
-        return FileError(
+        return BusyError(
             f"another run is writing the files of {self._stem} ({who})",
+            who,
             hint=f"wait for it, or choose another output with -o FILE{remedy}",
         )
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from pydantic import BaseModel
 from qsim.core.errors import FileError
 from qsim.core.results.atomic import refuse_controls, temporary_name
 from qsim.core.results.plotting import FORMATS
+from qsim.core.text import shell_path
 
 if TYPE_CHECKING:
     from qsim.core.deck.load import LoadedDeck
@@ -263,7 +263,7 @@ def require_folder(folder: Path) -> None:
     if not exists:
         raise FileError(
             f"the output folder {folder} does not exist",
-            hint=f"create it: mkdir -p {shlex.quote(str(folder))}",
+            hint=f"create it: mkdir -p {shell_path(folder)}",
         )
     if not is_folder:
         raise FileError(f"{folder} is not a folder, so no results can be written into it")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from qsim.core.run.files.drawing import draw_figure
 from qsim.core.run.files.paths import remove
 from qsim.core.run.job import Job, Outcome, listed
 from qsim.core.run.provenance import collect
+from qsim.core.text import shell_path
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
@@ -43,6 +43,7 @@ def write(job: Job[D, P, R], device: Device, result: R, monitor: Monitor) -> Non
     provenance = collect(
         loaded,
         device,
+        physics=monitor.meta["physics"],
         references=method.deck.references(loaded.deck),
         command=job.options.command,
         timing=monitor.timing,
@@ -83,7 +84,7 @@ def _rescued(error: FileError, job: Job[D, P, R], content: Content) -> FileError
             folder.rmdir()
         else:
             text += f"; the complete results are in {path} instead"
-            hint = f"move them: mv {shlex.quote(str(path))} {shlex.quote(str(job.files.results))}"
+            hint = f"move them: mv {shell_path(path)} {shell_path(job.files.results)}"
     except OSError:
         pass  # no place at all
     return FileError(text, hint=hint)

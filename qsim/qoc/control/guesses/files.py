@@ -9,7 +9,6 @@ import numpy as np
 from qsim.core.deck.tables import read_table
 from qsim.core.errors import FileError, InvalidInput
 from qsim.core.physics.curves import table_curve
-from qsim.core.results.arrays import require_finite
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,21 +63,16 @@ def field_from_file(block: FileGuess, times: NDArray[np.float64], duration: floa
 
 def _field_of_results(path: Path) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return times and field of a results file, (N,) each."""
-    from qsim.core.results.results import open_results
+    from qsim.core.results.results import open_complete, real_numbers
 
-    with open_results(path) as results:
+    with open_complete(path) as results:
         if "field" not in results or "time" not in results:
             raise InvalidInput(KEY, f"{path} holds no field; give a results file of qsim qoc")
-        t, eps = results["time"], results["field"]
-    for name, array in (("time", t), ("field", eps)):
-        if array.dtype.kind not in "biuf" or array.shape != t.shape or array.ndim != 1:
-            raise FileError(
-                f"{path}: {name} has shape {array.shape} and type {array.dtype}; expected as many real numbers as times"
-            )
-        require_finite(path, name, array)
+        t = real_numbers(results, "time")
+        eps = real_numbers(results, "field", (t.size,))
     if np.any(np.diff(t) <= 0):
         raise FileError(f"{path}: the times do not ascend")
-    return t.astype(float), eps.astype(float)
+    return t, eps
 
 
 def _shape_to_apply(
@@ -87,10 +81,11 @@ def _shape_to_apply(
     """Return the factor that gives a field from a file the deck's shape; what a results file bears is not applied twice."""
     if not str(path).endswith((".h5", ".hdf5")):
         return shape
-    from qsim.core.results.results import open_results
+    from qsim.core.results.results import open_complete, real_numbers
 
-    with open_results(path) as results:
+    with open_complete(path) as results:
         if "shape" not in results:
             return shape
-        old = np.interp(times, np.asarray(results["time"]), np.asarray(results["shape"]))
+        t = real_numbers(results, "time")
+        old = np.interp(times, t, real_numbers(results, "shape", (t.size,)))
     return np.minimum(shape / np.maximum(old, 1e-12), 1.0)

@@ -179,15 +179,16 @@ def read(path: Path) -> Stored:
     """
     path = Path(path)
     try:
-        stamp = path.stat().st_mtime_ns
+        about = path.stat()
     except OSError as error:
         raise FileError(f"{path}: {error.strerror or error}") from error
-    return _read(path, stamp)
+    # A copy may bring the times of its source along, but not its place and the time at which that was taken.
+    return _read(path, (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns))
 
 
 @lru_cache(maxsize=4)
-def _read(path: Path, stamp: int) -> Stored:
-    """Return the state in a file; `stamp`, its time of change, keeps the cache from returning an older one."""
+def _read(path: Path, stamp: tuple[int, ...]) -> Stored:
+    """Return the state in a file; `stamp`, its place and times, keeps the cache from returning an older one."""
     file, datasets = open_datasets(path)
     with file:
 
