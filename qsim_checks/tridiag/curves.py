@@ -8,6 +8,7 @@ that the oracle knows.
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,7 @@ class _Line:
     def run(self, v: NDArray[Any], field: Curve, mesh: NDArray[np.float64]) -> NDArray[Any]:
         """Return the state at the end: Strang steps, with the mean of the field over each."""
         nodes, weights = np.polynomial.legendre.leggauss(4)
-        for start, end in zip(mesh[:-1], mesh[1:], strict=True):
+        for start, end in itertools.pairwise(mesh):
             dt = end - start
             mean = 0.5 * float(weights @ field(start + 0.5 * dt * (1.0 + nodes)))
             half = np.exp(-0.5j * dt * self.energies)
@@ -304,7 +305,7 @@ def _kicked_atom(
         basis = Basis(lambda r: -1.0 / r, 30.0, lmax + 3, 0, order, highest)
         v = np.zeros(basis.diagonal.size, dtype=complex)
         v[0] = 1.0
-        for start, end in zip(mesh[:-1], mesh[1:], strict=True):
+        for start, end in itertools.pairwise(mesh):
             mean = float(
                 np.mean(field(start + (end - start) * np.array([0.2113248654051871, 0.7886751345948129])))
             )

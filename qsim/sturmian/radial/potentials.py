@@ -20,6 +20,7 @@ from qsim.sturmian.radial.inputs import read_radial
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
     from qsim.core.physics.curves import Curve
 
 # Bohr: where a formula is taken to have reached its limit.

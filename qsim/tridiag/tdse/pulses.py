@@ -23,13 +23,12 @@ from qsim.tridiag.deck.pulses.given import TablePulse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from typing import Self
 
     from numpy.typing import ArrayLike
 
     from qsim.core.device.arrays import FloatArray
     from qsim.tridiag.deck.laser import Laser
-    from typing import Self
-
     from qsim.tridiag.deck.pulses import PulseBlock
 
 # where peaks are looked for
