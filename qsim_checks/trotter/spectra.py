@@ -98,6 +98,20 @@ def _system(rng: Generator) -> Block:
     return system
 
 
+def _scaled(rng: Generator, system: Block) -> bool:
+    """Give all couplings and fields another size, now and then; return whether they have."""
+    if rng.random() > 0.15:
+        return False
+    factor = _one(rng, 1e-9, 1e-6, 1e6)
+    for term in system["terms"]:
+        for name in {"J", "Jxy", "Jz", "D", "values"} & set(term):
+            value = term[name]
+            term[name] = [factor * x for x in value] if isinstance(value, list) else factor * value
+        for row in term.get("list", ()):
+            row[2] *= factor
+    return True
+
+
 def _field(rng: Generator, spins: int) -> float | list[float]:
     if rng.random() < 0.5:
         return _strength(rng)
@@ -158,11 +172,13 @@ def _sector(rng: Generator, system: Block, several: bool) -> Block:
 def _spectrum(rng: Generator) -> Block:
     """Return a deck of ``task: spectrum``."""
     system = _system(rng)
+    scaled = _scaled(rng, system)
     spins = system["spins"]
     deck: Block = {"task": "spectrum", "system": system, "run": {"seed": 1}}
     deck["sector"] = "auto" if rng.random() < 0.6 else _sector(rng, system, several=True)
     block: Block = {"levels": int(rng.integers(1, 5)), "which": _one(rng, "lowest", "lowest", "highest")}
-    if rng.random() < 0.3:
+    # a residual is absolute
+    if rng.random() < 0.3 and not scaled:
         block["tolerance"] = _one(rng, 1e-13, 1e-8, 1e-6, 1e-3)
     deck["spectrum"] = block
     if rng.random() < 0.7:
@@ -177,6 +193,7 @@ def _spectrum(rng: Generator) -> Block:
 
 def _levels(rng: Generator) -> Block:
     system = _system(rng)
+    _scaled(rng, system)
     sector = _sector(rng, system, several=False)
     block: Block = {"window": "all"}
     if rng.random() < 0.5:
@@ -282,7 +299,7 @@ def _judge(deck: Mapping[str, Any], results: Results) -> list[Claim]:
     bases = whole if sector == "auto" else _bases(sector, system["spins"])
     energies, states = _solved(H, bases)
     every: Real = energies if sector == "auto" else np.asarray(np.linalg.eigvalsh(H), np.float64)
-    scale = max(float(np.abs(every).max()), 1e-3)
+    scale = float(np.abs(every).max()) or 1.0
     if deck["task"] == "levels":
         return _of_levels(results, energies, scale)
     if deck["spectrum"]["which"] == "highest":

@@ -173,12 +173,19 @@ def _floquet(rng: Generator) -> Block:
     """Draw a deck of the angles of a cycle."""
     spins = int(rng.integers(2, 8))
     terms = [_coupling(rng, spins), _field(rng, spins), _coupling(rng, spins)]
-    steps = int(rng.integers(1, 4))
-    acting = [list(range(step, 3, steps)) for step in range(steps)]  # each term at least once
+    swaps = spins > 3 and rng.random() < 0.15
+    # bonds of a brickwork that are turned by pi are swaps of spins, of which most angles are alike
+    if swaps:
+        terms = [
+            {"type": "pairs", "list": [[j, j + 1, 1.0] for j in range(first, spins - 1, 2)]}
+            for first in (0, 1)
+        ]
+    steps = 2 if swaps else int(rng.integers(1, 4))
+    acting = [list(range(step, len(terms), steps)) for step in range(steps)]  # each term at least once
     cycle = [
         {
-            "terms": sorted({*terms_of_step, int(rng.integers(3))}),
-            "time": round(float(10.0 ** rng.uniform(-1.0, 0.7)), 4),
+            "terms": terms_of_step if swaps else sorted({*terms_of_step, int(rng.integers(3))}),
+            "time": math.pi if swaps else round(float(10.0 ** rng.uniform(-1.0, 0.7)), 4),
         }
         for terms_of_step in acting
     ]
@@ -230,7 +237,11 @@ def _judge_floquet(deck: Mapping[str, Any], results: Results, pick: int) -> list
         )
     )
     spacing = np.diff(angles, append=angles[:1] + 2.0 * np.pi)
-    if len(angles) > 2 and spacing.min() > 1e-6:  # a ratio of equal angles is rounding
+    # a ratio of equal angles is rounding, and left out: none is given where all are
+    if len(angles) > 2 and spacing.max() > 1e-6 and np.minimum(spacing, np.roll(spacing, -1)).max() < 1e-12:
+        given = "gap_ratio" in results.scalars and results.scalars["gap_ratio"].value is not None
+        claims.append(Claim("gap_ratio", math.nan if given else 0.0, 0.0))
+    if len(angles) > 2 and spacing.min() > 1e-6:
         after = np.roll(spacing, -1)
         ratio = float(np.mean(np.minimum(spacing, after) / np.maximum(spacing, after)))
         claims.append(

@@ -44,6 +44,20 @@ def test_the_base_deck_is_good(trotter):
     assert trotter.load(**BASE).warnings == []
 
 
+def test_a_deck_without_a_step_has_the_accuracy_that_init_shows(trotter):
+    block = {"t_final": 1.0, "outputs": {"count": 3}}
+    assert trotter.load(**changed(evolve=block)).deck.evolve.accuracy == 1e-8
+    assert trotter.load(**changed(evolve=block | {"dt": None, "accuracy": 1e-5})).deck.evolve.accuracy == 1e-5
+
+
+def test_momenta_without_a_sector_of_sz_are_told(trotter):
+    """Sz = 0 is understood; a note says so in a run and in validate."""
+    deck = {"task": "spectrum", "system": {"spins": 6, "terms": [RING]}}
+    for sector, told in (({"momentum": 1}, True), ({"momentum": 1, "sz": 0}, False)):
+        notes = trotter.load(sector=sector, **deck).notes
+        assert any("levels are those of Sz = 0 alone" in str(note) for note in notes) == told
+
+
 ERRORS = {
     # keys
     "unknown block": ({"obsrve": []}, r"obsrve: unknown key; did you mean 'observe'\?"),
@@ -122,7 +136,6 @@ ERRORS = {
         {"evolve__accuracy": 1e-6},
         "evolve.accuracy: give either dt or accuracy, not both: dt = 0.1 fixes the step",
     ),
-    "neither dt nor accuracy": ({"evolve__dt": REMOVE}, "evolve: missing key: give dt, such as 0.05, or accuracy"),
     "auto with dt": ({"evolve__integrator": "auto"}, "evolve.integrator: auto chooses by the accuracy, but dt is given"),
     "chebyshev with dt": ({"evolve__integrator": "chebyshev"}, "evolve.dt: chebyshev has no time step; give accuracy"),
     "unknown integrator": ({"evolve__integrator": "ts3"}, "evolve.integrator: expected .*found 'ts3'"),

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from qsim.core.deck.blocks import Block, Deck, Finding, PositiveCount
 from qsim.trotter.deck import sectors, tasks
@@ -17,6 +17,8 @@ from qsim.trotter.observables.registry import Observables
 
 MAX_OUTPUTS = 1_000_000
 OUTPUTS = 101
+# of the state at the end, where the deck has neither a step nor an accuracy
+ACCURACY = 1e-8
 # time after 0: the intervals of its grid stay far from the smallest double
 SHORTEST = 1e-100
 # relative distance of neighbours of a grid that rounding cannot interchange
@@ -79,13 +81,23 @@ class Evolve(Block):
     )
     accuracy: Annotated[float, Field(gt=1e-15, lt=1.0)] | None = Field(
         default=None,
-        description="error ||psi - psi_exact|| of the state at t_final, instead of dt; with an echo, of either of its states",
+        description="error ||psi - psi_exact|| of the state at t_final, by default 1e-8 where there is no dt; with an echo, of "
+        "either of its states",
+        json_schema_extra={"example": ACCURACY},
     )
     verify: bool = Field(
         default=False,
         description="repeat the last trajectory and its echoes from t = 0 with half the step, report the differences, and "
         "warn of those that were not promised; takes twice as long as the run",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_accuracy(cls, data: object) -> object:
+        """Ask for the default accuracy where there is no step."""
+        if isinstance(data, Mapping) and data.get("dt") is None and data.get("accuracy") is None:
+            return {**data, "accuracy": ACCURACY}
+        return data
 
     def times(self) -> list[float]:
         """Return the output times, ascending."""
@@ -121,7 +133,7 @@ class Evolve(Block):
         yield from self._check_outputs()
 
     def _check_step(self) -> Iterator[Finding]:
-        """Yield contradictions of step, accuracy and integrator, or that step and accuracy are missing."""
+        """Yield contradictions of step, accuracy and integrator."""
         if self.dt is not None and self.accuracy is not None:
             yield Finding(
                 "evolve.accuracy",
@@ -138,8 +150,6 @@ class Evolve(Block):
                 "evolve.integrator",
                 "auto chooses by the accuracy, but dt is given; name an integrator, such as ts4, or replace dt by accuracy",
             )
-        elif self.dt is None and self.accuracy is None:
-            yield Finding("evolve", "missing key: give dt, such as 0.05, or accuracy, such as 1.0e-8")
 
     def _check_outputs(self) -> Iterator[Finding]:
         block = self.outputs

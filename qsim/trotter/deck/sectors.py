@@ -116,6 +116,15 @@ def check_symmetries(choice: SectorBlock, spins: int, task: str, key: str = "sec
             f"{name} belongs to task: spectrum or levels, but the deck has task: {task}; leave it out",
         )
         return
+    if choice.sz is None and choice.up is None and spins % 2 == 0:
+        every = (
+            f"sz: [{-spins // 2}, ..., {spins // 2}] has all" if task == "spectrum" else "sz names another"
+        )
+        yield Finding(
+            f"{key}.{name}",
+            f"sz is not given: the levels are those of Sz = 0 alone; {every}",
+            severity="note",
+        )
     momenta = choice.momenta(spins)
     if task == "levels" and len(momenta) > 1:
         yield Finding(f"{key}.momentum", "task: levels diagonalises one sector; give one momentum")

@@ -40,9 +40,10 @@ class Spectrum(Block):
         "gap, degeneracy and what is observed; about twice the work of one level",
     )
     which: Literal["lowest", "highest"] = Field(default="lowest", description="end of the spectrum")
-    tolerance: Annotated[float, Field(ge=1e-14, le=1e-2)] = Field(
-        default=1e-10,
-        description="largest residual ||H psi - E psi||: an energy lies within it; what rounding leaves is accepted",
+    tolerance: Annotated[float, Field(gt=0.0, le=1e-2)] | None = Field(
+        default=None,
+        description="largest residual ||H psi - E psi||: an energy lies within it; what rounding leaves is accepted; by default "
+        "1e-10, of smaller couplings 1e-10 of their sum",
     )
 
 

@@ -17,7 +17,7 @@ from qsim.core.statistics import error_of_mean
 from qsim.trotter.evolution.accuracy import PRODUCT_ROUNDING, ROUNDING
 from qsim.trotter.evolution.chebyshev import Chebyshev
 from qsim.trotter.floquet.result import FloquetResult
-from qsim.trotter.levels.run import gap_ratios
+from qsim.trotter.levels.run import gap_ratios, warn_of_degenerate
 from qsim.trotter.observables.base import View
 from qsim.trotter.observables.memory import Imbalance
 from qsim.trotter.observables.spins import Sz
@@ -222,6 +222,9 @@ def run(problem: FloquetProblem, monitor: Monitor) -> FloquetResult:
             # on a circle the last angle is a neighbour of the first
             around = np.concatenate([angles, angles[:2] + 2.0 * np.pi])
             ratios = monitor.judged("gap_ratio", lambda: gap_ratios(around, SAME), None)
+            if ratios is not None:
+                warn_of_degenerate(monitor, ratios.size, angles.size, "quasi-energies")
+                ratios = ratios if ratios.size else None
     return FloquetResult(
         problem,
         sector,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from qsim.trotter.model.hamiltonian import Model
     from qsim.trotter.sectors.symmetric import AnySector
 
-__all__ = ["gap_ratios", "run"]
+__all__ = ["gap_ratios", "run", "warn_of_degenerate"]
 
 # of the size of the spectrum: spacings below are degeneracies
 SAME = 1e-12
@@ -101,7 +101,7 @@ class Computation:
     def _spins(self, member: int, vectors: Array) -> None:
         """Find the total spins of all states; levels that rounding does not tell apart are one."""
         device, sector, energies = self.problem.place, self.problem.sectors[0], self.kept["levels"][member]
-        near = SAME * max(scale_of(self.problem.of_realisation(member).at(0.0)), math.ulp(1.0))
+        near = SAME * scale_of(self.problem.of_realisation(member).at(0.0))
         total, xp = TotalSpin(device, sector), device.xp
         for group in grouped(energies, near):
             with device.use():
@@ -118,11 +118,23 @@ class Computation:
 
 
 def gap_ratios(levels: NDArray[np.float64], least: float) -> NDArray[np.float64]:
-    """Return ``min(s_n, s_(n+1)) / max(s_n, s_(n+1))`` of neighbouring spacings s; 0 where both are below `least`."""
+    """Return ``min(s_n, s_(n+1)) / max(s_n, s_(n+1))`` of neighbouring spacings s, those of degenerate levels left out.
+
+    A spacing below `least` is rounding, and so is a ratio with it.
+    """
     # ratios of neighbouring spacings need no unfolding of the spectrum
     spacing = np.diff(levels)
     small, large = np.minimum(spacing[1:], spacing[:-1]), np.maximum(spacing[1:], spacing[:-1])
-    return np.where(large > least, small / np.maximum(large, 1e-300), 0.0)
+    return np.asarray(small[small > least] / large[small > least])
+
+
+def warn_of_degenerate(monitor: Monitor, left: int, of: int, what: str) -> None:
+    """Warn of gap ratios that degenerate levels have not."""
+    if left < of:
+        monitor.warn(
+            f"gap_ratio: {of - left} of {of} ratios hold a spacing that is rounding: {what} are degenerate; these ratios are "
+            f"left out{'' if left else ', and there is no other'}"
+        )
 
 
 def left_over(model: Model, sector: AnySector, inversion: bool) -> str:
@@ -171,10 +183,14 @@ def run(problem: LevelsProblem, monitor: Monitor) -> LevelsResult:
         )
     else:
         # spacings that are rounding of a degenerate level
-        least = SAME * max(scale_of(model), math.ulp(1.0))
+        least = SAME * scale_of(model)
         ratios_of = monitor.judged(
             "gap_ratio", lambda: [gap_ratios(row[inside], least) for row in levels], []
         )
+        if ratios_of:
+            of = members * (inside.stop - inside.start - 2)
+            warn_of_degenerate(monitor, sum(row.size for row in ratios_of), of, "levels")
+            ratios_of = [row for row in ratios_of if row.size]
     return LevelsResult(
         problem,
         levels,

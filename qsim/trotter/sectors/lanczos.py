@@ -26,7 +26,19 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
 
 
-__all__ = ["EPS", "Levels", "Linear", "Search", "chain", "dot", "random_start", "ritz", "turn_vectors"]
+__all__ = [
+    "EPS",
+    "Levels",
+    "Linear",
+    "Search",
+    "chain",
+    "diagonal_among",
+    "dot",
+    "judged",
+    "random_start",
+    "ritz",
+    "turn_vectors",
+]
 
 # of one recurrence, before it starts again from the best vector
 STEPS = 300
@@ -123,6 +135,29 @@ def ritz(alpha: list[float], beta: list[float]) -> tuple[NDArray[np.float64], ND
         return np.array(alpha), np.ones((1, 1))
     values, vectors = eigh_tridiagonal(np.array(alpha), np.array(beta[: len(alpha) - 1]))
     return np.asarray(values), np.asarray(vectors)
+
+
+def diagonal_among(device: Device, linear: Linear, group: list[Any]) -> None:
+    """Turn orthonormal vectors into those with which H is diagonal among them, in place."""
+    rows = np.empty((len(group), len(group)), group[0].dtype)
+    # matrix of H among the vectors of the group, (g, g)
+    with device.use():
+        out = device.xp.empty_like(group[0])
+        for k, vector in enumerate(group):
+            linear.apply(vector, out)
+            column = [dot(other, out) for other in group]
+            rows[:, k] = column if rows.dtype.kind == "c" else np.real(column)
+        turn_vectors(device, group, np.linalg.eigh(0.5 * (rows + rows.conj().T))[1])
+
+
+def judged(device: Device, linear: Linear, vector: NDArray[Any]) -> tuple[float, float]:
+    """Return energy and residual of a vector."""
+    with device.use():
+        out = device.xp.empty_like(vector)
+        linear.apply(vector, out)
+        energy = dot(vector, out).real
+        add(-energy, vector, out)
+    return energy, math.sqrt(max(dot(out, out).real, 0.0))
 
 
 class chain:
@@ -295,23 +330,11 @@ class Search:
             if len(group) == 1:
                 self.found.add(levels.energies[first], levels.residuals[first], group[0], self.sign)
             else:
-                self._rotate(group)
+                diagonal_among(self.device, self.linear, group)
+                self.products += len(group)
                 for vector in group:
                     self.found.add(*self._judged(vector), vector, self.sign)
             first = last
-
-    def _rotate(self, group: list[Any]) -> None:
-        """Turn orthonormal vectors into those with which H is diagonal among them, in place."""
-        rows = np.empty((len(group), len(group)), self.dtype)
-        # matrix of H among the vectors of the group, (g, g)
-        with self.device.use():
-            out = self.device.xp.empty_like(group[0])
-            for k, vector in enumerate(group):
-                self.linear.apply(vector, out)
-                self.products += 1
-                column = [dot(other, out) for other in group]
-                rows[:, k] = column if rows.dtype.kind == "c" else np.real(column)
-            turn_vectors(self.device, group, np.linalg.eigh(0.5 * (rows + rows.conj().T))[1])
 
     def _orthogonal(self, vector: NDArray[Any]) -> Any:
         # twice: the first projection leaves rounding of the size of the removed part
@@ -366,10 +389,5 @@ class Search:
 
     def _judged(self, vector: NDArray[Any]) -> tuple[float, float]:
         """Return energy and residual of a vector."""
-        with self.device.use():
-            out = self.device.xp.empty_like(vector)
-            self.linear.apply(vector, out)
-            self.products += 1
-            energy = dot(vector, out).real
-            add(-energy, vector, out)
-        return energy, math.sqrt(max(dot(out, out).real, 0.0))
+        self.products += 1
+        return judged(self.device, self.linear, vector)

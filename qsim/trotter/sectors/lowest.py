@@ -56,6 +56,8 @@ class LowLevels:
         Whether all states of the lowest energy known are among them, and the level above it.
     products : int
         Products H x.
+    whole : int
+        How many levels, the lowest first, lie in groups of which no state is missing, as far as residuals can tell.
     """
 
     energies: NDArray[np.float64]
@@ -65,6 +67,15 @@ class LowLevels:
     every: bool
     known: bool = True
     products: int = 0
+    whole: int = 0
+
+    @property
+    def claims(self) -> NDArray[np.float64]:
+        """Bounds of the errors, (n,): residuals, and the width of a group of which states may be missing."""
+        claims = self.residuals.copy()
+        if self.whole < len(claims):
+            claims[self.whole :] += np.ptp(self.energies[self.whole :])
+        return claims
 
 
 def same(first: tuple[float, float], second: tuple[float, float], scale: float) -> bool | None:
@@ -126,7 +137,7 @@ def lowest_levels(
             break
         if len(energies) >= CROWDED and size <= MOST_DENSE:
             # fast, where the search is slow
-            return _diagonalised(linear, count, first + near, sign)
+            return _diagonalised(linear, count, first, near, sign)
         known = len(energies) < max(count, MOST_FOUND) and _fits(device, search.found.vectors[0].nbytes)
         if not known:
             break
@@ -137,7 +148,8 @@ def lowest_levels(
     energy, residual = np.array(levels.energies), np.array(levels.residuals)
     # levels of a group are told apart only by H among their vectors
     errors = _sharpened(energy, residual, near, every)
-    return LowLevels(energy, residual, errors, levels.vectors, every, known, search.products)
+    whole = energy.size if every else grouped(energy, near)[-1].start
+    return LowLevels(energy, residual, errors, levels.vectors, every, known, search.products, whole)
 
 
 def _fits(device: Device, size: int) -> bool:
@@ -169,21 +181,27 @@ def _sharpened(
     return errors
 
 
-def _diagonalised(linear: SectorOperator | StoredOperator, count: int, end: float, sign: float) -> LowLevels:
-    """Return the lowest levels of a small sector by diagonalisation: those up to an energy and the next one, at least `count`."""
+def _diagonalised(
+    linear: SectorOperator | StoredOperator, count: int, first: float, near: float, sign: float
+) -> LowLevels:
+    """Diagonalise a small sector; return the levels `near` the first and the next one, at least `count`."""
     device = linear.device
     with device.use():
         xp, matrix = device.xp, matrix_of(linear)
         values, states = xp.linalg.eigh(matrix if sign > 0 else -matrix)
         signed = np.asarray(device.to_host(values), np.float64)
         # up to the end, and one level beyond it, from which the gap follows
-        kept = min(signed.size, max(count, int(np.searchsorted(signed, end)) + 1))
+        kept = min(signed.size, max(count, int(np.searchsorted(signed, first + near)) + 1))
         chosen = states[:, :kept]
         # residuals of the eigenvectors themselves, as of a search
         rest = matrix @ chosen - sign * values[:kept] * chosen
         residuals = np.asarray(device.to_host(xp.linalg.norm(rest, axis=0)), np.float64)
         vectors = [xp.ascontiguousarray(chosen[:, k]) for k in range(kept)]
     rounding = np.full(kept, EPS * float(np.abs(signed).max(initial=0.0)))
+    # the next level, if there is one, may be one with the last
+    every = kept == signed.size
+    apart = every or signed[kept] - signed[kept - 1] > near
+    whole = kept if apart else grouped(signed[:kept], near)[-1].start
     return LowLevels(
-        sign * signed[:kept], residuals, rounding, vectors, kept == signed.size, products=signed.size
+        sign * signed[:kept], residuals, rounding, vectors, every, products=signed.size, whole=whole
     )

@@ -41,11 +41,11 @@ class SpectrumResult:
     spins : (sectors, levels) float64
         Total spin of the levels; not a number where it is not known, or not conserved.
     listed : (n, 3) float64
-        Levels, residuals and total spins of all sectors, the lowest (highest) first, up to where they are complete.
+        Levels, bounds of their errors and total spins of all sectors, the lowest (highest) first, up to where they are complete.
     degeneracy : int or None
         States at the lowest (highest) level; None where they are not all known.
     second : (float, float) or None
-        Energy and residual of the next level; None where it is not known, or where there is none.
+        Energy and bound of its error of the next level; None where it is not known, or where there is none.
     observed : dict of arrays
         Expectation values in the lowest (highest) level, means over its states.
     products : int
@@ -197,7 +197,7 @@ QUANTITIES: tuple[Quantity[SpectrumResult], ...] = (
         "residual_max",
         "J",
         "largest ||H psi - E psi||",
-        lambda r: max(float(np.nanmax(r.residuals)), float(r.listed[:, 1].max())),
+        lambda r: float(np.nanmax(r.residuals)),
         headline=True,
     ),
     Quantity("sector", "", "sector of the lowest (highest) level", lambda r: str(r.extreme), headline=True),

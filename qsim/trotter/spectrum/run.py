@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.run.loop import Progress, drive
+from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.observables.base import View
+from qsim.trotter.sectors.lanczos import EPS
+from qsim.trotter.sectors.lowest import RESOLUTION
 from qsim.trotter.sectors.moments import sector_moments
 from qsim.trotter.sectors.operator import SectorOperator
 from qsim.trotter.sectors.schmidt import sector_schmidt
@@ -33,6 +36,15 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
+# residual of levels, of H of order one or more
+DEFAULT_TOLERANCE = 1e-10
+
+
+def tolerance_of(problem: TaskProblem[Spectrum]) -> float:
+    """Return the largest residual of a level: of the deck, else by the size of H."""
+    given = problem.block.tolerance
+    return DEFAULT_TOLERANCE * min(1.0, scale_of(problem.model)) if given is None else given
+
 
 class Computation:
     """The search for the levels of all sectors; complete sectors are kept in a checkpoint."""
@@ -51,7 +63,7 @@ class Computation:
         self.lowest = LowestLevels(
             problem,
             block.levels,
-            block.tolerance,
+            tolerance_of(problem),
             passing=block.gap,
             highest=block.which == "highest",
             spins=problem.spin_conserved,
@@ -107,10 +119,15 @@ def run(problem: TaskProblem[Spectrum], monitor: Monitor) -> SpectrumResult:
     if problem.block.gap and not lowest.known:
         monitor.warn(
             f"the {which} level, {energy:.12g}, has more states than were found, or lies closer to others than the tolerance "
-            f"{problem.block.tolerance:.2g} can tell: its degeneracy and the gap are not given, nor is it observed; lower "
+            f"{tolerance_of(problem):.2g} can tell: its degeneracy and the gap are not given, nor is it observed; lower "
             "spectrum.tolerance, or name a smaller sector"
         )
         return result
+    if (apart := lowest.splitting) > 32.0 * EPS * scale_of(problem.model):
+        monitor.warn(
+            f"the {which} level, {energy:.12g}, holds states that are {apart:.2g} J apart, which levels of this H are not told "
+            f"apart by ({RESOLUTION * scale_of(problem.model):.2g} J and the residuals): they count as one level"
+        )
     if problem.block.gap and not problem.complete:
         monitor.note("gap: the sectors of the deck do not hold all levels of H; sector_gap is their own")
     if not (problem.block.vectors and problem.observables):

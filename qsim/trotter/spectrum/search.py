@@ -14,6 +14,7 @@ import numpy as np
 
 from qsim.trotter.measurement.total_spin import TotalSpin
 from qsim.trotter.model.hamiltonian import scale_of
+from qsim.trotter.sectors.lanczos import diagonal_among, judged
 from qsim.trotter.sectors.lowest import RESOLUTION, grouped, lowest_levels, same
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
     from qsim.trotter.problem import TaskProblem
     from qsim.trotter.sectors.lowest import LowLevels
-    from qsim.trotter.sectors.symmetric import AnySector
+    from qsim.trotter.sectors.operator import SectorOperator
+    from qsim.trotter.sectors.symmetric import AnySector, StoredOperator
 
 __all__ = ["LowestLevels", "Member"]
 
@@ -68,7 +70,7 @@ class LowestLevels:
 
     Attributes
     ----------
-    entries : list of (energy, residual, error, states, spin)
+    entries : list of (energy, claim, error, states, spin)
         All levels found; how many states of H each stands for, and their total spin, not a number where it is not known.
     ends : list of float
         Energy (times the sign) up to which each sector is known.
@@ -134,8 +136,9 @@ class LowestLevels:
         sector = problem.sectors[number]
         # lowest: a sector is searched beyond `count` until
         # it has passed the lowest level so far (`passing`)
+        linear = problem.operator(sector, problem.model)
         levels = lowest_levels(
-            problem.operator(sector, problem.model),
+            linear,
             self.count,
             self.tolerance,
             self.scale,
@@ -145,10 +148,10 @@ class LowestLevels:
             poll=poll,
         )
         # each level counts as many states of H as its sector stands for: -Sz, and multiplets
-        states, spins = self._states(sector, levels)
+        states, spins = self._states(sector, levels, linear)
         self.entries += zip(
             levels.energies.tolist(),
-            levels.residuals.tolist(),
+            levels.claims.tolist(),
             levels.errors.tolist(),
             states,
             spins.tolist(),
@@ -186,7 +189,7 @@ class LowestLevels:
 
     @property
     def listed(self) -> NDArray[np.float64]:
-        """Energies, residuals and total spins (n, 3) of the levels of all sectors, the lowest first, each as often as it occurs.
+        """Energies, bounds of their errors and total spins (n, 3) of all levels, the lowest first, each as often as it occurs.
 
         They end where a sector may have a level that was not found, or after `MOST_LISTED`.
         """
@@ -198,8 +201,16 @@ class LowestLevels:
         return np.array([(*entry[:2], entry[4]) for entry in rows for _ in range(entry[3])])[:most]
 
     @property
+    def splitting(self) -> float:
+        """Largest distance of the states of the lowest level, of which rounding is a part."""
+        if self.lowest is None:
+            return 0.0
+        inside = [e[0] for e in self.entries if same((e[0], e[2]), self.lowest, self.scale) is not False]
+        return float(np.ptp(inside))
+
+    @property
     def second(self) -> tuple[float, float] | None:
-        """Energy and residual of the level above the lowest one; None where it is not known, or where there is none."""
+        """Energy and bound of its error of the level above the lowest one; None where it is not known, or where there is none."""
         if not self.known or self.lowest is None:
             return None
         above = [
@@ -207,7 +218,9 @@ class LowestLevels:
         ]
         return min((entry[:2] for entry in above), key=lambda entry: self.sign * entry[0], default=None)
 
-    def _states(self, sector: AnySector, levels: LowLevels) -> tuple[list[int], NDArray[np.float64]]:
+    def _states(
+        self, sector: AnySector, levels: LowLevels, linear: SectorOperator | StoredOperator
+    ) -> tuple[list[int], NDArray[np.float64]]:
         """Return the number of states of H for each level of a sector, and its total spin."""
         problem = self.problem
         spins, states = np.full(len(levels.energies), math.nan), [1] * len(levels.energies)
@@ -216,13 +229,15 @@ class LowestLevels:
         # states of one S replace those of a level wherever they stand for multiplets
         turned = problem.multiplets
         total = TotalSpin(problem.place, sector) if self.spins or turned else None
-        # of the last one some members may be missing; S is then known only if those found are states of one S
+        # of some the members may not be complete; S is then known only if those found are states of one S
         for group in groups:
-            whole = levels.every or group is not groups[-1]
+            whole = group.stop <= levels.whole
             if total is None or not (self.spins or whole):
                 continue
             vectors = levels.vectors[group]
             found, known = total.of(vectors, turned=turned and whole)
+            if turned and whole and len(vectors) > 1:
+                found = self._settle(levels, group, vectors, found, linear)
             levels.vectors[group] = vectors
             if turned and whole:
                 states[group] = [round(2.0 * spin + 1.0) for spin in found]
@@ -231,3 +246,25 @@ class LowestLevels:
             # without multiplets a sector of Sz > 0 stands for -Sz too
             return [2 if problem.mirrored and sector.sz else 1] * spins.size, spins
         return states, spins
+
+    def _settle(
+        self,
+        levels: LowLevels,
+        group: slice,
+        vectors: list[Any],
+        spins: NDArray[np.float64],
+        linear: SectorOperator | StoredOperator,
+    ) -> NDArray[np.float64]:
+        """Diagonalise H among the states of each S of a group of levels; return S in the new order."""
+        device = self.problem.place
+        for some in grouped(spins, 0.25):
+            states = vectors[some]
+            if len(states) > 1:
+                diagonal_among(device, linear, states)
+                vectors[some] = states
+        found = [judged(device, linear, vector) for vector in vectors]
+        order = sorted(range(len(found)), key=lambda k: self.sign * found[k][0])
+        levels.energies[group] = [found[k][0] for k in order]
+        levels.residuals[group] = [found[k][1] for k in order]
+        vectors[:] = [vectors[k] for k in order]
+        return spins[order]

@@ -243,3 +243,26 @@ def test_on_a_gpu(trotter, cuda):
     for name, values in expected.rows.items():
         np.testing.assert_allclose(found.rows[name], values, rtol=0, atol=1e-9, err_msg=name)
     np.testing.assert_allclose(found.quasienergies, expected.quasienergies, rtol=0, atol=1e-9)
+
+
+def test_swaps_have_no_gap_ratio(trotter):
+    """Bonds turned by pi are swaps: all quasi-energies are degenerate, and ratios of their distances are rounding."""
+    system = {"spins": 6, "terms": brickwork(6, [0.0] * 6)["terms"][:2]}
+    steps = [{"terms": [k], "time": np.pi} for k in range(2)]
+    monitor = Listening(quiet=True)
+    found = trotter.run(
+        monitor=monitor,
+        task="floquet",
+        system=system,
+        initial={"type": "neel"},
+        floquet={"cycle": steps, "cycles": 2, "quasienergies": True},
+    )
+    assert found.ratio is None
+    assert any("quasi-energies are degenerate" in text for text in monitor.said)
+
+
+class Listening(Monitor):
+    said = ()
+
+    def warn(self, text, *args, **more):
+        self.said = (*self.said, text)

@@ -412,3 +412,56 @@ def test_a_sector_that_does_not_fit_tells_its_dimension(trotter, monkeypatch, bl
     loaded = trotter.load(system=ring(40), **block)
     with pytest.raises(MemoryLimitError, match=states):
         cpu(1).require(stage("trotter", "build").plan(loaded).memory)
+
+
+class Listening(Monitor):
+    said = ()
+
+    def warn(self, text, *args, **more):
+        self.said = (*self.said, text)
+
+
+def bonds_of(J):
+    """Return two pairs of equal levels, joined by bonds of J."""
+    return [{"type": "pairs", "list": [[0, 1, 0.8], [2, 3, 0.8], [1, 2, J], [3, 4, 0.7 * J]]}]
+
+
+def against_all(trotter, terms, spins, **block):
+    """Return a spectrum and, of every level listed, the error and its claim."""
+    found = trotter.run(task="spectrum", system={"spins": spins, "terms": terms}, spectrum=block)
+    every = np.linalg.eigvalsh(dense(found.problem.model))
+    energies = found.listed[:, 0]
+    return (
+        found,
+        np.abs(energies - every[: energies.size]),
+        np.array([found.error(k) for k in range(energies.size)]),
+    )
+
+
+@pytest.mark.parametrize("J", [2e-12, 2e-11, 7e-11, 4e-10])
+def test_levels_closer_than_residuals_tell_are_listed_once(trotter, J):
+    """States of one S are no states of one energy where two multiplets are nearly one; each has its own."""
+    found, off, claims = against_all(trotter, bonds_of(J), 6, levels=8)
+    assert off.size >= 8
+    assert np.all(off <= 1.5 * claims)
+    assert found.degeneracy == 4
+
+
+@pytest.mark.parametrize("J", [3e-25, 2e-9, 5e7])
+def test_levels_of_couplings_of_any_size(trotter, J):
+    terms = [{"type": "xxz", "lattice": "ring", "Jxy": J, "Jz": -0.3 * J}]
+    found, off, claims = against_all(trotter, terms, 5, levels=4)
+    assert np.all(off <= 2.0 * claims)
+    assert found.degeneracy == 4
+    every = np.linalg.eigvalsh(dense(found.problem.model))
+    assert found.gap[0] == pytest.approx(every[4] - every[0], rel=1e-12)
+
+
+def test_a_splitting_that_is_not_resolved_is_told(trotter):
+    monitor = Listening(quiet=True)
+    terms = [{"type": "pairs", "list": [[0, 1, 2.0], [2, 3, 2e-13]]}]
+    found = trotter.run(monitor=monitor, task="spectrum", system={"spins": 4, "terms": terms})
+    assert found.degeneracy == 4
+    assert any("holds states that are 2e-13 J apart" in text for text in monitor.said)
+    every = np.linalg.eigvalsh(dense(found.problem.model))
+    assert np.all(np.abs(found.listed[:, 0] - every[: len(found.listed)]) <= found.listed[:, 1] + 4e-15)

@@ -265,7 +265,7 @@ def test_gap_ratios():
     """Of evenly spaced levels 1, of alternating spacings their ratio; degenerate ones count as 0."""
     np.testing.assert_allclose(gap_ratios(np.arange(5.0), 1e-9), 1.0)
     np.testing.assert_allclose(gap_ratios(np.array([0.0, 1.0, 3.0, 4.0]), 1e-9), 0.5)
-    np.testing.assert_allclose(gap_ratios(np.array([0.0, 0.0, 0.0, 1.0]), 1e-9), 0.0)
+    np.testing.assert_allclose(gap_ratios(np.array([0.0, 1e-11, 0.0, 1.0, 3.0]), 1e-9), 0.5)
 
 
 def test_random_matrices_and_random_levels():
