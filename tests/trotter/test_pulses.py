@@ -8,8 +8,8 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from qsim.core.deck.expression import Expression
-from qsim.core.run.progress import Monitor
 from qsim.core.physics import structure
+from qsim.core.run.progress import Monitor
 from qsim.trotter.model.profiles import Factor, factor
 
 S = {"x": np.array([[0, 1], [1, 0]]) / 2, "z": np.diag([0.5, -0.5])}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.deck.blocks import Finding
-from qsim.core.deck.table_units import Tabulated
+from qsim.core.deck.table_units import doubted
 from qsim.core.device.device import Memory
 from qsim.core.device.parallel import connected
 from qsim.core.errors import InvalidInput, NumericsError
@@ -203,7 +203,7 @@ def _build(loaded: LoadedDeck[AtomDeck], device: Device, runs: Settled) -> AtomP
         wanted += [(n, l) for l in range(lowest, n) if (n, l) not in wanted and _holds(lattice, n, l)]
     wanted = list(dict.fromkeys(wanted))
     notices = list(_notices(deck, setting, lattice.grid.points))
-    doubted = deck.atom.doubted() if isinstance(deck.atom, Tabulated) else None
+    other = doubted(deck.atom)
     made_problem = AtomProblem(
         setting=setting,
         lattice=lattice,
@@ -220,7 +220,7 @@ def _build(loaded: LoadedDeck[AtomDeck], device: Device, runs: Settled) -> AtomP
         absorber=deck.absorber,
         tail=deck.atom.tail,
         make=make,
-        other=None if doubted is None else lattice_of(deck, doubted),
+        other=None if other is None else lattice_of(deck, other),
         notices=notices,
         device=device,
         # runs of a scan go side by side

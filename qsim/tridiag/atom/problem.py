@@ -19,6 +19,7 @@ from qsim.tridiag.atom.states.lanes import Lanes
 from qsim.tridiag.atom.states.levels import Radial
 from qsim.tridiag.atom.states.observables import LevelState
 from qsim.tridiag.deck.atom import RadialMap
+from qsim.tridiag.deck.photoelectrons import TsurffSpectrum
 from qsim.tridiag.kernels.atom.cuda_tables import MOST_LANES
 from qsim.tridiag.kernels.atom.sharing import Sharing
 from qsim.tridiag.kernels.simd import WIDTH
@@ -72,6 +73,8 @@ CORE = 16.0
 STEPS_PER_CYCLE = 20.0
 # bohr beyond what the fastest electrons cover
 MARGIN = 60.0
+# bohr between a sphere of t-SURFF and the absorber
+BEFORE_ABSORBER = 10.0
 # bohr before the wall in which nothing may be, of a box that grows
 REACH = 20.0
 # points beside these
@@ -399,7 +402,7 @@ class StepField:
     velocity, planar : bool
         Whether A is wanted, and whether values have two rows.
     t_final : float
-        Duration of the run, a.u.: integrals of E are made for all of it at once, so that no bit depends on where a run is continued.
+        Duration of the run, a.u.: integrals of E are made for all of it at once, so that a continued run has the same bits.
     """
 
     def __init__(
@@ -535,10 +538,14 @@ def _radius(deck: AtomDeck, pulse: LaserField, end: float, peak_a: float) -> flo
         6.0 * nmax**2 / max(potential_value(deck, lambda block: block.tail), 1.0),
         2.0 * pulse.quiver + 30.0,
     )
-    if deck.spectra or deck.absorber.type == "none":
+    # the flux through a sphere before the absorber is taken as it passes; other spectra are of what the box holds at the end
+    spheres = [one.radius for one in deck.spectra if isinstance(one, TsurffSpectrum)]
+    if len(spheres) < len(deck.spectra) or deck.absorber.type == "none":
         radius = max(radius, MARGIN + (_fastest(pulse) + peak_a) * end)
     if deck.stored is not None:
         radius = max(radius, stored.read(deck.stored.file).extent)
+    if spheres:
+        radius = max(radius, max(spheres) + BEFORE_ABSORBER)
     return radius + absorbers.width(deck.absorber)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AliasChoices, BeforeValidator, Field
+from pydantic_core import PydanticCustomError
 
 from qsim.core.deck.blocks import Block, Count, Deck, Finding, PositiveCount
 from qsim.core.deck.fields import Annotation, tags
@@ -318,6 +319,14 @@ _WORDS = Literal[
 
 def _observable_form(value: object) -> object:
     """Read ``hhg`` as ``{hhg: {}}`` and ``norm`` as ``{norm: true}``."""
+    if value == "photoelectron" or (isinstance(value, dict) and "photoelectron" in value):
+        text = (
+            "photoelectron belongs to task: propagate; an atom has the block "
+            "spectra: [{method: tsurff, radius: 60, energy: [0.05, 1]}]"
+        )
+        raise PydanticCustomError(
+            "quantity", "{text}", {"text": text, "expected": "an observable", "specific": True}
+        )
     if not isinstance(value, str):
         return value
     return {value: True} if value in FLAGS else {value: {}}

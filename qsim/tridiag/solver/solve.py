@@ -68,6 +68,9 @@ class Options(TypedDict, total=False):
         Number of nested partitions.
     on_unstable
         ``"ladder"`` (the default) mends what needs pivoting (see :mod:`qsim.tridiag.solver.ladder`); ``"error"`` refuses it.
+    on_singular
+        ``"refuse"`` (the default) raises for a matrix that is singular to working precision; ``"solve"`` returns the
+        solution, which satisfies the equations to the tolerance, and notes the condition number (inverse iteration).
     tolerance
         Largest backward error to accept; by default 1e-14 in double, 1e-6 in single precision.  Row by row, 45 rounding errors
         are accepted whatever it is.
@@ -80,6 +83,7 @@ class Options(TypedDict, total=False):
     blocks: Blocks
     iterations: int | Literal["auto"]
     on_unstable: Literal["ladder", "error"]
+    on_singular: Literal["refuse", "solve"]
     tolerance: float | None
     cyclic: bool
 
@@ -92,6 +96,7 @@ class _How:
     blocks: Blocks = "auto"
     iterations: int | Literal["auto"] = "auto"
     on_unstable: Literal["ladder", "error"] = "ladder"
+    on_singular: Literal["refuse", "solve"] = "refuse"
     tolerance: float | None = None
     cyclic: bool = False
 
@@ -123,7 +128,8 @@ def solve(
     device
         Where to compute, such as ``"cuda:0"``; where the arrays are if not given.
     **options
-        ``type``, ``blocks``, ``iterations``, ``on_unstable``, ``tolerance`` and ``cyclic``; see :class:`Options`.
+        ``type``, ``blocks``, ``iterations``, ``on_unstable``, ``on_singular``, ``tolerance`` and ``cyclic``: see
+        :class:`Options`.
 
     Returns
     -------
@@ -146,6 +152,8 @@ def solve(
     how = _How(**options)
     if how.on_unstable not in ("ladder", "error"):
         raise ValueError(f"on_unstable is 'ladder' or 'error', not {how.on_unstable!r}")
+    if how.on_singular not in ("refuse", "solve"):
+        raise ValueError(f"on_singular is 'refuse' or 'solve', not {how.on_singular!r}")
     arrays = (a, b, c, d)
     for name, v in zip("abcd", arrays, strict=True):
         require_unmasked(name, v)
@@ -242,7 +250,7 @@ def _climbed(systems: Systems, arrays: Arrays, plan: _Plan, how: _How) -> _Solve
         solved, left = _unscaled(systems, solved, left, scales, top)
     if left.size:
         _mend(systems, judged, solved, left, strict=how.on_unstable == "error")
-    check_condition(judged, outcome, smallest, left)
+    check_condition(judged, outcome, smallest, left, allowed=how.on_singular == "solve")
     return solved
 
 

@@ -12,7 +12,7 @@ import copy
 import itertools
 import math
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,13 +23,12 @@ from qsim.tridiag.deck.pulses.given import TablePulse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from typing import Self
 
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
     from qsim.core.device.arrays import FloatArray
     from qsim.tridiag.deck.laser import Laser
-    from typing import Self
-
     from qsim.tridiag.deck.pulses import PulseBlock
 
 # where peaks are looked for
@@ -267,7 +266,7 @@ class LaserField:
         """Return the field of every step from 0 on, (count,): see :meth:`over`."""
         return self.over((np.arange(count) + 0.5) * dt, dt)
 
-    def over(self, middle: FloatArray, dt: float, *, potential: bool = False) -> FloatArray:
+    def over(self, middle: NDArray[Any], dt: float, *, potential: bool = False) -> FloatArray:
         """Return E of steps of length `dt` about some times, or A: at the midpoint, or the mean where that misses the field.
 
         A field that is switched on within a step, or a pulse narrower than it, has a mean far from the midpoint; the mean of E,

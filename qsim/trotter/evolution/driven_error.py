@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from qsim.core.physics.structure import CELLS, Profile, kinks, many, survey
 from qsim.trotter.evolution import integrators as schedule
 from qsim.trotter.evolution.driven_steps import half_maps, pieces, stages
 from qsim.trotter.model.integrals import Antiderivative
-from qsim.core.physics.structure import CELLS, Profile, kinks, many, survey
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

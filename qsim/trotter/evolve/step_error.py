@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.device.parallel import agreed, share
+from qsim.core.physics.structure import CELLS, MOST_PULSES, RESOLUTION, survey
 from qsim.trotter.evolution import driven_steps as driven
 from qsim.trotter.evolution.error_pilot import Panel, Pilot, local_error, strength, weights
 from qsim.trotter.evolution.layers import Evolver
 from qsim.trotter.initial.random import RandomPhaseState
-from qsim.core.physics.structure import CELLS, MOST_PULSES, RESOLUTION, survey
 
 if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import NumericsError
+from qsim.core.physics.structure import CELLS, survey
 from qsim.trotter.evolution.accuracy import PRODUCT_ROUNDING, ROUNDING, Choice, rounded_angles
 from qsim.trotter.evolution.driven_steps import pieces
 from qsim.trotter.evolution.krylov import LONGEST, ORDER, SHORTEST, VECTORS, Combined, Exponential
 from qsim.trotter.evolve.propagators.chebyshev import linear_in, measured
-from qsim.core.physics.structure import CELLS, survey
 from qsim.trotter.states.vectors import axpy, norm2
 
 if TYPE_CHECKING:
