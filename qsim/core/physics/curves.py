@@ -43,6 +43,8 @@ ROUNDS = 8
 LEAST, HALVED = 4, 8
 # Of the change where every second row is left out: a spline of twice the spacing errs by 2^4 as much; three times that.
 SHARE = 3.0 / 15.0
+# Of the change to another kind of curve.
+BEYOND = 1.5
 # Of the largest number of a table: rounding.
 ROUNDED = 1e-13
 
@@ -156,6 +158,8 @@ def _made(x: Floats, y: Floats, how: How) -> tuple[Floats, Floats, NDArray[np.st
         return c, c, kinds
     bent, rough = _bent(x, y), _rough(x, y)
     other = np.where(rough, np.where(kinds == "linear", monotone, lines), _further(c, lines, bent, x))
+    # the truth may be further than the one that is known
+    other = c + BEYOND * (other - c)
     for first, last in parts:
         inside = slice(first, last - 1)
         other[:, inside] = _thinned(x[first:last], y[first:last], c[:, inside], bent[:, inside])

@@ -40,6 +40,8 @@ CUT = 1e-3
 ROUGH = 0.06
 # steps of a short pulse, all of which are looked at
 FEW_STEPS = 32
+# steps on either side of one that misses the field
+BESIDE = 2
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 
@@ -127,7 +129,7 @@ class PulseField:
 
     def _structure(self, whole: float) -> Sequence[float]:
         """Return the places of the block up to `whole`, looked for once."""
-        if self._found is None or self._found[0] != whole:
+        if self._found is None or self._found[0] < whole:
             self._found = (whole, self.block.places(whole))
         return self._found[1]
 
@@ -289,21 +291,32 @@ class LaserField:
         places = np.unique(
             np.concatenate([pulse.places(last - pulse.start, abs(dt)) for pulse in self.pulses])
         )
-        # a place at the end of a step divides nothing
-        slack = 1e-6 * half
+        # a place at the end of a step divides nothing; steps beside a rough one take their means, too, so that these add up
+        slack, beside = 1e-6 * half, BESIDE * 2.0 * half
         low, high = middle - half, middle + half
-        found = np.searchsorted(places, high - slack) > np.searchsorted(places, low + slack)
+        found = np.searchsorted(places, high + beside - slack) > np.searchsorted(places, low - beside + slack)
         k = np.flatnonzero(found)
-        if not k.size:
-            return value
-        if potential:
-            mean = self._mean_potential(low[k], high[k], places)
-        else:
-            mean = (self.vector_potential(low[k]) - self.vector_potential(high[k])) / (2.0 * half)
-        near = np.max([np.abs(function(middle[k] + far)) for far in (-2.0 * half, 2.0 * half)], axis=0)
-        rough = np.abs(mean - value[k]) > ROUGH * np.max([near, np.abs(mean), np.abs(value[k])], axis=0)
-        value[k[rough]] = mean[rough]
+        if k.size:
+            far = 2.0 * half * np.arange(-BESIDE, BESIDE + 1)[:, None]
+            around, mean = self._roughness(middle[k] + far, half, places, potential)
+            rough = np.any(around, axis=0)
+            value[k[rough]] = mean[BESIDE][rough]
         return value
+
+    def _roughness(
+        self, middle: FloatArray, half: float, places: FloatArray, potential: bool
+    ) -> tuple[NDArray[np.bool_], FloatArray]:
+        """Return whether the midpoints of steps (offsets, n) miss the field, and the means of these steps."""
+        function = self.vector_potential if potential else self.electric
+        low, high = middle - half, middle + half
+        if potential:
+            mean = self._mean_potential(low.ravel(), high.ravel(), places).reshape(middle.shape)
+        else:
+            mean = (self.vector_potential(low) - self.vector_potential(high)) / (2.0 * half)
+        value = function(middle)
+        near = [np.abs(function(middle + far)) for far in (-2.0 * half, 2.0 * half)]
+        scale = np.max([*near, np.abs(mean), np.abs(value)], axis=0)
+        return np.abs(mean - value) > ROUGH * scale, mean
 
     def _mean_potential(self, low: FloatArray, high: FloatArray, places: FloatArray) -> FloatArray:
         """Return the means of A over steps (n,) that some places divide: Gauss-Legendre sums of smooth pieces."""
