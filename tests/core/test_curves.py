@@ -60,7 +60,7 @@ def test_the_error_of_smooth_tables_covers_the_truth(count, jitter):
 
 def test_a_spline_that_leaves_its_rows_is_told_with_the_largest_excess():
     curve = curve_of([0, 7, 8.5, 21, 24, 90], [0, 0, 0.04, 0.04, 0, 0], "cubic")
-    assert curve.excess > 0.5
+    assert curve.excess > 0.3
     assert f"{curve.excess:.3g}" in curve.remark("t", "cubic")
 
 

@@ -45,15 +45,17 @@ def test_smooth_fields_keep_their_midpoints_to_the_last_bit(value):
     assert not field.kicks(200, 0.05)
 
 
-def test_inverse_iteration_at_an_eigenvalue():
-    n, level = 77, 23
+@pytest.mark.parametrize("level", [20, 25, 38])
+def test_inverse_iteration_at_an_eigenvalue(level):
+    """Of levels 25 and 38 nothing is left of the last pivot."""
+    n = 77
     a, off = np.full(n, -2.1), np.ones(n)
     value = float(np.linalg.eigvalsh(np.diag(a) + np.diag(off[1:], 1) + np.diag(off[1:], -1))[level])
     start = np.linspace(1.0, 2.0, n)
     with pytest.raises(SingularMatrixError):
         solve(a - value, off, off, start)
     found = solve(a - value, off, off, start, on_singular="solve")
-    assert any("condition number" in note for note in found.notes)
+    assert any("singular" in note for note in found.notes)
     x = found.x / np.linalg.norm(found.x)
     rest = (a - value) * x
     rest[1:] += x[:-1]

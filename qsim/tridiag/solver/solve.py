@@ -164,7 +164,7 @@ def solve(
     with where.use(), out_of_memory(where, Memory(reduce="system.n")):
         systems, finish = _prepare(where, arrays, how.tolerance)
         plan = _plan(systems.a.shape[1], where, how)
-        solved = _climbed(systems, arrays, plan, how)
+        solved = _allowed(systems, arrays, plan, how)
         # the copy to the host still needs the device
         x = finish(solved.outcome.x)
     return Solution(
@@ -252,6 +252,22 @@ def _climbed(systems: Systems, arrays: Arrays, plan: _Plan, how: _How) -> _Solve
         _mend(systems, judged, solved, left, strict=how.on_unstable == "error")
     check_condition(judged, outcome, smallest, left, allowed=how.on_singular == "solve")
     return solved
+
+
+def _allowed(systems: Systems, arrays: tuple[Any, ...], plan: _Plan, how: _How) -> _Solved:
+    """Solve a batch; where a matrix has no pivot left and may be singular, shift its diagonal by a rounding of each row."""
+    try:
+        return _climbed(systems, arrays, plan, how)
+    except SingularMatrixError as error:
+        if how.on_singular != "solve":
+            raise
+        # an eigenvalue to the last bit: a matrix that rounding cannot tell from this one has a solution
+        xp = systems.device.xp
+        rows = xp.abs(systems.a) + xp.abs(systems.b) + xp.abs(systems.c)
+        shifted = replace(systems, a=systems.a + systems.eps * rows)
+        solved = _climbed(shifted, arrays, plan, how)
+        solved.outcome.notes.append(f"{error}: the diagonal was shifted by a rounding of each row")
+        return solved
 
 
 def _unscaled(
