@@ -40,6 +40,8 @@ CUT = 1e-3
 ROUGH = 0.06
 # steps of a short pulse, all of which are looked at
 FEW_STEPS = 32
+# of a field at its start or end, relative to its samples within the pulse, that is a jump
+JUMP, JUMP_SAMPLES = 1e-6, 259
 # steps on either side of one that misses the field
 BESIDE = 2
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
@@ -118,14 +120,17 @@ class PulseField:
         own = [float(t) for t in self._structure(whole)]
         if self.length < FEW_STEPS * dt:
             own += np.linspace(0.0, self.length, FEW_STEPS + 1).tolist()
-        own += [t for t in (0.0, self.length) if math.isfinite(t) and self._jumps(t)]
+        own += [t for t in (0.0, self.length) if math.isfinite(t) and self._jumps(t, whole)]
         return self.start + np.unique(own)
 
-    def _jumps(self, tau: float) -> bool:
+    def _jumps(self, tau: float, whole: float) -> bool:
         """Tell whether the field is switched on or off at its start or its end."""
         # just before and just after
         before, after = self.electric(np.nextafter(self.start + tau, [-np.inf, np.inf]))
-        return bool(abs(after - before) > 1e-9 * (abs(after) + abs(before)))
+        if before == after:
+            return False
+        inside = self.electric(self.start + np.linspace(0.0, whole, JUMP_SAMPLES)[1:-1])
+        return bool(abs(after - before) > JUMP * np.max(np.abs(inside)))
 
     def _structure(self, whole: float) -> Sequence[float]:
         """Return the places of the block up to `whole`, looked for once."""
