@@ -27,8 +27,8 @@ from qsim.core.results.quantities import scalars
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.atom.photoelectrons.analysis import error_of
 from qsim.tridiag.atom.photoelectrons.flux import flux_interval, spheres, spread
-from qsim.tridiag.atom.problem import level_states
 from qsim.tridiag.atom.result import QUANTITIES
+from qsim.tridiag.atom.states.observables import level_states
 from qsim.tridiag.deck.atom import AtomObserved, AtomPopulations
 
 if TYPE_CHECKING:

@@ -18,10 +18,12 @@ from qsim.tridiag.atom.checks import Setup, accuracy_of_scans, findings
 from qsim.tridiag.atom.harmonics import fundamental, highest_order
 from qsim.tridiag.atom.photoelectrons.flux import flux_interval, spheres
 from qsim.tridiag.atom.polarization import frame_of
-from qsim.tridiag.atom.problem import AtomProblem, Setting, lattice_of, level_states, stored_states
+from qsim.tridiag.atom.problem import AtomProblem, Setting, lattice_of
 from qsim.tridiag.atom.resonance import search as resonance
 from qsim.tridiag.atom.scan.problem import AtomScan, settled
 from qsim.tridiag.atom.states.levels import Radial
+from qsim.tridiag.atom.states.observables import level_states
+from qsim.tridiag.atom.states.stored import stored_states
 from qsim.tridiag.deck.observe import without_fundamental
 from qsim.tridiag.kernels.atom.cuda_tables import MOST_LANES
 

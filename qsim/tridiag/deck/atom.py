@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AliasChoices, BeforeValidator, Field
-from pydantic_core import PydanticCustomError
 
 from qsim.core.deck.blocks import Block, Count, Deck, Finding, PositiveCount
 from qsim.core.deck.fields import Annotation, tags
@@ -319,6 +318,8 @@ _WORDS = Literal[
 
 def _observable_form(value: object) -> object:
     """Read ``hhg`` as ``{hhg: {}}`` and ``norm`` as ``{norm: true}``."""
+    from pydantic_core import PydanticCustomError
+
     if value == "photoelectron" or (isinstance(value, dict) and "photoelectron" in value):
         text = (
             "photoelectron belongs to task: propagate; an atom has the block "

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.errors import NumericsError, QsimError
+from qsim.core.errors import InvalidInput, NumericsError, QsimError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -233,7 +233,7 @@ def squeezed(
     dx, more = float(x[1] - x[0]), n // 2
     try:
         wide = function(np.asarray(float(x[0]) + dx * np.arange(-more, n + more), float))
-    except QsimError:
+    except (QsimError, InvalidInput):
         # a table ends at the walls, a formula may have no value beyond them
         return {}
     inner = wide[more : more + n]

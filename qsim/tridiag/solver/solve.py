@@ -21,7 +21,7 @@ from qsim.core.device.device import Device, Memory, cpu, namespace, out_of_memor
 from qsim.tridiag.kernels.partition import nshape, serial, stages
 from qsim.tridiag.solver import cyclic as cycles
 from qsim.tridiag.solver import ladder
-from qsim.tridiag.solver.batch import Outcome, Systems
+from qsim.tridiag.solver.batch import Outcome, Systems, dtype_of
 from qsim.tridiag.solver.partition import auto, joints, levels, nested, rows_of
 from qsim.tridiag.solver.robustness import extended
 from qsim.tridiag.solver.robustness.verdicts import (
@@ -150,10 +150,9 @@ def solve(
     if unknown:
         raise TypeError(f"solve has no option {unknown[0]!r}; it has {', '.join(Options.__annotations__)}")
     how = _How(**options)
-    if how.on_unstable not in ("ladder", "error"):
-        raise ValueError(f"on_unstable is 'ladder' or 'error', not {how.on_unstable!r}")
-    if how.on_singular not in ("refuse", "solve"):
-        raise ValueError(f"on_singular is 'refuse' or 'solve', not {how.on_singular!r}")
+    for name, choices in (("on_unstable", ("ladder", "error")), ("on_singular", ("refuse", "solve"))):
+        if (given := getattr(how, name)) not in choices:
+            raise ValueError(f"{name} is {' or '.join(map(repr, choices))}, not {given!r}")
     arrays = (a, b, c, d)
     for name, v in zip("abcd", arrays, strict=True):
         require_unmasked(name, v)
@@ -258,16 +257,13 @@ def _allowed(systems: Systems, arrays: tuple[Any, ...], plan: _Plan, how: _How) 
     """Solve a batch; where a matrix has no pivot left and may be singular, shift its diagonal by a rounding of each row."""
     try:
         return _climbed(systems, arrays, plan, how)
-    except SingularMatrixError as error:
+    except SingularMatrixError:
+        # an eigenvalue to the last bit: a matrix that rounding cannot tell from this one has a solution
         if how.on_singular != "solve":
             raise
-        # an eigenvalue to the last bit: a matrix that rounding cannot tell from this one has a solution
-        xp = systems.device.xp
-        rows = xp.abs(systems.a) + xp.abs(systems.b) + xp.abs(systems.c)
-        shifted = replace(systems, a=systems.a + systems.eps * rows)
-        solved = _climbed(shifted, arrays, plan, how)
-        solved.outcome.notes.append(f"{error}: the diagonal was shifted by a rounding of each row")
-        return solved
+        solved = _climbed(systems.shifted(), arrays, plan, how)
+    solved.outcome.notes += ["no pivot is left: the diagonal was shifted by a rounding of each row"]
+    return solved
 
 
 def _unscaled(
@@ -516,7 +512,7 @@ def _prepare(
     on_device = any(hasattr(v, "__cuda_array_interface__") for v in arrays)
     xp = device.xp if device.is_cuda else np
     a, b, c, d = (device.asarray(v) if device.is_cuda or on_device else np.asarray(v) for v in arrays)
-    dtype = _dtype(a, b, c, d)
+    dtype = dtype_of(a, b, c, d)
     count = _systems(a, d)
     n = a.shape[-1]
     columns = a.ndim == 1 and d.ndim == 2
@@ -584,22 +580,6 @@ def _systems(a: Array, d: Array) -> int:
     if count == 0:
         raise ValueError(f"d has shape {d.shape}: there is nothing to solve")
     return int(count)
-
-
-def _dtype(*arrays: Any) -> np.dtype[Any]:
-    """Return the working precision: the widest of the arrays; integers count as double."""
-    kinds = {v.dtype for v in arrays}
-    for dtype in kinds:
-        if dtype.kind not in "biufc":
-            raise ValueError(f"arrays must hold numbers, not {dtype}")
-    if len(kinds) == 1 and (only := next(iter(kinds))).char in "fdFD":
-        # files of other machines have the other byte order
-        return only.newbyteorder("=")
-    # half precision is computed in single, extended precision and integers in double
-    wide = np.result_type(*(np.dtype(float) if dtype.kind in "biu" else dtype for dtype in kinds), np.float32)
-    if wide.char in "fdFD":
-        return wide
-    return np.dtype(complex) if wide.kind == "c" else np.dtype(float)
 
 
 def _finite(outcome: Outcome, arrays: Arrays, systems: Systems) -> None:
