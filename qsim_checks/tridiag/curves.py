@@ -1,9 +1,9 @@
 """Random tables of potentials and fields, random pulses narrower than a step, and levels that walls squeeze.
 
-The oracle of a line expands in sines between the walls of the deck, with matrix elements by Gauss-Legendre sums between the corners
-of the potential, and takes Strang steps on a mesh that follows the pulses; that of an atom is
-:class:`qsim_checks.tridiag.atoms.Basis` on such a mesh.  A table samples a function that is straight between its rows, or a smooth one
-that the oracle knows.
+The oracle of a line expands in sines between the walls of the deck, with matrix elements by Gauss-Legendre sums between the
+corners of the potential, and takes Strang steps on a mesh that follows the pulses; that of an atom is
+:class:`qsim_checks.tridiag.atoms.Basis` on such a mesh.  A table samples a function that is straight between its rows, or a
+smooth one that the oracle knows.
 """
 
 from __future__ import annotations
@@ -309,7 +309,8 @@ def _kicked_atom(
             mean = float(
                 np.mean(field(start + (end - start) * np.array([0.2113248654051871, 0.7886751345948129])))
             )
-            v = basis.exponential(v, 1.0, mean, end - start)
+            quiet = np.exp(-1j * (end - start) * basis.diagonal)
+            v = basis.exponential(v, 1.0, mean, end - start) if abs(mean) > 1e-9 else quiet * v
         names = {"1s": (0, 0), "2s": (0, 1), "2p": (1, 0)}
         return {f"population_{name}": float(abs(basis.part(v, l)[k]) ** 2) for name, (l, k) in names.items()}
 
@@ -328,7 +329,8 @@ def squeezed(rng: np.random.Generator, folder: Path) -> Trial:
     depth = float(f"{s * (s + 1.0) / (2.0 * a * a):.8g}")
     s = -0.5 + math.sqrt(0.25 + 2.0 * depth * a * a)
     energy, tail = -((s - level) ** 2) / (2.0 * a * a), a / (s - level)
-    wall = round(float(rng.uniform(1.5, 6.0)) * tail, 1)
+    far = float(rng.uniform(1.5, 6.0))
+    wall = round(far * tail, 1)
     deck = {
         "task": "propagate",
         "grid": {"xmin": -wall, "xmax": wall, "points": int(max(400, wall / 0.05))},
@@ -337,6 +339,7 @@ def squeezed(rng: np.random.Generator, folder: Path) -> Trial:
         "time": {"dt": 0.05, "t_final": 0.5},
         "observe": [{"populations": {"levels": level + 1}}],
     }
-    said = r"walls shape|state of the box"
+    # nearer walls may be meant: the run says what they do, and claims the level between them
+    said = r"walls shape|state of the box" if far < 3.0 else "(?!)"
     known = {"energy_initial": energy, "energy_final": energy}
     return Trial(deck, lambda results: claims_of(results, known, known, said))

@@ -27,6 +27,7 @@ __all__ = [
     "RadialUnits",
     "Tabulated",
     "UnitName",
+    "doubted",
 ]
 
 UNITS_KEY = "units of the columns, if the header of the file does not name them"
@@ -156,7 +157,7 @@ class Tabulated(Block):
     _doubted: bool = PrivateAttr(default=False)
 
     def doubted(self) -> "Self | None":
-        """Return the block with another curve that its rows allow, for the error of the table; None if the rows state the curve."""
+        """Return the block with another curve that its rows allow, for its error; None if the rows state the curve."""
         if getattr(self, "interpolation", "linear") == "linear":
             return None
         # without what the block has kept of its own curve
@@ -181,3 +182,8 @@ class Tabulated(Block):
         # A block without the key, and a column that the key leaves out, say nothing.
         given = {} if units is None else dict(units)
         return {name: unit for name, unit in given.items() if unit is not None}
+
+
+def doubted(block: Block) -> Any:
+    """Return a block with another curve that the rows of its table allow; None where it has no such table."""
+    return block.doubted() if isinstance(block, Tabulated) else None

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Curve", "table_curve"]
 
-# Of the range of the rows about it: by how much the neighbours of a row may miss it.  A corner between straight lines misses by an
-# eighth, a sine sampled seven times per period by a tenth.
+# Of the range of the rows about it: by how much the neighbours of a row may miss it.  A corner between straight lines misses by
+# an eighth, a sine sampled seven times per period by a tenth.
 MISSED = 0.1
 # Of the same range: by how much a spline may leave the rows on either side of it; the sine leaves them by a seventh.
 LEFT = 0.2
@@ -43,6 +43,8 @@ ROUNDS = 8
 LEAST, HALVED = 4, 8
 # Of the change where every second row is left out: a spline of twice the spacing errs by 2^4 as much; three times that.
 SHARE = 3.0 / 15.0
+# Of the change to another kind of curve.
+BEYOND = 1.5
 # Of the largest number of a table: rounding.
 ROUNDED = 1e-13
 
@@ -156,6 +158,8 @@ def _made(x: Floats, y: Floats, how: How) -> tuple[Floats, Floats, NDArray[np.st
         return c, c, kinds
     bent, rough = _bent(x, y), _rough(x, y)
     other = np.where(rough, np.where(kinds == "linear", monotone, lines), _further(c, lines, bent, x))
+    # the truth may be further than the one that is known
+    other = c + BEYOND * (other - c)
     for first, last in parts:
         inside = slice(first, last - 1)
         other[:, inside] = _thinned(x[first:last], y[first:last], c[:, inside], bent[:, inside])
@@ -197,7 +201,7 @@ def _bent(x: Floats, y: Floats) -> Floats:
 def _ranges(y: Floats) -> Floats:
     """Return the range of the four rows about each interval, (rows - 1,)."""
     wide = np.pad(y, 1, mode="edge")
-    return np.ptp(np.array([wide[k : k + y.size - 1] for k in range(4)]), axis=0)
+    return np.asarray(np.ptp(np.array([wide[k : k + y.size - 1] for k in range(4)]), axis=0), float)
 
 
 def _floor(y: Floats) -> float:
@@ -218,7 +222,7 @@ def _rough(x: Floats, y: Floats) -> NDArray[np.bool_]:
     beside = straight.copy()
     beside[:-1] |= straight[1:]
     beside[1:] |= straight[:-1]
-    return beside
+    return np.asarray(beside, bool)
 
 
 def _corners(x: Floats, y: Floats) -> NDArray[np.bool_]:
@@ -324,13 +328,13 @@ def _thinned(x: Floats, y: Floats, c: Floats, bent: Floats) -> Floats:
     n = x.size
     if n < HALVED:
         return bent
-    halves = []
+    halves: list[Floats] = []
     for first in (0, 1):
         kept = np.unique([0, *range(first, n, 2), n - 1])
         half = CubicSpline(x[kept], y[kept])
         there = x[:-1]
         halves.append(np.array([half(there, 3) / 6.0, half(there, 2) / 2.0, half(there, 1), half(there)]))
-    return c + SHARE * (_further(c, *halves, x) - c)
+    return c + SHARE * (_further(c, halves[0], halves[1], x) - c)
 
 
 def _further(c: Floats, one: Floats, two: Floats, x: Floats) -> Floats:
@@ -342,4 +346,4 @@ def _further(c: Floats, one: Floats, two: Floats, x: Floats) -> Floats:
 def _middles(c: Floats, x: Floats) -> Floats:
     """Return cubics at three places in each interval, where curves through the same rows are apart, (3, rows - 1)."""
     s = np.array([[0.25], [0.5], [0.75]]) * np.diff(x)
-    return ((c[0] * s + c[1]) * s + c[2]) * s + c[3]
+    return np.asarray(((c[0] * s + c[1]) * s + c[2]) * s + c[3], float)

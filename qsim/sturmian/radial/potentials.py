@@ -127,7 +127,7 @@ class OneBody:
         return rV / r
 
     def unsure(self, r: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return by how much V may be wrong at some radii, since the rows of its table allow other curves; zeros without a table."""
+        """Return by how much V may be wrong at some radii, as its rows allow other curves; zeros without a table."""
         if self.curve is None:
             return np.zeros(r.shape)
         x = self.curve.at.x

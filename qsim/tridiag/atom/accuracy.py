@@ -8,18 +8,17 @@ dense core spoils order 4), and q = 3, the order of the first derivative at the 
 
     |Q_A - Q| / |h^p - 1| + |Q_B - Q_A| / |k^q - 1| + |Q_C - Q_B|
 
-and rounding.  Where tables give the atom or the field, a fourth one is A with other curves that their rows allow; what changes is
-claimed whole.  A pulse narrower than a step acts at once in length gauge, with the same error for all steps: the run is repeated in
-velocity gauge, where A is exact.  Long runs have coarser companions, short runs finer ones.  All have the walls and the absorber of the
-run: the claim is
-about the box that the deck states.
+and rounding.  Where tables give the atom or the field, a fourth one is A with other curves that their rows allow; what
+changes is claimed whole.  A pulse narrower than a step acts at once in length gauge, with the same error for all steps: the
+run is repeated in velocity gauge, where A is exact.  Long runs have coarser companions, short runs finer ones.  All have the
+walls and the absorber of the run: the claim is about the box that the deck states.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,8 +27,8 @@ from qsim.core.results.quantities import scalars
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.atom.photoelectrons.analysis import error_of
 from qsim.tridiag.atom.photoelectrons.flux import flux_interval, spheres, spread
-from qsim.tridiag.atom.problem import level_states
 from qsim.tridiag.atom.result import QUANTITIES
+from qsim.tridiag.atom.states.observables import level_states
 from qsim.tridiag.deck.atom import AtomObserved, AtomPopulations
 
 if TYPE_CHECKING:
@@ -220,12 +219,11 @@ class _Companions:
         # spectra: energy by energy, with the same shares, spread over neighbours because differences cross zero
         for name, unsure in self.result.unsure.items() if self.with_spectra else ():
             seen = [one.spectra[name] for one in runs]
-            apart = sum(
+            apart: Any = sum(
                 share * np.abs(after - before)
                 for share, before, after in zip(shares, seen[:-1], seen[1:], strict=True)
             )
-            for one, other in ((table, runs[1]), (gauge, self.result)):
-                apart = apart + np.abs(one.spectra[name] - other.spectra[name])
+            apart = apart + np.abs(table.spectra[name] - seen[1]) + np.abs(gauge.spectra[name] - seen[0])
             self.spectra[error_of(name)] = (
                 SAFETY * (spread(np.where(np.isnan(unsure), 0.0, apart)) + unsure) + ROUNDING
             )

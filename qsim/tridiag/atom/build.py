@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.deck.blocks import Finding
-from qsim.core.deck.table_units import Tabulated
+from qsim.core.deck.table_units import doubted
 from qsim.core.device.device import Memory
 from qsim.core.device.parallel import connected
 from qsim.core.errors import InvalidInput, NumericsError
@@ -18,10 +18,12 @@ from qsim.tridiag.atom.checks import Setup, accuracy_of_scans, findings
 from qsim.tridiag.atom.harmonics import fundamental, highest_order
 from qsim.tridiag.atom.photoelectrons.flux import flux_interval, spheres
 from qsim.tridiag.atom.polarization import frame_of
-from qsim.tridiag.atom.problem import AtomProblem, Setting, lattice_of, level_states, stored_states
+from qsim.tridiag.atom.problem import AtomProblem, Setting, lattice_of
 from qsim.tridiag.atom.resonance import search as resonance
 from qsim.tridiag.atom.scan.problem import AtomScan, settled
 from qsim.tridiag.atom.states.levels import Radial
+from qsim.tridiag.atom.states.observables import level_states
+from qsim.tridiag.atom.states.stored import stored_states
 from qsim.tridiag.deck.observe import without_fundamental
 from qsim.tridiag.kernels.atom.cuda_tables import MOST_LANES
 
@@ -203,7 +205,7 @@ def _build(loaded: LoadedDeck[AtomDeck], device: Device, runs: Settled) -> AtomP
         wanted += [(n, l) for l in range(lowest, n) if (n, l) not in wanted and _holds(lattice, n, l)]
     wanted = list(dict.fromkeys(wanted))
     notices = list(_notices(deck, setting, lattice.grid.points))
-    doubted = deck.atom.doubted() if isinstance(deck.atom, Tabulated) else None
+    other = doubted(deck.atom)
     made_problem = AtomProblem(
         setting=setting,
         lattice=lattice,
@@ -220,7 +222,7 @@ def _build(loaded: LoadedDeck[AtomDeck], device: Device, runs: Settled) -> AtomP
         absorber=deck.absorber,
         tail=deck.atom.tail,
         make=make,
-        other=None if doubted is None else lattice_of(deck, doubted),
+        other=None if other is None else lattice_of(deck, other),
         notices=notices,
         device=device,
         # runs of a scan go side by side

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from qsim.tridiag.deck.atom import AtomDeck, AtomLaser
 
-__all__ = ["Frame", "PlaneField", "field_of", "frame_of", "rotated"]
+__all__ = ["Frame", "PlaneField", "StepField", "field_of", "frame_of", "rotated"]
 
 # amplitude of a component of a rotated state that is not there
 NOTHING = 1e-10
@@ -262,3 +262,38 @@ def field_of(deck: AtomDeck) -> LaserField:
     if frame_of(deck).planar:
         return PlaneField(deck.laser)
     return LaserField(Laser(pulses=deck.laser.pulses))
+
+
+class StepField:
+    """E or A at some times, and of steps.
+
+    Parameters
+    ----------
+    components : tuple of LaserField
+        Along the direction of the field, or along x and y.
+    velocity, planar : bool
+        Whether A is wanted, and whether values have two rows.
+    t_final : float
+        Duration of the run, a.u.: integrals of E are made for all of it at once, so that a continued run has the same bits.
+    """
+
+    def __init__(
+        self, components: tuple[LaserField, ...], velocity: bool, planar: bool, t_final: float
+    ) -> None:
+        self.components, self.velocity, self.planar = components, velocity, planar
+        self._last = np.array([t_final])
+
+    def __call__(self, t: ArrayLike) -> NDArray[np.float64]:
+        """Return the values at some times, (n,) or (2, n)."""
+        return self._shaped(
+            [one.vector_potential(t) if self.velocity else one.electric(t) for one in self.components]
+        )
+
+    def over(self, middle: NDArray[np.float64], dt: float) -> NDArray[np.float64]:
+        """Return the values of steps of a length about some times, (n,) or (2, n); see :meth:`LaserField.over`."""
+        for one in self.components:
+            one.vector_potential(self._last)
+        return self._shaped([one.over(middle, dt, potential=self.velocity) for one in self.components])
+
+    def _shaped(self, values: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+        return np.array(values) if self.planar else values[0]

@@ -12,13 +12,13 @@ import numpy as np
 from qsim.core.errors import InvalidInput
 from qsim.tridiag.atom.evolution.cuda import CudaBatch, CudaMember, Stepping
 from qsim.tridiag.atom.evolution.propagator import AtomLattice, Propagator
-from qsim.tridiag.atom.polarization import PlaneField, frame_of
+from qsim.tridiag.atom.polarization import PlaneField, StepField, frame_of
 from qsim.tridiag.atom.states import stored
 from qsim.tridiag.atom.states.grid import RadialGrid, mapped, uniform
 from qsim.tridiag.atom.states.lanes import Lanes
-from qsim.tridiag.atom.states.levels import Radial
-from qsim.tridiag.atom.states.observables import LevelState
+from qsim.tridiag.atom.states.observables import LevelState, level_states
 from qsim.tridiag.deck.atom import RadialMap
+from qsim.tridiag.deck.photoelectrons import TsurffSpectrum
 from qsim.tridiag.kernels.atom.cuda_tables import MOST_LANES
 from qsim.tridiag.kernels.atom.sharing import Sharing
 from qsim.tridiag.kernels.simd import WIDTH
@@ -47,10 +47,8 @@ __all__ = [
     "dense",
     "enough",
     "lattice_of",
-    "level_states",
     "longest_step",
     "setting",
-    "stored_states",
 ]
 
 T = TypeVar("T")
@@ -72,6 +70,8 @@ CORE = 16.0
 STEPS_PER_CYCLE = 20.0
 # bohr beyond what the fastest electrons cover
 MARGIN = 60.0
+# bohr between a sphere of t-SURFF and the absorber
+BEFORE_ABSORBER = 10.0
 # bohr before the wall in which nothing may be, of a box that grows
 REACH = 20.0
 # points beside these
@@ -84,8 +84,6 @@ LOOKS = 8
 BEYOND_WALL = 200.0
 # norm of the initial state outside of the first box
 BEYOND = 1e-16
-# l, and levels of each, among which that is looked for that a state from a file holds most of
-DEEPEST = 4
 # from which the core of high l is emptied
 SAFE_CORE = 4.0
 
@@ -356,7 +354,7 @@ class AtomProblem:
             If the box does not hold one of the levels.
         """
         if self.stored is not None:
-            return stored_states(lattice, self.stored)
+            return stored.stored_states(lattice, self.stored)
         return level_states(lattice, [(one.n, one.l) for one in self.start])
 
     def field(self) -> StepField:
@@ -387,80 +385,6 @@ class AtomProblem:
         # in length gauge lanes and rows are shared one after the other, in velocity gauge pairs
         run.sharing = Sharing(threads, lanes.pairs if self.velocity else 4 * lanes.pairs)
         return run
-
-
-class StepField:
-    """E or A at some times, and of steps.
-
-    Parameters
-    ----------
-    components : tuple of LaserField
-        Along the direction of the field, or along x and y.
-    velocity, planar : bool
-        Whether A is wanted, and whether values have two rows.
-    t_final : float
-        Duration of the run, a.u.: integrals of E are made for all of it at once, so that no bit depends on where a run is continued.
-    """
-
-    def __init__(
-        self, components: tuple[LaserField, ...], velocity: bool, planar: bool, t_final: float
-    ) -> None:
-        self.components, self.velocity, self.planar = components, velocity, planar
-        self._last = np.array([t_final])
-
-    def __call__(self, t: ArrayLike) -> NDArray[np.float64]:
-        """Return the values at some times, (n,) or (2, n)."""
-        return self._shaped(
-            [one.vector_potential(t) if self.velocity else one.electric(t) for one in self.components]
-        )
-
-    def over(self, middle: NDArray[np.float64], dt: float) -> NDArray[np.float64]:
-        """Return the values of steps of a length about some times, (n,) or (2, n); see :meth:`LaserField.over`."""
-        for one in self.components:
-            one.vector_potential(self._last)
-        return self._shaped([one.over(middle, dt, potential=self.velocity) for one in self.components])
-
-    def _shaped(self, values: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-        return np.array(values) if self.planar else values[0]
-
-
-def level_states(lattice: AtomLattice, wanted: list[tuple[int, int]]) -> list[LevelState]:
-    """Return levels (n, l) of a lattice.
-
-    Raises
-    ------
-    NumericsError
-        If the box does not hold one of them.
-    """
-    found, radials = [], {l: Radial(lattice, l) for l in {l for _, l in wanted}}
-    for n, l in wanted:
-        energy = radials[l].energy(n - l - 1)
-        found.append(LevelState(n, l, energy, radials[l].state(energy)))
-    return found
-
-
-def stored_states(lattice: AtomLattice, block: StoredState) -> list[LevelState]:
-    """Return the channels of a state from a file, as levels with the energy of the level that the state holds most of.
-
-    Raises
-    ------
-    InvalidInput
-        If the box does not hold the state.
-    FileError
-        If the file cannot be used.
-    """
-    state = stored.read(block.file)
-    phi = state.amplitudes(lattice.grid, normalise=block.normalise)
-    # the level that the state holds most of gives the energy below the threshold
-    best, energy = -1.0, 0.0
-    for l in range(min(int(state.channels[:, 0].max()), DEEPEST) + 1):
-        radial, here = Radial(lattice, l), phi[state.channels[:, 0] == l]
-        for k in range(min(radial.below(0.0), DEEPEST)):
-            level = radial.energy(k)
-            share = float(np.sum(np.abs(here @ radial.state(level)) ** 2))
-            if share > best:
-                best, energy = share, level
-    return [LevelState(0, int(l), energy, one) for (l, _), one in zip(state.channels, phi, strict=True)]
 
 
 def setting(deck: AtomDeck, pulse: LaserField) -> Setting:
@@ -535,10 +459,14 @@ def _radius(deck: AtomDeck, pulse: LaserField, end: float, peak_a: float) -> flo
         6.0 * nmax**2 / max(potential_value(deck, lambda block: block.tail), 1.0),
         2.0 * pulse.quiver + 30.0,
     )
-    if deck.spectra or deck.absorber.type == "none":
+    # the flux through a sphere before the absorber is taken as it passes; other spectra are of what the box holds at the end
+    spheres = [one.radius for one in deck.spectra if isinstance(one, TsurffSpectrum)]
+    if len(spheres) < len(deck.spectra) or deck.absorber.type == "none":
         radius = max(radius, MARGIN + (_fastest(pulse) + peak_a) * end)
     if deck.stored is not None:
         radius = max(radius, stored.read(deck.stored.file).extent)
+    if spheres:
+        radius = max(radius, max(spheres) + BEFORE_ABSORBER)
     return radius + absorbers.width(deck.absorber)
 
 

@@ -318,6 +318,16 @@ _WORDS = Literal[
 
 def _observable_form(value: object) -> object:
     """Read ``hhg`` as ``{hhg: {}}`` and ``norm`` as ``{norm: true}``."""
+    from pydantic_core import PydanticCustomError
+
+    if value == "photoelectron" or (isinstance(value, dict) and "photoelectron" in value):
+        text = (
+            "photoelectron belongs to task: propagate; an atom has the block "
+            "spectra: [{method: tsurff, radius: 60, energy: [0.05, 1]}]"
+        )
+        raise PydanticCustomError(
+            "quantity", "{text}", {"text": text, "expected": "an observable", "specific": True}
+        )
     if not isinstance(value, str):
         return value
     return {value: True} if value in FLAGS else {value: {}}

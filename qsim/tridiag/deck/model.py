@@ -153,6 +153,11 @@ class Solver(Block):
         default="ladder",
         description="solve: small pivots lead to refinement, moved joints and pivoting, or to an error at once",
     )
+    on_singular: Literal["refuse", "solve"] = Field(
+        default="refuse",
+        description="solve: a matrix that is singular to working precision is refused, or solved with a note of its condition "
+        "number, as inverse iterations need it",
+    )
     tolerance: Annotated[float, Field(gt=0.0, lt=1.0)] | None = Field(
         default=None, description="solve: largest backward error; by default 1e-14 (single precision: 1e-6)"
     )
@@ -498,7 +503,7 @@ class TridiagDeck(Deck):
                 "unequal blocks are one partition; give a number of blocks for nested ones",
             )
         if self.task == "propagate":
-            for key in ("on_unstable", "tolerance", "memory"):
+            for key in ("on_unstable", "on_singular", "tolerance", "memory"):
                 if key in given:
                     yield Finding(f"solver.{key}", "only used by task: solve", "warning")
             if solver.mode != "auto" and solver.type != "nshape":

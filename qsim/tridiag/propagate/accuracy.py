@@ -26,11 +26,13 @@ difference of two may vanish by accident.  All companions then have the potentia
 changes from the run to it is a part of the error, and its number takes the place of Q above.
 
 Where tables give the potential or the field, one more companion has other curves that their rows allow
-(:mod:`qsim.core.physics.curves`): what changes from the companion of the same size to it is a part of the error.  A pulse narrower
-than a step acts at once in length gauge, as a kick whose Cayley form is wrong by the same amount for all steps: one more companion
-has the velocity gauge, where A is exact.
+(:mod:`qsim.core.physics.curves`): what changes from the companion of the same size to it is a part of the error.  A pulse
+narrower than a step acts at once in length gauge, as a kick whose Cayley form is wrong by the same amount for all steps: one
+more companion has the velocity gauge, where A is exact.
 
-All companions have the walls and the absorber of the run: the claim is about the problem that the deck states.
+All companions have the walls and the absorber of the run: the claim is about the problem that the deck states.  A bound
+level of the initial state that the walls change a little is found in a box twice as wide, too, and the difference is claimed for
+the energies.
 """
 
 from __future__ import annotations
@@ -46,9 +48,10 @@ from qsim.core.device.links import links_of
 from qsim.core.device.parallel import SerialComm
 from qsim.core.errors import QsimError
 from qsim.core.run.loop import Progress, drive
+from qsim.tridiag.deck.electron import levels_of
 from qsim.tridiag.propagate import harmonics, initial, sine_waves
 from qsim.tridiag.propagate.claims import KICK, TABLE, Accuracy
-from qsim.tridiag.propagate.eigenstates import RESIDUAL, mirror, window_states
+from qsim.tridiag.propagate.eigenstates import RESIDUAL, mirror, squeezed, window_states
 from qsim.tridiag.propagate.lattice import Lattice, equidistant
 from qsim.tridiag.propagate.observer import Observer
 from qsim.tridiag.propagate.problem import LEAST, PIECE, pieces_of
@@ -85,6 +88,9 @@ ROUNDED = "rounding"
 # of a change by other tables or the other gauge, which may fall short of the error
 MARGIN = 1.5
 WALLS, LEVELS = "the walls", "the mixing of close levels"
+SQUEEZED = "walls that squeeze a level"
+# change of a level in a larger box, of itself and of its distance from the threshold, from which the walls make the level
+MEANT = 0.2
 BETWEEN = "the potential between the points"
 # |psi'|^2 at a wall, in units of its mean, from which a state is one of the box
 SHAPED = 1e-2
@@ -414,6 +420,10 @@ def estimate(problem: Propagation, found: Mapping[str, float], ending: Ending, m
     rest = _rest(problem, found, ending.turned_back)
     for name, value in others.between.items():
         rest[name][BETWEEN] = abs(value - found[name])
+    beyond = _squeezed(problem)
+    for name in found if beyond else ():
+        if name.startswith("energy"):
+            rest[name][SQUEEZED] = beyond
     for cause, changes in others.changes.items():
         for name in found:
             rest[name][cause] = changes[name]
@@ -529,6 +539,28 @@ def _between_walls(psi: NDArray[np.complex128]) -> bool:
     # |psi'|^2 dx^2 between all points, walls included, where psi is zero
     steps = np.abs(np.diff(np.pad(psi, 1))) ** 2
     return float(max(steps[0], steps[-1])) > SHAPED * float(np.mean(steps))
+
+
+def _squeezed(problem: Propagation) -> float:
+    """Return the change of the energies of the initial levels in a larger box, hartree, unless walls shape them by intent."""
+    levels, lattice = levels_of(problem.initial), problem.lattice
+    if not levels or problem.potential.zero:
+        return 0.0
+    free = potentials.threshold(problem.potential, problem.box.potential)
+    found = squeezed(
+        lambda x: potentials.evaluate(problem.potential, x),
+        lattice.x,
+        lattice.stencil,
+        levels,
+        math.inf if free is None else free,
+    )
+    changes = [
+        abs(own - there)
+        for own, there in found.values()
+        # walls that change a level by more are meant
+        if abs(own - there) < MEANT * min(abs(there), math.inf if free is None else abs(there - free))
+    ]
+    return MARGIN * max(changes, default=0.0)
 
 
 def _gap(problem: Propagation) -> float:

@@ -18,7 +18,7 @@ from qsim.core.physics.functions import remark_on
 from qsim.tridiag.deck.electron import GaussianInitial, levels_of
 from qsim.tridiag.deck.potentials.given import PotentialTable
 from qsim.tridiag.deck.pulses import CarrierPulse
-from qsim.tridiag.propagate.eigenstates import Pencil, mirror, window_states
+from qsim.tridiag.propagate.eigenstates import Pencil, mirror, squeezed, window_states
 from qsim.tridiag.tdse import absorbers, potentials
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ REFLECTION = 1e-2
 # distance of levels, relative to the top of the spectrum, at which rounding mixes them by a thousandth
 MIXED = 4e-12
 CHECKED_LEVELS = 32
+# change of the energy of a level in a larger box, relative to its distance from the threshold and to itself
+SQUEEZED = 1e-5
 # W/cm2: a weaker pulse does nothing to an atom in femtoseconds
 WEAK = 1e11
 # dt times the largest potential, above which the solution loses digits
@@ -138,6 +140,7 @@ def physics(setup: Setup) -> Iterator[Finding]:
         absorber_reflection,
         walls,
         bound_levels,
+        squeezed_levels,
         degenerate_levels,
         field_length,
         photoelectron_window,
@@ -389,6 +392,28 @@ def bound_levels(setup: Setup) -> Iterator[Finding]:
             f"level {max(levels)} is a state of the box, not of the potential, which holds {holds} on this grid",
             "warning",
         )
+
+
+def squeezed_levels(setup: Setup) -> Iterator[Finding]:
+    """Yield levels whose energies the walls change."""
+    levels, block = levels_of(setup.blocks.initial), setup.blocks.potential
+    if not levels or block.zero or max(levels) >= CHECKED_LEVELS:
+        return
+    free = math.inf if setup.threshold is None else setup.threshold
+    try:
+        found = squeezed(
+            lambda x: potentials.evaluate(block, x), setup.x[1:-1], setup.blocks.grid.stencil, levels, free
+        )
+    except NumericsError:
+        return
+    for level, (own, there) in found.items():
+        if abs(own - there) > SQUEEZED * min(abs(own - free), abs(own)):
+            yield Finding(
+                "grid",
+                f"the walls shape level {level}: its energy is {own:.8g} hartree between them and {there:.8g} in a box "
+                "twice as wide; widen the box, unless it is what you mean",
+                "warning",
+            )
 
 
 def degenerate_levels(setup: Setup) -> Iterator[Finding]:

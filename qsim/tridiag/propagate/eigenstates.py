@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.errors import NumericsError
+from qsim.core.errors import InvalidInput, NumericsError, QsimError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from numpy.typing import NDArray
 
 # points
@@ -32,6 +34,8 @@ MIXED = 1e-4
 NEIGHBOURS = 8
 # difference of V from its mirror image, relative to the largest |V|, that counts as none
 SYMMETRIC = 1e-11
+# up to which levels are looked for in a larger box, too
+SQUEEZED_POINTS = 200_000
 # of the relaxation
 ITERATIONS = 20_000
 
@@ -194,6 +198,52 @@ def window_states(
             )
         # twice the window: the work of all windows together is at most that of the last one, twice
         size = min(n, 2 * size)
+
+
+def squeezed(
+    function: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    x: NDArray[np.float64],
+    stencil: str,
+    levels: Iterable[int],
+    free: float,
+) -> dict[int, tuple[float, float]]:
+    """Return bound levels that the walls squeeze: their energies between the walls, and in a box twice as wide, hartree.
+
+    Parameters
+    ----------
+    function
+        V at any points, hartree.
+    x : (n,) float64
+        Points between the walls, bohr.
+    stencil : {"three_point", "numerov"}
+    levels
+        Levels that are looked at.
+    free
+        Energy above which a level is none of the potential, hartree.
+
+    Returns
+    -------
+    dict
+        Of the levels below `free` whose energies differ by more than the eigensolver leaves; empty where V has no values
+        beyond the walls, or the grid is larger than `SQUEEZED_POINTS`.
+    """
+    wanted, n = sorted(levels), x.size
+    if not wanted or n > SQUEEZED_POINTS or wanted[-1] >= n:
+        return {}
+    dx, more = float(x[1] - x[0]), n // 2
+    try:
+        wide = function(np.asarray(float(x[0]) + dx * np.arange(-more, n + more), float))
+    except (QsimError, InvalidInput):
+        # a table ends at the walls, a formula may have no value beyond them
+        return {}
+    inner = wide[more : more + n]
+    own, there = (window_states(dx, v, stencil, wanted[-1] + 1)[0] for v in (inner, wide))
+    slack = 10.0 * RESIDUAL * Pencil(inner, dx, stencil).top
+    return {
+        k: (float(own[k]), float(there[k]))
+        for k in wanted
+        if there[k] < free and abs(own[k] - there[k]) > slack
+    }
 
 
 def _outside(potential: NDArray[np.float64], low: int, size: int) -> float:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from qsim.core.deck.table_units import Tabulated
+from qsim.core.deck.table_units import doubted
 from qsim.core.errors import InvalidInput
 from qsim.tridiag.propagate.lattice import Lattice, equidistant
 from qsim.tridiag.tdse.pulses import LaserField
@@ -144,7 +144,7 @@ class Propagation:
 
     def doubted(self) -> Propagation | None:
         """Return the problem with other curves that the rows of its tables allow; None without such tables."""
-        potential = self.potential.doubted() if isinstance(self.potential, Tabulated) else None
+        potential = doubted(self.potential)
         pulse = self.pulse.doubted()
         if potential is None and pulse is None:
             return None

@@ -9,6 +9,7 @@ import numpy as np
 
 from qsim.core.results.quantities import Quantity
 from qsim.core.results.tables import NOT_VERIFIED
+from qsim.tridiag.deck.electron import GaussianInitial
 from qsim.tridiag.propagate.claims import TABLE
 from qsim.tridiag.propagate.lattice import PSI_LIMIT
 from qsim.tridiag.tdse.integrals import running_integral
@@ -186,7 +187,45 @@ def _cutoff_error(r: Propagated) -> float | None:
     return None if error is None or omega is None else error / omega
 
 
+def _divided(r: Propagated) -> tuple[float, float] | None:
+    """Return the norms right and left of the first place of `norm_right` at the end, where a packet runs towards it.
+
+    None where an absorber takes some of it.  Of a packet that runs to the left, the norms left and right.
+    """
+    start, lattice = r.problem.initial, r.problem.lattice
+    if not isinstance(start, GaussianInitial) or "norm_right" not in r.frames:
+        return None
+    if start.k0 * (r.problem.observed.norm_right[0] - start.x0) <= 0.0:
+        return None
+    if lattice.cap is not None or lattice.mask is not None:
+        return None
+    right = float(r.frames["norm_right"][-1, 0])
+    left = float(r.frames["norm"][-1]) - right
+    return (right, left) if start.k0 > 0.0 else (left, right)
+
+
+def _divided_error(r: Propagated) -> float | None:
+    """Return the error of transmission and reflection: that of the norm in a part of the box."""
+    return _errors(r).get(f"norm_right_{r.problem.observed.norm_right[0]:g}")
+
+
+def _share(name: str, index: int) -> Q:
+    """Return the quantity of the norm that is beyond, or before, the first place of `norm_right`."""
+    where = "beyond" if index == 0 else "before"
+    return Q(
+        name,
+        "",
+        f"norm {where} the first place of norm_right at the end, of a packet that runs towards it",
+        lambda r: (_divided(r) or (0.0, 0.0))[index],
+        error=_divided_error,
+        when=lambda r: _divided(r) is not None,
+        headline=True,
+    )
+
+
 QUANTITIES: tuple[Q, ...] = (
+    _share("transmission", 0),
+    _share("reflection", 1),
     Q(
         # numbers that a summary shows first, with their errors
         "norm_final",
@@ -194,7 +233,7 @@ QUANTITIES: tuple[Q, ...] = (
         "norm in the box at the end",
         _at("norm", -1),
         error=_errors,
-        headline=("hhg_cutoff_order", "norm_right_0", "norm_final", "population_0"),
+        headline=("hhg_cutoff_order", "norm_final", "population_0"),
     ),
     Q("norm_initial", "", "norm at t = 0", _at("norm", 0), exact=True),
     Q("energy_initial", "hartree", "<H> at t = 0", _at("energy", 0), error=_errors, headline=True),

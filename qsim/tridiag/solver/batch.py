@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Array, Device
     from qsim.tridiag.solver.robustness import equilibrate
 
-__all__ = ["ROUGH", "Errors", "Outcome", "Systems"]
+__all__ = ["ROUGH", "Errors", "Outcome", "Systems", "dtype_of"]
 
 # roundings of a row that are accepted whatever the tolerance
 ROUGH = 45
@@ -53,6 +53,11 @@ class Systems:
     def failing(self, errors: Errors) -> NDArray[np.bool_]:
         """Return which solutions have a larger backward error than is accepted, of the norms or of a row."""
         return (errors.backward > self.tolerance) | (errors.rowwise > self.accepted)
+
+    def shifted(self) -> Systems:
+        """Return the systems with diagonals that differ by a rounding of each row."""
+        a, b, c = (abs(v) for v in (self.a, self.b, self.c))
+        return Systems(self.device, self.a + self.eps * (a + b + c), self.b, self.c, self.d, self.tolerance)
 
     def take(self, index: NDArray[np.int64]) -> Systems:
         """Return the systems of these numbers; the batch itself if these are all."""
@@ -157,3 +162,19 @@ class Outcome:
     algorithm: str
     refinements: int = 0
     notes: list[str] = field(default_factory=list)
+
+
+def dtype_of(*arrays: Any) -> np.dtype[Any]:
+    """Return the working precision: the widest of the arrays; integers count as double."""
+    kinds = {v.dtype for v in arrays}
+    for dtype in kinds:
+        if dtype.kind not in "biufc":
+            raise ValueError(f"arrays must hold numbers, not {dtype}")
+    if len(kinds) == 1 and (only := next(iter(kinds))).char in "fdFD":
+        # files of other machines have the other byte order
+        return only.newbyteorder("=")
+    # half precision is computed in single, extended precision and integers in double
+    wide = np.result_type(*(np.dtype(float) if dtype.kind in "biu" else dtype for dtype in kinds), np.float32)
+    if wide.char in "fdFD":
+        return wide
+    return np.dtype(complex) if wide.kind == "c" else np.dtype(float)

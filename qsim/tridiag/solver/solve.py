@@ -21,7 +21,7 @@ from qsim.core.device.device import Device, Memory, cpu, namespace, out_of_memor
 from qsim.tridiag.kernels.partition import nshape, serial, stages
 from qsim.tridiag.solver import cyclic as cycles
 from qsim.tridiag.solver import ladder
-from qsim.tridiag.solver.batch import Outcome, Systems
+from qsim.tridiag.solver.batch import Outcome, Systems, dtype_of
 from qsim.tridiag.solver.partition import auto, joints, levels, nested, rows_of
 from qsim.tridiag.solver.robustness import extended
 from qsim.tridiag.solver.robustness.verdicts import (
@@ -68,6 +68,9 @@ class Options(TypedDict, total=False):
         Number of nested partitions.
     on_unstable
         ``"ladder"`` (the default) mends what needs pivoting (see :mod:`qsim.tridiag.solver.ladder`); ``"error"`` refuses it.
+    on_singular
+        ``"refuse"`` (the default) raises for a matrix that is singular to working precision; ``"solve"`` returns the
+        solution, which satisfies the equations to the tolerance, and notes the condition number (inverse iteration).
     tolerance
         Largest backward error to accept; by default 1e-14 in double, 1e-6 in single precision.  Row by row, 45 rounding errors
         are accepted whatever it is.
@@ -80,6 +83,7 @@ class Options(TypedDict, total=False):
     blocks: Blocks
     iterations: int | Literal["auto"]
     on_unstable: Literal["ladder", "error"]
+    on_singular: Literal["refuse", "solve"]
     tolerance: float | None
     cyclic: bool
 
@@ -92,6 +96,7 @@ class _How:
     blocks: Blocks = "auto"
     iterations: int | Literal["auto"] = "auto"
     on_unstable: Literal["ladder", "error"] = "ladder"
+    on_singular: Literal["refuse", "solve"] = "refuse"
     tolerance: float | None = None
     cyclic: bool = False
 
@@ -123,7 +128,8 @@ def solve(
     device
         Where to compute, such as ``"cuda:0"``; where the arrays are if not given.
     **options
-        ``type``, ``blocks``, ``iterations``, ``on_unstable``, ``tolerance`` and ``cyclic``; see :class:`Options`.
+        ``type``, ``blocks``, ``iterations``, ``on_unstable``, ``on_singular``, ``tolerance`` and ``cyclic``: see
+        :class:`Options`.
 
     Returns
     -------
@@ -144,8 +150,9 @@ def solve(
     if unknown:
         raise TypeError(f"solve has no option {unknown[0]!r}; it has {', '.join(Options.__annotations__)}")
     how = _How(**options)
-    if how.on_unstable not in ("ladder", "error"):
-        raise ValueError(f"on_unstable is 'ladder' or 'error', not {how.on_unstable!r}")
+    for name, choices in (("on_unstable", ("ladder", "error")), ("on_singular", ("refuse", "solve"))):
+        if (given := getattr(how, name)) not in choices:
+            raise ValueError(f"{name} is {' or '.join(map(repr, choices))}, not {given!r}")
     arrays = (a, b, c, d)
     for name, v in zip("abcd", arrays, strict=True):
         require_unmasked(name, v)
@@ -156,7 +163,7 @@ def solve(
     with where.use(), out_of_memory(where, Memory(reduce="system.n")):
         systems, finish = _prepare(where, arrays, how.tolerance)
         plan = _plan(systems.a.shape[1], where, how)
-        solved = _climbed(systems, arrays, plan, how)
+        solved = _allowed(systems, arrays, plan, how)
         # the copy to the host still needs the device
         x = finish(solved.outcome.x)
     return Solution(
@@ -242,7 +249,20 @@ def _climbed(systems: Systems, arrays: Arrays, plan: _Plan, how: _How) -> _Solve
         solved, left = _unscaled(systems, solved, left, scales, top)
     if left.size:
         _mend(systems, judged, solved, left, strict=how.on_unstable == "error")
-    check_condition(judged, outcome, smallest, left)
+    check_condition(judged, outcome, smallest, left, allowed=how.on_singular == "solve")
+    return solved
+
+
+def _allowed(systems: Systems, arrays: tuple[Any, ...], plan: _Plan, how: _How) -> _Solved:
+    """Solve a batch; where a matrix has no pivot left and may be singular, shift its diagonal by a rounding of each row."""
+    try:
+        return _climbed(systems, arrays, plan, how)
+    except SingularMatrixError:
+        # an eigenvalue to the last bit: a matrix that rounding cannot tell from this one has a solution
+        if how.on_singular != "solve":
+            raise
+        solved = _climbed(systems.shifted(), arrays, plan, how)
+    solved.outcome.notes += ["no pivot is left: the diagonal was shifted by a rounding of each row"]
     return solved
 
 
@@ -492,7 +512,7 @@ def _prepare(
     on_device = any(hasattr(v, "__cuda_array_interface__") for v in arrays)
     xp = device.xp if device.is_cuda else np
     a, b, c, d = (device.asarray(v) if device.is_cuda or on_device else np.asarray(v) for v in arrays)
-    dtype = _dtype(a, b, c, d)
+    dtype = dtype_of(a, b, c, d)
     count = _systems(a, d)
     n = a.shape[-1]
     columns = a.ndim == 1 and d.ndim == 2
@@ -560,22 +580,6 @@ def _systems(a: Array, d: Array) -> int:
     if count == 0:
         raise ValueError(f"d has shape {d.shape}: there is nothing to solve")
     return int(count)
-
-
-def _dtype(*arrays: Any) -> np.dtype[Any]:
-    """Return the working precision: the widest of the arrays; integers count as double."""
-    kinds = {v.dtype for v in arrays}
-    for dtype in kinds:
-        if dtype.kind not in "biufc":
-            raise ValueError(f"arrays must hold numbers, not {dtype}")
-    if len(kinds) == 1 and (only := next(iter(kinds))).char in "fdFD":
-        # files of other machines have the other byte order
-        return only.newbyteorder("=")
-    # half precision is computed in single, extended precision and integers in double
-    wide = np.result_type(*(np.dtype(float) if dtype.kind in "biu" else dtype for dtype in kinds), np.float32)
-    if wide.char in "fdFD":
-        return wide
-    return np.dtype(complex) if wide.kind == "c" else np.dtype(float)
 
 
 def _finite(outcome: Outcome, arrays: Arrays, systems: Systems) -> None:

@@ -195,6 +195,7 @@ def _solved(
         "iterations": solver.iterations,
         "device": where,
         "on_unstable": solver.on_unstable,
+        "on_singular": solver.on_singular,
         "tolerance": solver.tolerance,
     }
     # a small system first: compilation is not part of the time of the solution

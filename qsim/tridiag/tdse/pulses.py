@@ -12,7 +12,7 @@ import copy
 import itertools
 import math
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Self
 
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
     from qsim.core.device.arrays import FloatArray
     from qsim.tridiag.deck.laser import Laser
@@ -40,6 +40,10 @@ CUT = 1e-3
 ROUGH = 0.06
 # steps of a short pulse, all of which are looked at
 FEW_STEPS = 32
+# of a field at its start or end, relative to its samples within the pulse, that is a jump
+JUMP, JUMP_SAMPLES = 1e-6, 259
+# steps on either side of one that misses the field
+BESIDE = 2
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 
@@ -116,18 +120,21 @@ class PulseField:
         own = [float(t) for t in self._structure(whole)]
         if self.length < FEW_STEPS * dt:
             own += np.linspace(0.0, self.length, FEW_STEPS + 1).tolist()
-        own += [t for t in (0.0, self.length) if math.isfinite(t) and self._jumps(t)]
+        own += [t for t in (0.0, self.length) if math.isfinite(t) and self._jumps(t, whole)]
         return self.start + np.unique(own)
 
-    def _jumps(self, tau: float) -> bool:
+    def _jumps(self, tau: float, whole: float) -> bool:
         """Tell whether the field is switched on or off at its start or its end."""
         # just before and just after
         before, after = self.electric(np.nextafter(self.start + tau, [-np.inf, np.inf]))
-        return bool(abs(after - before) > 1e-9 * (abs(after) + abs(before)))
+        if before == after:
+            return False
+        inside = self.electric(self.start + np.linspace(0.0, whole, JUMP_SAMPLES)[1:-1])
+        return bool(abs(after - before) > JUMP * np.max(np.abs(inside)))
 
     def _structure(self, whole: float) -> Sequence[float]:
         """Return the places of the block up to `whole`, looked for once."""
-        if self._found is None or self._found[0] != whole:
+        if self._found is None or self._found[0] < whole:
             self._found = (whole, self.block.places(whole))
         return self._found[1]
 
@@ -266,7 +273,7 @@ class LaserField:
         """Return the field of every step from 0 on, (count,): see :meth:`over`."""
         return self.over((np.arange(count) + 0.5) * dt, dt)
 
-    def over(self, middle: FloatArray, dt: float, *, potential: bool = False) -> FloatArray:
+    def over(self, middle: NDArray[Any], dt: float, *, potential: bool = False) -> FloatArray:
         """Return E of steps of length `dt` about some times, or A: at the midpoint, or the mean where that misses the field.
 
         A field that is switched on within a step, or a pulse narrower than it, has a mean far from the midpoint; the mean of E,
@@ -289,21 +296,32 @@ class LaserField:
         places = np.unique(
             np.concatenate([pulse.places(last - pulse.start, abs(dt)) for pulse in self.pulses])
         )
-        # a place at the end of a step divides nothing
-        slack = 1e-6 * half
+        # a place at the end of a step divides nothing; steps beside a rough one take their means, too, so that these add up
+        slack, beside = 1e-6 * half, BESIDE * 2.0 * half
         low, high = middle - half, middle + half
-        found = np.searchsorted(places, high - slack) > np.searchsorted(places, low + slack)
+        found = np.searchsorted(places, high + beside - slack) > np.searchsorted(places, low - beside + slack)
         k = np.flatnonzero(found)
-        if not k.size:
-            return value
-        if potential:
-            mean = self._mean_potential(low[k], high[k], places)
-        else:
-            mean = (self.vector_potential(low[k]) - self.vector_potential(high[k])) / (2.0 * half)
-        near = np.max([np.abs(function(middle[k] + far)) for far in (-2.0 * half, 2.0 * half)], axis=0)
-        rough = np.abs(mean - value[k]) > ROUGH * np.max([near, np.abs(mean), np.abs(value[k])], axis=0)
-        value[k[rough]] = mean[rough]
+        if k.size:
+            far = 2.0 * half * np.arange(-BESIDE, BESIDE + 1)[:, None]
+            around, mean = self._roughness(middle[k] + far, half, places, potential)
+            rough = np.any(around, axis=0)
+            value[k[rough]] = mean[BESIDE][rough]
         return value
+
+    def _roughness(
+        self, middle: FloatArray, half: float, places: FloatArray, potential: bool
+    ) -> tuple[NDArray[np.bool_], FloatArray]:
+        """Return whether the midpoints of steps (offsets, n) miss the field, and the means of these steps."""
+        function = self.vector_potential if potential else self.electric
+        low, high = middle - half, middle + half
+        if potential:
+            mean = self._mean_potential(low.ravel(), high.ravel(), places).reshape(middle.shape)
+        else:
+            mean = (self.vector_potential(low) - self.vector_potential(high)) / (2.0 * half)
+        value = function(middle)
+        near = [np.abs(function(middle + far)) for far in (-2.0 * half, 2.0 * half)]
+        scale = np.max([*near, np.abs(mean), np.abs(value)], axis=0)
+        return np.abs(mean - value) > ROUGH * scale, mean
 
     def _mean_potential(self, low: FloatArray, high: FloatArray, places: FloatArray) -> FloatArray:
         """Return the means of A over steps (n,) that some places divide: Gauss-Legendre sums of smooth pieces."""

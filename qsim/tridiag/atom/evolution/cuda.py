@@ -34,7 +34,7 @@ from qsim.tridiag.kernels.atom.velocity import velocity_steps
 from qsim.tridiag.kernels.atom.warps import warp_length_steps, warp_velocity_steps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -156,7 +156,7 @@ class CudaBatch:
         lattice: AtomLattice,
         lanes: AnyLanes,
         phi: list[NDArray[np.complex128]],
-        fields: list[Callable[[Any], NDArray[np.float64]]],
+        fields: Sequence[Callable[[Any], NDArray[np.float64]]],
         how: Stepping,
         *,
         found: CudaShape | None = None,
@@ -295,7 +295,7 @@ class CudaBatch:
         # place in the result of the sums after each step, -1 where none are taken
         samples = np.full(count + 1, -1, dtype=np.int32)
         samples[marks * self.parts] = np.arange(len(marks))
-        fields = [np.asarray(over_steps(one, middle, dt), dtype=float) for one in self.fields]
+        fields = [over_steps(one, middle, dt) for one in self.fields]
         if isinstance(self.lanes, PlanarLanes):
             # as size and angle: the frame of each step has the field along its x axis
             size = np.array([np.hypot(*one) for one in fields])

@@ -2,9 +2,9 @@ r"""The steps of an electron in a central potential: lanes over l, tables of a t
 
 A step of second order is ``E O R O E``: R the radial step (Cayley), E and O the couplings of the even pairs (0, 1), (2, 3), ...
 and of the odd pairs (1, 2), (3, 4), ... of l, counted from abs(m), half a step each.  Neighbouring E are one.  The
-field is that at the midpoint, or its mean over a step that
-is longer than what the field does in it, in length gauge; in velocity gauge the odd pairs take A at the midpoint and the even pairs A at the ends of a step, which makes
-every step symmetric in time.  In a field that turns in the xy plane there are four families of pairs, and all take the midpoint
+field is that at the midpoint, or its mean over a step that misses it, in length gauge; in
+velocity gauge the odd pairs take A at the midpoint and the even pairs A at the ends of a step, which makes every step symmetric
+in time.  In a field that turns in the xy plane there are four families of pairs, and all take the midpoint
 (:mod:`qsim.tridiag.kernels.atom.planar`).
 
 Order 4 is Suzuki's composition S(q) S(q) S(1 - 4 q) S(q) S(q) with ``q = 1 / (4 - 4^(1/3))``.
@@ -52,7 +52,7 @@ FIRST = 13.0 / 12.0
 INNER = 0.05
 
 
-def over_steps(field: Any, middle: NDArray[np.float64], dt: float) -> NDArray[np.float64]:
+def over_steps(field: Any, middle: NDArray[Any], dt: float) -> NDArray[np.float64]:
     """Return the field of steps about some times: by a function of steps, where the field has one, or at the midpoints."""
     mean = getattr(field, "over", None)
     return np.asarray(field(middle) if mean is None else mean(middle, dt))

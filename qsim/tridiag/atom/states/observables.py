@@ -29,7 +29,16 @@ if TYPE_CHECKING:
     from qsim.tridiag.atom.evolution.propagator import AtomLattice
     from qsim.tridiag.atom.states.lanes import AnyLanes
 
-__all__ = ["LevelState", "along", "by_momentum", "energy", "length_gauge", "momentum", "populations"]
+__all__ = [
+    "LevelState",
+    "along",
+    "by_momentum",
+    "energy",
+    "length_gauge",
+    "level_states",
+    "momentum",
+    "populations",
+]
 
 
 @dataclass(frozen=True)
@@ -160,3 +169,18 @@ def by_momentum(values: NDArray[np.float64], lanes: AnyLanes) -> NDArray[np.floa
     """Return what channels hold (..., used) summed over m, one column per l from the smallest on, (..., l)."""
     belongs = lanes.ls[:, None] == np.arange(lanes.lowest, lanes.lmax + 1)
     return np.asarray(values @ belongs.astype(float))
+
+
+def level_states(lattice: AtomLattice, wanted: list[tuple[int, int]]) -> list[LevelState]:
+    """Return levels (n, l) of a lattice.
+
+    Raises
+    ------
+    NumericsError
+        If the box does not hold one of them.
+    """
+    found, radials = [], {l: Radial(lattice, l) for l in {l for _, l in wanted}}
+    for n, l in wanted:
+        energy = radials[l].energy(n - l - 1)
+        found.append(LevelState(n, l, energy, radials[l].state(energy)))
+    return found

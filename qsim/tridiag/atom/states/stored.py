@@ -25,14 +25,17 @@ from qsim.core.errors import FileError, InvalidInput
 from qsim.core.results.arrays import require_finite
 from qsim.core.results.hdf5 import open_datasets
 from qsim.tridiag.atom.states.lanes import Lanes, PlanarLanes
-from qsim.tridiag.atom.states.observables import length_gauge
+from qsim.tridiag.atom.states.levels import Radial
+from qsim.tridiag.atom.states.observables import LevelState, length_gauge
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.tridiag.atom.evolution.propagator import AtomLattice
     from qsim.tridiag.atom.states.grid import RadialGrid
+    from qsim.tridiag.deck.initial import StoredState
 
-__all__ = ["LOST", "Stored", "kept", "read"]
+__all__ = ["LOST", "Stored", "kept", "read", "stored_states"]
 
 # share of the norm outside of a grid, or above lmax, that is refused
 LOST = 1e-6
@@ -42,6 +45,8 @@ TINY = 1e-12
 EMPTY = 1e-26
 # norm: more is a state that nobody has normalised
 LARGEST = 1.001
+# l, and levels of each, among which that is looked for that a state from a file holds most of
+DEEPEST = 4
 EXPECTED = "expected r, channels and u_channels (or u_final), as qsim tridiag writes them"
 
 
@@ -267,3 +272,27 @@ def kept(state: Stored) -> NDArray[np.bool_]:
     """Return which channels hold more than rounding, (k,)."""
     weights = state.weights.sum(axis=1)
     return np.asarray(weights > EMPTY * weights.sum())
+
+
+def stored_states(lattice: AtomLattice, block: StoredState) -> list[LevelState]:
+    """Return the channels of a state from a file, as levels with the energy of the level that the state holds most of.
+
+    Raises
+    ------
+    InvalidInput
+        If the box does not hold the state.
+    FileError
+        If the file cannot be used.
+    """
+    state = read(block.file)
+    phi = state.amplitudes(lattice.grid, normalise=block.normalise)
+    # the level that the state holds most of gives the energy below the threshold
+    best, energy = -1.0, 0.0
+    for l in range(min(int(state.channels[:, 0].max()), DEEPEST) + 1):
+        radial, here = Radial(lattice, l), phi[state.channels[:, 0] == l]
+        for k in range(min(radial.below(0.0), DEEPEST)):
+            level = radial.energy(k)
+            share = float(np.sum(np.abs(here @ radial.state(level)) ** 2))
+            if share > best:
+                best, energy = share, level
+    return [LevelState(0, int(l), energy, one) for (l, _), one in zip(state.channels, phi, strict=True)]

@@ -101,7 +101,12 @@ def underflow(dtype: np.dtype[Any], count: int) -> str:
 
 
 def check_condition(
-    systems: Systems, outcome: Outcome, smallest: NDArray[np.float64], exact: NDArray[np.int64]
+    systems: Systems,
+    outcome: Outcome,
+    smallest: NDArray[np.float64],
+    exact: NDArray[np.int64],
+    *,
+    allowed: bool = False,
 ) -> None:
     """Refuse answers without one correct digit; warn of few.
 
@@ -114,6 +119,8 @@ def check_condition(
         As for :func:`climb`.
     exact
         Systems that were solved in extended precision: their norms say nothing.
+    allowed
+        Whether a matrix may be singular to working precision: its condition number is then noted.
     """
     bound, eps = outcome.errors.condition, systems.eps
     bound[exact] = 0.0
@@ -123,13 +130,17 @@ def check_condition(
         condition, row = _condition(systems, s)
         condition = max(condition, float(bound[s]))
         if condition * eps >= 1.0:
-            raise SingularMatrixError(
+            text = (
                 f"the matrix{which(systems, s)} is singular to working precision near row {row}"
-                f" (condition number {condition:.1e})",
-                row=row,
-                system=s,
-                hint="no digit of the solution would be correct",
+                f" (condition number {condition:.1e})"
             )
+            if not allowed:
+                hint = "no digit of the solution would be correct; on_singular: solve returns it, as inverse iterations need it"
+                raise SingularMatrixError(text, row=row, system=s, hint=hint)
+            outcome.notes.append(
+                f"{text}: its solution satisfies the equations, but no digit of its size is certain"
+            )
+            continue
         if condition * eps > SUSPICIOUS:
             outcome.notes.append(f"ill-conditioned{which(systems, s)}: condition number {condition:.1e}")
 
