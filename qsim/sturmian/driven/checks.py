@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from qsim.core.deck.blocks import Finding
+from qsim.core.errors import InvalidInput
 from qsim.sturmian.deck.blocks import ANGLE
 from qsim.sturmian.radial import automatic, potentials
 
@@ -36,6 +38,8 @@ LEVELS = 6
 SLOWEST, PULL = 0.004, 1.0 / 60.0
 # Bohr: longest automatic contour.
 LONGEST = 400.0
+# Share of the needed radius by which the smaller box of a larger R that is advised exceeds it.
+ROOMY = 1.05
 # The same share from which a given contour is worth a warning.
 REFLECTED = 0.02
 # Share of the estimated ionisation energy below which a photon ionises nothing for sure.
@@ -272,6 +276,32 @@ def _box(settings: Settings, numbers: Numbers, depth: float) -> Iterator[Finding
     if need > numbers.R:
         text = f"the contour begins at R = {numbers.R:g} bohr, inside of the target"
         yield Finding("grid.R", f"{text}; its electrons need {need:.3g} bohr")
+    yield from _settled(settings, numbers)
+
+
+def _settled(settings: Settings, numbers: Numbers) -> Iterator[Finding]:
+    """Yield a contour that begins where the potential is not yet ``-charge / r``; the error runs have a smaller box."""
+    system = settings.system
+    Z = float(system.Z)
+    try:
+        need = potentials.OneBody(system.potential, Z).settled_from()
+    except InvalidInput as error:
+        yield Finding(error.key, str(error))
+        return
+    boxes = [numbers.coarser(Z).R, numbers.R] if settings.task.errors else [numbers.R]
+    if min(boxes) >= need:
+        return
+    # Boxes end with an element, whose width depends on R.
+    enough, elements = need, None if isinstance(numbers.elements, tuple) else numbers.elements
+    while settings.task.errors and ROOMY * need > replace(numbers, R=enough, elements=elements).coarser(Z).R:
+        enough *= 1.02
+    text = f"the contour begins at R = {numbers.R:g} bohr"
+    if need <= numbers.R:
+        text += f", and at {min(boxes):.4g} bohr in the smaller box that tells the error"
+    text += f", but the potential is -charge/r from {need:.4g} bohr on"
+    yield Finding(
+        "grid.R", f"{text}; give {math.ceil(enough)} bohr at least, or a potential of shorter range"
+    )
 
 
 def _thresholds(energies: list[float], depth: float, key: str) -> Iterator[Finding]:

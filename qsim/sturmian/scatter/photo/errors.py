@@ -186,6 +186,8 @@ def judged(judge: Judge) -> Judgement:
         + STATIONARY * known.sum(axis=0)
         + (returned[:, None] * partial).sum(axis=0)
     )
+    # No cross section is negative.
+    total_error = np.maximum(total_error, -own.total)
     betas = judge.betas_of(own)
     beta = np.array([betas[name] for name in names]).reshape(level.shape)
     beta_error = np.array([_beta_error(judge, [name]) for name in names]).reshape(level.shape)
