@@ -161,6 +161,8 @@ def physics(settings: Settings, numbers: Numbers, bounds: NDArray[np.complex128]
     )
     if task.by_photons:
         yield from _photons(settings, numbers)
+    if task.process == "resonances":
+        yield from _below_the_ion(settings, depth)
     yield from _box(settings, numbers, depth)
     yield from _contour(settings, numbers, charge)
     if task.process == "e_h" and system.potential.type == "coulomb":
@@ -179,6 +181,17 @@ def physics(settings: Settings, numbers: Numbers, bounds: NDArray[np.complex128]
     yield from _resolution(numbers, bounds, k_max)
     if not numbers.whole:
         yield from _functions(numbers, bounds, k_max, min(energies))
+
+
+def _below_the_ion(settings: Settings, depth: float) -> Iterator[Finding]:
+    """Yield energies at which no electron can leave the other one, so that what lies there is bound."""
+    near = settings.task.near
+    given = near if isinstance(near, list) else [near] if isinstance(near, int | float) else []
+    for k, value in enumerate(given):
+        if value <= -depth:
+            place = f"task.near.{k}" if isinstance(near, list) else "task.near"
+            text = f"{value:g} hartree is below the ground state of the ion, {-depth:g}, where states are bound and no resonances"
+            yield Finding(place, f"{text}; give an energy above it, or task: bound")
 
 
 def _photons(settings: Settings, numbers: Numbers) -> Iterator[Finding]:
