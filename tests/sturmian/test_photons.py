@@ -26,7 +26,6 @@ from qsim.sturmian.scatter.photo.outgoing_waves import Channel, Waves
 from qsim.sturmian.scatter.photo.reduced import Demand, Reduced
 from qsim.sturmian.scatter.photo.result import QUANTITIES, PhotoResult
 from qsim.sturmian.scatter.photo.run import Photons
-from qsim.sturmian.scatter.photo.warnings import warnings_of
 from qsim.sturmian.scatter.photo.weights import weight_of
 from qsim.sturmian.two_electron.angular import clebsch_gordan, wigner_3j
 from qsim_checks.sturmian.collisions import _turned as turned
@@ -60,25 +59,6 @@ REFERENCES = {
     for one in json.loads(
         (Path(__file__).parents[1] / "reference_data" / "sturmian_photons.json").read_text()
     )
-}
-
-
-# Of the default tolerance, Mb.
-SMALL_TOTALS = [5.345155, 3.206931]
-LITHIUM = {
-    "system": {"Z": 3},
-    "grid": {"R": 18, "order": 9, "ecs": {"angle": 0.3, "length": 30}},
-    "basis": {"type": "fedvr"},
-    "channels": {"L": 1, "pairs": [[0, 1]]},
-    "initial": {"S": 1, "l_max": 0},
-    "task": {
-        "type": "scatter",
-        "process": "photo",
-        "photon": [0.9, 2.0],
-        "gauges": ["length", "velocity"],
-        "levels": 1,
-        "threshold": "grid",
-    },
 }
 
 
@@ -565,28 +545,3 @@ def test_strips_of_many_energies_are_those_of_each(model):
     scale = abs(again).max(axis=(1, 2, 3), keepdims=True)
     assert np.all(abs(together[:-1] - again) < 1e-6 * scale)
     assert len(block._solvers) == KEPT
-
-
-# ------------------------------------------------------------------------------- excited states, tolerances
-
-
-@pytest.mark.parametrize("R", [14.0, 18.0, 26.0])
-def test_an_excited_state_lives_in_the_box_of_the_deck(sturmian, R):
-    """2 3S of Li+ with the pair (0, 1), against a grid of turned radii: small boxes have large errors, and these hold."""
-    judgement = sturmian.run(**change(LITHIUM, {"grid__R": R})).judgement
-    # length and velocity, and how far two grids of the truth differ
-    truth, spread = np.array([[1.2876, 0.2668089], [1.28336, 0.2577625]]), np.array([6e-5, 1e-7])
-    assert np.all(np.abs(judgement.total - truth) < judgement.total_error + spread)
-    assert R < 18.0 or np.all(judgement.total_error < 2e-3 * truth)
-    # The wall is multiplied by r in the length gauge.
-    assert R > 14.0 or judgement.total_error[0, 1] > judgement.total_error[1, 1]
-
-
-@pytest.mark.parametrize("tolerance", [1e-5, 1e-8, 1e-13])
-def test_a_tolerance_that_rounding_does_not_reach_keeps_the_best_solution(sturmian, tolerance):
-    """Cross sections do not depend on it, and the residual is the one that is there."""
-    result = sturmian.run(**SMALL, solver={"tolerance": tolerance})
-    assert result.judgement.total[0] == pytest.approx(SMALL_TOTALS, rel=1e-4)
-    assert 0.0 < result.own.residual < max(10.0 * tolerance, 1e-8)
-    missed = any("was not reached" in text for text in warnings_of(result))
-    assert missed == (result.own.residual > 10.0 * tolerance)

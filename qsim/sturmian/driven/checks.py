@@ -11,6 +11,7 @@ import numpy as np
 from qsim.core.deck.blocks import Finding
 from qsim.core.errors import InvalidInput
 from qsim.sturmian.deck.blocks import ANGLE
+from qsim.sturmian.deck.collision import NearRange
 from qsim.sturmian.radial import automatic, potentials
 
 if TYPE_CHECKING:
@@ -186,8 +187,9 @@ def physics(settings: Settings, numbers: Numbers, bounds: NDArray[np.complex128]
 def _below_the_ion(settings: Settings, depth: float) -> Iterator[Finding]:
     """Yield energies at which no electron can leave the other one, so that what lies there is bound."""
     near = settings.task.near
-    given = near if isinstance(near, list) else [near] if isinstance(near, int | float) else []
-    for k, value in enumerate(given):
+    if isinstance(near, NearRange):
+        return
+    for k, value in enumerate(settings.task.sought):
         if value <= -depth:
             place = f"task.near.{k}" if isinstance(near, list) else "task.near"
             text = f"{value:g} hartree is below the ground state of the ion, {-depth:g}, where states are bound and no resonances"
