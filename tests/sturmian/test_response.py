@@ -453,6 +453,21 @@ def test_two_different_atoms(sturmian):
         assert error / value > 0.3 * result.limits["c6"].errors[0] / result.limits["c6"].values[0]
 
 
+@pytest.mark.parametrize(
+    ("text", "omega"),
+    [("633 nm", 0.0719798), ("1.55 um", 0.0293957), ("1.958689 eV", 0.0719805), (0.07, 0.07)],
+)
+def test_a_frequency_is_an_energy_or_a_wavelength(sturmian, text, omega):
+    """hc is 45.5633525 nm hartree (CODATA 2022)."""
+    task = sturmian.load(**change(HELIUM, {"task__omega": [0.0, text]})).deck.task
+    assert task.frequencies[1] == pytest.approx(omega, rel=2e-5)
+
+
+@pytest.mark.parametrize("text", ["0 nm", "-532 nm", "532 fs", "532 nanometre"])
+def test_a_wavelength_that_is_none_is_refused(sturmian, text):
+    sturmian.refuses("task.omega", **change(HELIUM, {"task__omega": [text]}))
+
+
 @pytest.fixture(scope="module")
 def an_atom(tmp_path_factory):
     """Results of a small helium deck with C6."""
