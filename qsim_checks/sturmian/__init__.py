@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qsim_checks.coverage import Trial
-from qsim_checks.sturmian import collisions, decks, judges, responses
+from qsim_checks.sturmian import collisions, decks, excited, judges, responses
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,11 +67,12 @@ KINDS: Mapping[str, Kind] = {
     "electron": lambda rng, folder: collisions.collision(rng, "electron"),
     "photo": lambda rng, folder: collisions.collision(rng, "photo"),
     "photons": lambda rng, folder: collisions.collision(rng, "photons"),
+    "excited_photons": lambda rng, folder: excited.trial(rng),
     "slow": lambda rng, folder: collisions.collision(rng, "slow"),
     "resonances": lambda rng, folder: collisions.collision(rng, "resonances"),
     "responses": lambda rng, folder: responses.trial(rng),
     "excited_responses": lambda rng, folder: responses.excited_trial(rng),
 }
 """Kinds of decks that can be drawn alone: bound states, their limits of all partial waves, integrals and functions of a basis;
-collisions of electrons with ions, slow ones with hydrogen, photoabsorption above double ionisation and at any photon energy,
-doubly excited states; transitions and polarisabilities of S states, and of excited states with quadrupoles."""
+collisions of electrons with ions, slow ones with hydrogen, photoabsorption above double ionisation and at any photon energy, from
+excited states too, doubly excited states; transitions and polarisabilities of S states, and of excited ones with quadrupoles."""

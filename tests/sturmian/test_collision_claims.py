@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import scipy.constants
 
+from qsim.core.errors import NumericsError
+from qsim.core.run.progress import Monitor
 from qsim.sturmian.resonances import run as resonances
 from qsim.sturmian.scatter import result as quantities
 from qsim.sturmian.scatter import warnings as collision_warnings
@@ -68,6 +70,34 @@ def test_a_state_below_the_first_threshold_of_its_parity_has_no_width():
     assert found.bound
     assert not resonances._warnings(found)
     assert found.name == "L = 1, S = 1, even parity"
+
+
+def test_a_state_far_from_where_it_was_sought_is_told():
+    found = resonances.Resonance(0, 0, -0.9, -0.7 - 5e-4j, 0.0, 1, 1.0, 2e-5, 1e-3, 1e-4)
+    (said,) = resonances._warnings(found)
+    assert "lies 0.2 hartree from -0.9, where it was sought" in said
+    # the energies of a range are a grid, and no guesses
+    assert not resonances._warnings(found, alone=False)
+
+
+@pytest.mark.parametrize("near", [[-1.99, -0.72], [-1.99]])
+def test_a_bound_state_is_no_resonance(sturmian, near):
+    """Helium of s waves, whose 2 1S lies at -2.144 and whose box puts a level below the ground state of the ion."""
+    deck = {
+        "system": {"Z": 2},
+        "grid": {"R": 14, "order": 7, "ecs": {"angle": 0.3, "length": 10}},
+        "basis": "fedvr",
+        "channels": {"L": 0, "S": 0, "pairs": [[0, 0]]},
+        "task": {"type": "scatter", "process": "resonances", "near": near, "errors": False},
+    }
+    monitor = Monitor.silent()
+    if len(near) == 1:
+        with pytest.raises(NumericsError, match="is a bound state, which belongs to task: bound"):
+            sturmian.run(monitor, **deck)
+        return
+    (found,) = sturmian.run(monitor, **deck).resonances
+    assert found.energy.real == pytest.approx(-0.7228, abs=1e-3)
+    assert any("is a bound state, no resonance, and left out" in text for text in monitor.warnings)
 
 
 def test_a_kilobarn_is_1e_minus_25_square_metres():

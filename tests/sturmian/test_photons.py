@@ -270,6 +270,14 @@ MISTAKES = {
     ),
     "momenta without pairs": ({"initial": {"L": 2}, "channels": {"l_max": 1}}, "from D states to L = 2, 3 as well, of which"),
     "refine of one energy": ({"task__refine": "resonances"}, "refine belongs to a range of photon energies"),
+    "a screened nucleus": (
+        {"system__potential": {"type": "expression", "value": "-2*exp(-0.3*r)/r"}, "grid__R": 45},
+        "contour begins at R = 45 bohr, but the potential is -charge/r from 48.5. bohr on; give .. bohr",
+    ),
+    "a screened nucleus in the smaller box": (
+        {"system__potential": {"type": "expression", "value": "-2*exp(-0.3*r)/r"}, "grid__R": 57},
+        "in the smaller box that tells the error, but the potential is -charge/r from 48.5",
+    ),
     "a mass": ({"system__mass": 7294.3}, "the nucleus has infinite mass"),
     "levels beyond the box": ({"task__levels": 7}, "n = 7 needs R >= 53 bohr"),
     "a sector that the dipole does not reach": (

@@ -1,19 +1,22 @@
 """Response of bound states: operators, first-order functions, sums, limits, and the deck, against independent computations."""
 
 import math
+import shutil
 
+import h5py
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qsim.core.device.device import cpu
-from qsim.core.errors import DeckError
+from qsim.core.errors import DeckError, InvalidInput
 from qsim.sturmian.deck.symmetry import exchange_sign, pairs
 from qsim.sturmian.driven.sources import dipole, multipole, reduced_tensor, tensor
 from qsim.sturmian.radial.grid import RadialGrid, element_bounds
 from qsim.sturmian.radial.sturmians import orbitals
 from qsim.sturmian.response import numbers
+from qsim.sturmian.response.others import others
 from qsim.sturmian.response.run import Responses
 from qsim.sturmian.response.sectors import Level, lower_levels, reached
 from qsim.sturmian.response.solutions import Reached
@@ -24,6 +27,7 @@ from qsim.sturmian.two_electron.hamiltonian import TwoElectron
 from qsim.sturmian.two_electron.linear import Response, Space
 from qsim_checks.sturmian.perimetric import response as hylleraas
 from tests.changes import REMOVE, change
+from tests.decks import Decks
 
 HELIUM = {
     "system": {"Z": 2},
@@ -447,3 +451,88 @@ def test_two_different_atoms(sturmian):
         assert abs(value - exact) < error < 0.02 * exact
         # neither deck knows more of the pair than of its own atom
         assert error / value > 0.3 * result.limits["c6"].errors[0] / result.limits["c6"].values[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "omega"),
+    [("633 nm", 0.0719798), ("1.55 um", 0.0293957), ("1.958689 eV", 0.0719805), (0.07, 0.07)],
+)
+def test_a_frequency_is_an_energy_or_a_wavelength(sturmian, text, omega):
+    """hc is 45.5633525 nm hartree (CODATA 2022)."""
+    task = sturmian.load(**change(HELIUM, {"task__omega": [0.0, text]})).deck.task
+    assert task.frequencies[1] == pytest.approx(omega, rel=2e-5)
+
+
+@pytest.mark.parametrize("text", ["0 nm", "-532 nm", "532 fs", "532 nanometre"])
+def test_a_wavelength_that_is_none_is_refused(sturmian, text):
+    sturmian.refuses("task.omega", **change(HELIUM, {"task__omega": [text]}))
+
+
+@pytest.fixture(scope="module")
+def an_atom(tmp_path_factory):
+    """Results of a small helium deck with C6."""
+    folder = tmp_path_factory.mktemp("atom")
+    small = {
+        "basis__N": 8,
+        "channels": REMOVE,
+        "extrapolate": {"l_max": [0, 1, 2]},
+        "task__observables": ["c6"],
+    }
+    Decks("sturmian", folder).execute("atom", **change(HELIUM, small))
+    return folder / "atom.h5"
+
+
+# Dataset, what happens to it, and what is told.
+DAMAGES = {
+    "a short array": ("alpha_imaginary", lambda a: a[:, :-3], r"has the shape \(1, \d+\), but"),
+    "errors of other states": (
+        "alpha_imaginary_error",
+        lambda a: np.concatenate([a, a]),
+        r"has the shape \(2, ",
+    ),
+    "not a number": ("alpha_imaginary", lambda a: np.where(a == a.max(), np.nan, a), "not finite"),
+    "infinite": ("alpha_imaginary", lambda a: a + np.inf, "not finite"),
+    "a negative one": ("alpha_imaginary", lambda a: np.where(a == a.min(), -a, a), "must be positive"),
+    "all of them negative": ("alpha_imaginary", lambda a: -a, "must be positive"),
+    "zero": ("alpha_imaginary", lambda a: 0.0 * a, "must be positive"),
+    "one that grows": (
+        "alpha_imaginary",
+        lambda a: a[:, ::-1],
+        "must be positive and fall with the frequency",
+    ),
+    "too large": ("alpha_imaginary", lambda a: 1.7 * a, "what 2 electrons have"),
+    "negative errors": ("alpha_imaginary_error", lambda a: -a, "negative or infinite"),
+    "other frequencies": ("omega_imaginary", lambda a: 2.0 * a, "holds other frequencies"),
+    "fewer frequencies": ("omega_imaginary", lambda a: a[1:], r"has the shape"),
+    "no such state": ("partners", lambda a: a + 7, "does not name some of its 1 states"),
+    "words": ("alpha_imaginary", lambda a: np.full(a.shape, b"x"), "holds no real numbers"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_other_atoms_that_no_atom_is_are_refused(name, an_atom, tmp_path):
+    """Every array of the file of another atom is looked at; the message names file and dataset."""
+    key, damage, message = DAMAGES[name]
+    path = tmp_path / "other.h5"
+    shutil.copy(an_atom, path)
+    with h5py.File(path, "r+") as file:
+        old = file["results"][key]
+        values, attributes = damage(old[...]), dict(old.attrs)
+        del file["results"][key]
+        made = file["results"].create_dataset(key, data=values)
+        for word, value in attributes.items():
+            made.attrs[word] = value
+    with pytest.raises(InvalidInput, match=message) as error:
+        others([path])
+    assert "other.h5" in str(error.value)
+    assert key in str(error.value)
+
+
+def test_another_atom_of_unknown_errors_is_taken(an_atom, tmp_path):
+    path = tmp_path / "other.h5"
+    shutil.copy(an_atom, path)
+    with h5py.File(path, "r+") as file:
+        file["results/alpha_imaginary_error"][...] = np.nan
+    (one,) = others([path])
+    assert np.all(np.isnan(one.error))
+    assert np.all(one.alpha > 0.0)

@@ -232,6 +232,10 @@ ERRORS = {
         change(RESONANCES, {"channels": {"L": 1, "pairs": [[1, 1], [0, 1]], "parity": "unnatural"}}),
         r"channels.pairs.1: \(0, 1\) cannot couple to L = 1 with parity -\(-1\)\^L",
     ),
+    "energies of bound states": (
+        change(RESONANCES, {"task__near": [-0.149, -1.49]}),
+        "task.near.1: -1.49 hartree is below the ground state of the ion, -0.5, where states are bound and no resonances",
+    ),
     "pairs and l_max": (
         change(BASE, {"channels__l_max": 2}),
         "channels.l_max: give either l_max or a list of pairs",

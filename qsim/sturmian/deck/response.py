@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, Count, DeckPath, PositiveCount
-from qsim.core.deck.units import Energy
+from qsim.core.deck.units import Energy, UnitError, parse_quantity
 from qsim.sturmian.deck.blocks import as_list
 from qsim.sturmian.deck.collision import Gauge
 
@@ -18,8 +19,27 @@ __all__ = ["MOST_OMEGA", "Response"]
 MOST_OMEGA = 40
 # Highest multipole: dipole 1, quadrupole 2.
 HIGHEST = 2
+# Atomic units; 1/alpha (CODATA 2022).
+SPEED_OF_LIGHT = 137.035999177
 
-Omega = Annotated[Energy, Field(ge=0.0, lt=1e4)]
+
+def _of_light(value: object) -> object:
+    """Return the photon energy, hartree, of a text with a wavelength such as ``532 nm``; anything else as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        wavelength = parse_quantity(value, "wavelength")
+    except UnitError:
+        return value
+    # A bare number is an energy.
+    try:
+        parse_quantity(value, "energy")
+    except UnitError:
+        return 2.0 * math.pi * SPEED_OF_LIGHT / wavelength if wavelength > 0.0 else value
+    return value
+
+
+Omega = Annotated[Energy, BeforeValidator(_of_light), Field(ge=0.0, lt=1e4)]
 Observable = Literal["oscillator_strengths", "lifetimes", "polarisability", "c6", "sum_rules"]
 
 
@@ -36,7 +56,8 @@ class Response(Block):
         list[Annotated[PositiveCount, Field(le=HIGHEST)]], Field(min_length=1, max_length=HIGHEST)
     ] = Field(default=[1], description="of polarisabilities and transition moments: 1 dipole, 2 quadrupole")
     omega: Omega | Annotated[list[Omega], Field(min_length=1, max_length=MOST_OMEGA)] = Field(
-        default=[0.0], description="frequency of the field, or a list (polarisability); 0: static"
+        default=[0.0],
+        description="frequency of the field as an energy or vacuum wavelength (532 nm), or a list (polarisability); 0: static",
     )
     gauges: Annotated[list[Gauge], Field(min_length=1, max_length=3)] = Field(
         default=["length", "velocity"],

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from qsim.core.deck.blocks import Finding
+from qsim.core.errors import InvalidInput
 from qsim.sturmian.deck.blocks import ANGLE
+from qsim.sturmian.deck.collision import NearRange
 from qsim.sturmian.radial import automatic, potentials
 
 if TYPE_CHECKING:
@@ -36,6 +39,8 @@ LEVELS = 6
 SLOWEST, PULL = 0.004, 1.0 / 60.0
 # Bohr: longest automatic contour.
 LONGEST = 400.0
+# Share of the needed radius by which the smaller box of a larger R that is advised exceeds it.
+ROOMY = 1.05
 # The same share from which a given contour is worth a warning.
 REFLECTED = 0.02
 # Share of the estimated ionisation energy below which a photon ionises nothing for sure.
@@ -157,6 +162,8 @@ def physics(settings: Settings, numbers: Numbers, bounds: NDArray[np.complex128]
     )
     if task.by_photons:
         yield from _photons(settings, numbers)
+    if task.process == "resonances":
+        yield from _below_the_ion(settings, depth)
     yield from _box(settings, numbers, depth)
     yield from _contour(settings, numbers, charge)
     if task.process == "e_h" and system.potential.type == "coulomb":
@@ -175,6 +182,18 @@ def physics(settings: Settings, numbers: Numbers, bounds: NDArray[np.complex128]
     yield from _resolution(numbers, bounds, k_max)
     if not numbers.whole:
         yield from _functions(numbers, bounds, k_max, min(energies))
+
+
+def _below_the_ion(settings: Settings, depth: float) -> Iterator[Finding]:
+    """Yield energies at which no electron can leave the other one, so that what lies there is bound."""
+    near = settings.task.near
+    if isinstance(near, NearRange):
+        return
+    for k, value in enumerate(settings.task.sought):
+        if value <= -depth:
+            place = f"task.near.{k}" if isinstance(near, list) else "task.near"
+            text = f"{value:g} hartree is below the ground state of the ion, {-depth:g}, where states are bound and no resonances"
+            yield Finding(place, f"{text}; give an energy above it, or task: bound")
 
 
 def _photons(settings: Settings, numbers: Numbers) -> Iterator[Finding]:
@@ -272,6 +291,32 @@ def _box(settings: Settings, numbers: Numbers, depth: float) -> Iterator[Finding
     if need > numbers.R:
         text = f"the contour begins at R = {numbers.R:g} bohr, inside of the target"
         yield Finding("grid.R", f"{text}; its electrons need {need:.3g} bohr")
+    yield from _settled(settings, numbers)
+
+
+def _settled(settings: Settings, numbers: Numbers) -> Iterator[Finding]:
+    """Yield a contour that begins where the potential is not yet ``-charge / r``; the error runs have a smaller box."""
+    system = settings.system
+    Z = float(system.Z)
+    try:
+        need = potentials.OneBody(system.potential, Z).settled_from()
+    except InvalidInput as error:
+        yield Finding(error.key, str(error))
+        return
+    boxes = [numbers.coarser(Z).R, numbers.R] if settings.task.errors else [numbers.R]
+    if min(boxes) >= need:
+        return
+    # Boxes end with an element, whose width depends on R.
+    enough, elements = need, None if isinstance(numbers.elements, tuple) else numbers.elements
+    while settings.task.errors and ROOMY * need > replace(numbers, R=enough, elements=elements).coarser(Z).R:
+        enough *= 1.02
+    text = f"the contour begins at R = {numbers.R:g} bohr"
+    if need <= numbers.R:
+        text += f", and at {min(boxes):.4g} bohr in the smaller box that tells the error"
+    text += f", but the potential is -charge/r from {need:.4g} bohr on"
+    yield Finding(
+        "grid.R", f"{text}; give {math.ceil(enough)} bohr at least, or a potential of shorter range"
+    )
 
 
 def _thresholds(energies: list[float], depth: float, key: str) -> Iterator[Finding]:

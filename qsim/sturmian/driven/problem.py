@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from qsim.sturmian.deck.collision_symmetry import pairs_of
-from qsim.sturmian.driven.continuum import HELD, ROUGHLY
 from qsim.sturmian.driven.setup import Setup
 from qsim.sturmian.radial import potentials
 
@@ -109,8 +108,7 @@ class Problem:
         system = self.settings.system
         numbers = self.numbers.coarser(float(system.Z)) if coarser else self.numbers
         potential = potentials.OneBody(system.potential, system.Z)
-        share = ROUGHLY if coarser else HELD
-        return Setup(self.device, numbers, float(system.Z), potential, share)
+        return Setup(self.device, numbers, float(system.Z), potential, coarser)
 
     def rounding(self, operator: Driven) -> float:
         """Return the residual that the condition of the contour allows."""

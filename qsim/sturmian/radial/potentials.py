@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 FAR = 1e4
 # Relative deviation from -charge/r that counts as having reached it.
 SETTLED = 1e-6
+# Radii at which a potential is looked at.
+SCANNED = 4000
 KEY = "system.potential"
 
 
@@ -153,18 +155,35 @@ class OneBody:
         # An exact number where the formula has one: -r V at 1e4 bohr is rounded by 1e-16 of it.
         return float(np.round(strength[1], 10)), True
 
+    def settled_from(self) -> float:
+        """Return the radius, bohr, from which ``-charge / r`` is what V is, so that a complex contour may begin there.
+
+        Raises
+        ------
+        InvalidInput
+            If V does not become that anywhere.
+        """
+        if self.type == "coulomb":
+            return 0.0
+        r = np.geomspace(1e-3, FAR, SCANNED)
+        if not self.coulombic or self._unsettled(r[-1:]).any():
+            text = "a complex contour needs a potential that goes like -charge/r beyond R; give its charge"
+            raise InvalidInput(self.key, text)
+        away = np.flatnonzero(self._unsettled(r))
+        return float(r[away[-1] + 1]) if away.size else 0.0
+
+    def _unsettled(self, r: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Tell at which radii, bohr, V is not yet ``-charge / r``."""
+        return np.asarray(
+            np.abs(self._on_axis(r) * r + self.charge) > SETTLED * max(1.0, abs(self.charge)), bool
+        )
+
     def _require_settled(self, r: float) -> None:
-        if not self.coulombic:
+        need = self.settled_from()
+        if r < need and self._unsettled(np.array([r]))[0]:
+            text = f"a complex contour begins at {r:g} bohr, where V is not yet -{self.charge:.8g}/r"
             raise InvalidInput(
-                self.key,
-                "a complex contour needs a potential that goes like -charge/r beyond R; give its charge",
-            )
-        V = float(self._on_axis(np.array([r]))[0])
-        if abs(V * r + self.charge) > SETTLED * max(1.0, abs(self.charge)):
-            raise InvalidInput(
-                self.key,
-                f"at r = {r:g} bohr, where the complex contour begins, r V is {V * r:.8g}, not yet {-self.charge:.8g}; "
-                "a larger R is needed",
+                self.key, f"{text} within {SETTLED:g}; it is from {need:.4g} bohr on: give a larger R"
             )
 
 

@@ -60,6 +60,8 @@ SAFETY = 1.5
 SHARE = 0.2
 # Hartree: distance of two energies that are the same state, and imaginary part of a level of the ion.
 APART, LEVEL = 1e-7, 1e-6
+# Hartree, and widths: distance from where a state was sought that is told.
+FAR, WIDTHS = 0.05, 3.0
 # Overlap of a state with itself in other partial waves.
 SAME = 0.4
 
@@ -96,9 +98,11 @@ class Resonances:
         # Of a range, what is found twice, beyond it or in the continuum is no answer.
         self.span = (near[0], near[-1]) if isinstance(problem.task.near, NearRange) else None
         self.resonances: list[Resonance] = []
+        self.levels: list[str] = []
         self.done, self.unknowns, self.condition = 0, 0, 1.0
         if restored:
             self.resonances = [Resonance(**resonance) for resonance in restored["found"]]
+            self.levels = [str(level) for level in restored["levels"]]
             self.done = int(restored["done"])
             self.unknowns, self.condition = int(restored["unknowns"]), float(restored["condition"])
 
@@ -106,6 +110,7 @@ class Resonances:
         """Return the resonances so far."""
         return {
             "found": [vars(resonance) for resonance in self.resonances],
+            "levels": self.levels,
             "done": self.done,
             "unknowns": self.unknowns,
             "condition": self.condition,
@@ -123,6 +128,10 @@ class Resonances:
             operator = self.setup.operator(sector.L, sector.S, pairs, 1.0)
             with self.stage("solve"):
                 resonance = self._next(operator, sector, energy, poll)
+            if resonance is not None and resonance.bound and sector.parity == "natural":
+                # Below the ground state of the ion nothing can leave: a level, and no answer to a search of resonances.
+                self.levels.append(f"{resonance.name}: {resonance.energy.real:.6f} hartree near {energy:g}")
+                resonance = None
             if resonance is not None and self.problem.errors:
                 with self.stage("errors"):
                     resonance.moved, resonance.error, resonance.width_error = self.judged(
@@ -138,7 +147,10 @@ class Resonances:
             report(Progress(self.done))
         if not self.resonances:
             first, last = self.span or (self.sought[0][1], self.sought[-1][1])
-            raise NumericsError(f"no resonance was found between {first:g} and {last:g} hartree")
+            text = f"no resonance was found between {first:g} and {last:g} hartree"
+            if self.levels:
+                text += f"; {self.levels[0]} is a bound state, which belongs to task: bound"
+            raise NumericsError(text, hint="a task.near between the thresholds of the ion")
 
     def _next(
         self, operator: driven.Driven, sector: Sector, energy: float, poll: Callable[[], None]
@@ -205,8 +217,12 @@ def run(problem: Problem, monitor: Monitor) -> ResonanceResult:
     """
     search = Resonances(problem, monitor.restored, monitor.stage, monitor.judged)
     drive(search, monitor, total=len(search.sought), unit="energies", what="resonances")
+    for level in search.levels:
+        monitor.warn(f"{level} is a bound state, no resonance, and left out; task: bound finds it")
     for resonance in search.resonances:
-        warnings: list[str] = monitor.judged("warnings about a resonance", partial(_warnings, resonance), [])
+        warnings: list[str] = monitor.judged(
+            "warnings about a resonance", partial(_warnings, resonance, search.span is None), []
+        )
         for text in warnings:
             monitor.warn(
                 f"{resonance.name}: {resonance.energy.real:.6f} hartree, width {resonance.width:.2e}, {text}"
@@ -228,9 +244,20 @@ def _rotated(operator: driven.Driven, found: Resonance, angle: float) -> bool:
     return bool(0.5 * found.width > ROTATED * math.tan(2.0 * angle) * (found.energy.real - below.max()))
 
 
-def _warnings(resonance: Resonance) -> list[str]:
-    """Return the warnings of a complex energy."""
-    # Nothing leaves: the contour has no part in it, and the width is zero.
+def _warnings(resonance: Resonance, alone: bool = True) -> list[str]:
+    """Return the warnings of a complex energy, sought alone or in a range."""
+    away = abs(resonance.energy.real - resonance.near)
+    if alone and away > max(FAR, WIDTHS * resonance.width):
+        text = (
+            f"lies {away:.2g} hartree from {resonance.near:g}, where it was sought: no nearer state was found"
+        )
+        return [text, *_of_width(resonance)]
+    return _of_width(resonance)
+
+
+def _of_width(resonance: Resonance) -> list[str]:
+    """Return the warnings of a width."""
+    # Nothing leaves below the first threshold of an unnatural parity: the contour has no part in it, the width is zero.
     if resonance.bound:
         return []
     # What the contour turns along with itself moves by far more than a state does.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.errors import FileError, InvalidInput
+from qsim.sturmian.response.numbers import STORED, casimir_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 __all__ = ["Other", "others"]
 
 KEY = "task.with"
+# Electrons of every atom of this method, and by how much a finite basis may exceed their sum of oscillator strengths.
+ELECTRONS, SHARE = 2.0, 0.05
+# Relative rounding of polarisabilities that have no error.
+EXACT = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +50,7 @@ def others(paths: Sequence[Path]) -> list[Other]:
     Raises
     ------
     InvalidInput
-        If a file cannot be read, or has no polarisabilities at imaginary frequencies.
+        If a file cannot be read, has no polarisabilities at imaginary frequencies, or such as no atom has.
     """
     from qsim.core.results.results import open_results
 
@@ -64,9 +69,61 @@ def _read(path: Path, results: Results) -> list[Other]:
     if results.method != "sturmian" or "alpha_imaginary" not in results:
         text = f"{path.name} has no polarisabilities at imaginary frequencies"
         raise InvalidInput(KEY, f"{text}; give the results of task: response with observables: [c6]")
-    numbers = np.unique(np.asarray(results["partners"]))
-    names = [str(results["state"][number]) for number in numbers]
-    alpha = np.asarray(results["alpha_imaginary"])
-    known = "alpha_imaginary_error" in results
-    error = np.asarray(results["alpha_imaginary_error"]) if known else np.full(alpha.shape, np.nan)
+    omega = casimir_nodes(1.0, STORED)[0]
+    file = _File(path, results)
+    found = file.numbers("omega_imaginary", omega.shape)
+    if not np.allclose(found, omega, rtol=1e-10, atol=0.0):
+        raise file.refused(
+            "omega_imaginary", f"holds other frequencies than the {STORED} nodes of this version"
+        )
+    partners = file.numbers("partners")
+    numbers = np.unique(partners).astype(int)
+    states = np.asarray(results["state"]) if "state" in results else np.zeros(0, str)
+    if not numbers.size or numbers[0] < 0 or numbers[-1] >= states.size or np.any(partners % 1.0):
+        raise file.refused("partners", f"does not name some of its {states.size} states")
+    shape = (numbers.size, omega.size)
+    alpha = file.numbers("alpha_imaginary", shape)
+    error = np.full(shape, np.nan)
+    if "alpha_imaginary_error" in results:
+        error = file.numbers("alpha_imaginary_error", shape, finite=False)
+        if np.any(error < 0.0) or np.any(np.isinf(error)):
+            raise file.refused("alpha_imaginary_error", "holds errors that are negative or infinite")
+    off = np.nan_to_num(error) + EXACT * np.abs(alpha)
+    # Every oscillator strength of a state without a lower P state is positive, and they add up to the electrons.
+    if np.any(alpha <= 0.0) or np.any(np.diff(alpha, axis=1) > off[:, 1:] + off[:, :-1]):
+        raise file.refused("alpha_imaginary", "must be positive and fall with the frequency")
+    if np.any(omega**2 * (alpha - off) > ELECTRONS * (1.0 + SHARE)):
+        raise file.refused(
+            "alpha_imaginary", f"exceeds {ELECTRONS:g}/omega^2, what {ELECTRONS:g} electrons have"
+        )
+    names = [str(states[number]) for number in numbers]
     return [Other(f"{name} of {path.name}", *rows) for name, *rows in zip(names, alpha, error, strict=True)]
+
+
+@dataclass(frozen=True)
+class _File:
+    """An open results file and its path, for messages that name both the file and a dataset."""
+
+    path: Path
+    results: Results
+
+    def numbers(
+        self, name: str, shape: tuple[int, ...] | None = None, *, finite: bool = True
+    ) -> NDArray[np.float64]:
+        """Return an array of real numbers of a shape, by default of any."""
+        if name not in self.results:
+            raise self.refused(name, "is missing")
+        try:
+            values = np.asarray(self.results[name], float)
+        except (TypeError, ValueError) as error:
+            raise self.refused(name, "holds no real numbers") from error
+        if shape is not None and values.shape != shape:
+            raise self.refused(name, f"has the shape {values.shape}, but {shape} is needed")
+        if finite and not np.all(np.isfinite(values)):
+            raise self.refused(name, "holds numbers that are not finite")
+        return values
+
+    def refused(self, name: str, what: str) -> InvalidInput:
+        """Return the error that refuses a dataset."""
+        text = f"{self.path.name}: the dataset {name} {what}"
+        return InvalidInput(KEY, f"{text}; run the deck of that file again with observables: [c6]")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from qsim.sturmian.driven.setup import Setup
     from qsim.sturmian.scatter.photo.spectrum import Spectrum
 
-__all__ = ["FEW", "Judge", "Judgement", "judged", "resonance_errors", "told"]
+__all__ = ["FEW", "Judge", "Judgement", "judged", "resolved", "resonance_errors", "told"]
 
 # Energies that have scalars of their own; a longer list is in the arrays alone, and is a spectrum.
 FEW = 12
@@ -32,6 +32,8 @@ BY_CHANCE = 1e-3
 SHARE = 0.2
 # Hartree: as far as one partial wave less moves a resonance.
 MOVED = 0.05
+# Hartree: error of the position of a resonance without neighbours from which it is not resolved.
+WIDEST = 0.02
 # Largest slope of beta over the relative change of an amplitude.
 BETA = 4.0
 
@@ -186,6 +188,8 @@ def judged(judge: Judge) -> Judgement:
         + STATIONARY * known.sum(axis=0)
         + (returned[:, None] * partial).sum(axis=0)
     )
+    # No cross section is negative.
+    total_error = np.maximum(total_error, -own.total)
     betas = judge.betas_of(own)
     beta = np.array([betas[name] for name in names]).reshape(level.shape)
     beta_error = np.array([_beta_error(judge, [name]) for name in names]).reshape(level.shape)
@@ -280,6 +284,24 @@ def told(judge: Judge) -> list[int]:
     if judge.fewer is None or judge.own.E.size > FEW:
         return list(found)
     return [p for p, pole in found.items() if fano.matched(pole, fewer, MOVED) is not None]
+
+
+def resolved(judge: Judge, errors: NDArray[np.float64]) -> list[int]:
+    """Return the numbers of the resonances whose errors (p, 4) leave something: of sigma_a, and of the position.
+
+    A pole that moves by more than its width and the distance to its neighbours may be any of them, or none.
+    """
+    poles = _poles(judge.own)
+    if judge.coarse is None:
+        return list(range(len(poles)))
+    seen = [p for p in range(len(poles)) if errors[p, 3] < 1.0]
+    at = np.array([poles[p].energy.real for p in seen])
+    kept = []
+    for k, p in enumerate(seen):
+        apart = np.abs(np.delete(at, k) - at[k]).min(initial=np.inf)
+        if errors[p, 0] < max(poles[p].width, apart if np.isfinite(apart) else WIDEST):
+            kept.append(p)
+    return kept
 
 
 def resonance_errors(judge: Judge) -> NDArray[np.float64]:

@@ -73,6 +73,10 @@ LOOSE, FAR = 10.0, 10.0
 NEARLY = 0.3
 # Smallest 1/(E0 - E), 1/hartree, of an energy of the space.
 SINGULAR = 1e-12
+# Relative residual below which a difference of squares does not tell it: the residual is computed as a vector there.
+VISIBLE = 1e-5
+# Batches of directions that lower a residual below `VISIBLE` by less than this factor are rounding: the space grows no further.
+STALLED, LOWERED = 5, 0.9
 # Energies on either side whose change tells the error of one.
 NEIGHBOURS = 2
 
@@ -104,6 +108,10 @@ class Demand:
     poll: Callable[[], None]
     rounding: float = 0.0
     crowded: float = np.inf
+
+    def enough(self, residual: float) -> bool:
+        """Tell whether a residual is as small as rounding lets it become."""
+        return residual <= max(self.rounding, VISIBLE)
 
     def excess(self, E: NDArray[np.float64], residuals: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the largest residual (e,) of all gauges (k, e) at some energies over the one that is allowed there."""
@@ -179,6 +187,8 @@ class Reduced:
         self.history: list[tuple[int, float]] = []
         self.energies: list[float] = []
         self.worst = np.inf
+        # Largest relative residual of the energies that the space was last grown for.
+        self.left = np.inf
         # Directions of the model that tells the errors of cross sections.
         self.earlier = 0
         self._known: dict[tuple[bytes, int, int], tuple[NDArray[np.complex128], NDArray[np.float64]]] = {}
@@ -325,7 +335,24 @@ class Reduced:
         else:
             with one_thread():
                 each_call(work, E.size, max(1, E.size * m**3), self.device.threads)
-        return c, np.sqrt(np.maximum(1.0 - taken / self._norms[:, None] ** 2, 0.0))
+        residuals = np.sqrt(np.maximum(1.0 - taken / self._norms[:, None] ** 2, 0.0))
+        low = np.argwhere(residuals < VISIBLE)
+        for first in range(0, len(low), BATCH):
+            k, at = low[first : first + BATCH].T
+            r = self._vectors(k, E[at], c[k, at]).reshape(k.size, -1)
+            residuals[k, at] = np.sqrt(self._host(squares(self.device, r)).real) / self._norms[k]
+        return c, residuals
+
+    def true_residual(self, E: float) -> float:
+        """Return the largest relative residual of all gauges at an energy, hartree, from products with H itself."""
+        c = self.solve(np.array([E]))[:, 0]
+        u = self.xp.zeros(self._s.shape, complex)
+        add_combinations(self.device, self.device.asarray(c), self.Q, u)
+        shape = (self.count, *self.operator.on_grid_shape)
+        energies = self.device.asarray(np.full(self.count, E, complex))
+        r = self.operator.residual(u.reshape(shape), self._s.copy().reshape(shape), energies)
+        found = np.sqrt(self._host(squares(self.device, r.reshape(self.count, -1))).real) / self._norms
+        return float(found.max())
 
     def _on_gpu(
         self, parts: tuple[NDArray[np.complex128], ...], e: NDArray[np.float64], right: NDArray[np.complex128]
@@ -450,12 +477,16 @@ class Reduced:
         """Add directions until the residuals are small at energies that are followed."""
         # A least residual never grows with the space: energies that are good enough are not looked at again.
         worst, left = np.full(E.size, np.inf), np.arange(E.size)
+        least, stalled = np.inf, 0
         while True:
             c, residuals = self._solved(E[left])
             worst[left] = demand.excess(E[left], residuals)
             self.worst = float(worst.max())
             self.history.append((self.size, self.worst))
-            if self.worst <= 1.0 or self.size >= demand.most:
+            lowered = self.worst < LOWERED * least
+            stalled = 0 if lowered or not demand.enough(float(residuals.max())) else stalled + 1
+            least = min(least, self.worst)
+            if self.worst <= 1.0 or self.size >= demand.most or stalled >= STALLED:
                 return
             chosen = _apart(worst[left], 1.0, demand.together)
             size = self.size
@@ -488,9 +519,12 @@ class Reduced:
         """Refuse solutions that have not converged."""
         worst, excess = residuals.max(axis=0), demand.excess(E, residuals)
         e = int(np.argmax(excess))
-        if not (excess[e] <= FAR or worst[e] <= demand.rounding):
+        # Products of the space could drift away from H: the equation itself has the last word.
+        true = max(float(worst[e]), self.true_residual(float(E[e])))
+        self.left = max(true, float(worst.max()))
+        if not (excess[e] * true <= FAR * worst[e] or demand.enough(true)):
             raise NumericsError(
-                f"E = {E[e]:.6g} hartree: the relative residual is {worst[e]:.1e} with {self.size} directions, "
+                f"E = {E[e]:.6g} hartree: the relative residual is {true:.1e} with {self.size} directions, "
                 f"but {worst[e] / excess[e]:.1e} is required",
                 hint="a larger solver.max_iterations or solver.tolerance, or a smaller grid.ecs.angle",
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -56,6 +56,8 @@ class PhotoResult:
         Of position, width and q, and relative of sigma_a.
     threshold : (float, float)
         Energy from which photon energies count, and its error, hartree.
+    unresolved : list of float
+        Total energies of poles that their errors do not tell from each other or from nothing, hartree.
     """
 
     problem: Photoionisation
@@ -64,6 +66,7 @@ class PhotoResult:
     judgement: Judgement
     resonance_errors: NDArray[np.float64]
     threshold: tuple[float, float]
+    unresolved: list[float] = field(default_factory=list)
     task: ClassVar[str] = "photoionisation"
 
     @property
@@ -218,6 +221,9 @@ def _resonances(
         out = {}
         for p in range(result.own.poles.size):
             number, error = value(result, p)
+            # A profile that no fit found has no numbers.
+            if not np.isfinite(number):
+                continue
             where = f"{_photon_of(result, p) * HARTREE_EV:.4f} eV"
             out[f"{name}_{p}"] = Scalar(
                 number, unit, error if np.isfinite(error) else None, f"{text}, {where}"
@@ -259,7 +265,25 @@ def _fit(parameter: int) -> Callable[[PhotoResult, int], tuple[float, float]]:
 def _correlation(result: PhotoResult, p: int) -> tuple[float, float]:
     from qsim.sturmian.scatter.photo.fano import Fit
 
-    return Fit(result.own.fits[p, 0], result.own.fit_errors[p, 0]).correlation
+    fit = Fit(result.own.fits[p, 0], result.own.fit_errors[p, 0])
+    value, error = fit.correlation
+    # What the grid changes in sigma_a, it changes in the share of sigma_a, which no resonance has more than all of.
+    error += abs(value) * abs(1.0 - value) * float(result.resonance_errors[p, HEIGHT])
+    return min(value, 1.0), error + max(value - 1.0, 0.0)
+
+
+def _unresolved(result: PhotoResult) -> dict[str, Scalar]:
+    """Return one line for all poles that are not resolved; nothing for a short list of energies."""
+    if result.photons.size <= FEW:
+        return {}
+    text = "poles whose errors exceed their width and distance or their height, not listed"
+    if result.unresolved:
+        places = ", ".join(f"{(E - result.threshold[0]) * HARTREE_EV:.2f}" for E in result.unresolved)
+        text += f": {places} eV"
+    text += (
+        "; narrow resonances that change the cross section by less than solver.tolerance are not among them"
+    )
+    return {"resonances_unresolved": Scalar(len(result.unresolved), "", None, text)}
 
 
 def _profiles(result: PhotoResult) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -377,6 +401,7 @@ _ALL: tuple[Quantity[PhotoResult], ...] = (
     _resonances("fano_q", "", "Fano's q, from the fit", _fit(2)),
     _resonances("fano_sigma_a", "Mb", "Fano's sigma_a, from the fit", _fit(3)),
     _resonances("fano_rho2", "", "correlation sigma_a/(sigma_a + sigma_b), from the fit", _correlation),
+    Quantity("resonances_*", "", "number of poles that errors do not tell from each other or from nothing", _unresolved),
     Quantity("threshold_*", "eV", "photon energy at which a level of the ion opens", _open_scalars, headline=("threshold_1",)),
     Quantity("gauge_difference", "", "median relative difference of the gauges, photoabsorption", _gauges, headline=True),
     Quantity("unitarity_defect", "", "median of what the channels lack of the total, relative to it",

@@ -13,7 +13,7 @@ import numpy as np
 from qsim.core.errors import NumericsError
 from qsim.core.run.loop import Progress, drive
 from qsim.sturmian.judging import Judged, unguarded
-from qsim.sturmian.scatter.photo.errors import Judge, judged, resonance_errors, told
+from qsim.sturmian.scatter.photo.errors import Judge, judged, resolved, resonance_errors, told
 from qsim.sturmian.scatter.photo.result import PhotoResult
 from qsim.sturmian.scatter.photo.spectrum import Case, Spectrum, spectrum
 from qsim.sturmian.scatter.photo.warnings import warnings_of
@@ -151,10 +151,13 @@ class Photons:
             self.problem.by_excess,
         )
         # A pole that another contour does not have belongs to the continuum, or to states that the box cuts off.
-        own = own.with_resonances(told(judge))
-        judge = replace(judge, own=own)
+        known = replace(judge, own=own.with_resonances(told(judge)))
+        errors = resonance_errors(known)
+        kept = resolved(known, errors)
+        judge = replace(judge, own=known.own.with_resonances(kept))
+        left = np.setdiff1d(own.poles.real, judge.own.poles.real)
         return PhotoResult(
-            self.problem, self.setup, own, judged(judge), resonance_errors(judge), self.threshold
+            self.problem, self.setup, judge.own, judged(judge), errors[kept], self.threshold, left.tolist()
         )
 
 

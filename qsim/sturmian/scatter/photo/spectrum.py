@@ -42,6 +42,8 @@ HIGHEST = 6
 ACROSS, HALF_WIDTHS = 33, 14.0
 # Most resonances that are refined, the strongest ones.
 REFINED = 10
+# 1/bohr: wave number of the slowest electron whose normalisation matters at the wall of the initial state.
+SLOWEST = 0.1
 # Hartree: imaginary part of a bound level.
 REAL = 1e-7
 
@@ -273,6 +275,24 @@ def _powers(problem: Photoionisation, omega: NDArray[np.float64]) -> NDArray[np.
     return np.asarray(omega[None, :] ** -order[:, None].astype(float))
 
 
+def _cut(problem: Photoionisation, case: Case, E: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ``k |A|^2`` (g, e) of the wave that the wall of the initial state radiates, for photons of energy one.
+
+    What is cut off there, ``f = R u(R)``, ``u'(R)`` or ``Z u(R)/R^2`` by gauge, falls off as ``exp(-kappa (r - R))`` and would
+    have met waves of k far outside: ``|A|^2 = 2 f^2 / (k^2 (kappa^2 + k^2))``.
+    """
+    bound = case.bound
+    ion = float(case.setup.continuum.levels(0, 1)[0][0])
+    factors = {
+        "length": bound.wall,
+        "velocity": bound.kappa,
+        "acceleration": case.setup.Z / bound.wall**2,
+    }
+    f = np.array([factors[gauge] for gauge in problem.gauges])
+    k2 = np.maximum(2.0 * (E - ion), SLOWEST**2)
+    return np.asarray(2.0 * f[:, None] ** 2 * bound.density / (np.sqrt(k2) * (bound.kappa**2 + k2)))
+
+
 def _sigma(
     problem: Photoionisation,
     case: Case,
@@ -306,8 +326,13 @@ def _taken(
     amplitude = np.array([now[channel].amplitude * powers for channel in channels]) if channels else empty_c
     earlier = np.array([before[channel].amplitude * powers for channel in channels]) if channels else empty_c
     spread = np.array([now[channel].spread * powers for channel in channels]) if channels else empty_r
+    k = np.array([now[channel].k for channel in channels]).reshape(-1, E.size)
     unseen = _unseen(case, model, E) * np.sqrt((np.abs(amplitude) ** 2).sum(axis=0))
     spread = spread + np.maximum(model.changes(amplitude, earlier, E), unseen)
+    # A wave that the wall of the initial state radiates interferes with every channel and with their sum.
+    cut = _cut(problem, case, E) * np.abs(powers) ** 2
+    spread = spread + np.divide(cut, k[:, None], out=np.zeros(spread.shape), where=k[:, None] > 0.0) ** 0.5
+    left = left + (2.0 * np.sqrt(np.abs(total) * weight_of(omega) * cut) + weight_of(omega) * cut)
     none = np.zeros(0)
     return Spectrum(
         omega=omega,
@@ -315,7 +340,7 @@ def _taken(
         total=total,
         left=left,
         channels=np.array(channels, np.int64).reshape(-1, 4),
-        k=np.array([now[channel].k for channel in channels]).reshape(-1, E.size),
+        k=k,
         amplitude=amplitude,
         spread=spread,
         levels=np.array([waves.thresholds[channel.n, channel.l] for channel in channels]),
@@ -430,7 +455,7 @@ def _polarisability(problem: Photoionisation, model: Reduced, bound: Bound) -> f
 def _add_numbers(made: Spectrum, model: Reduced, case: Case) -> None:
     """Add the numbers of the solver."""
     made.initial = case.bound.energy
-    made.residual = float(model.residuals(made.E).max())
+    made.residual = model.left
     made.directions = made.steps = model.size
     made.nodes = len(set(model.energies))
     # per direction

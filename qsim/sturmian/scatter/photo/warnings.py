@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.sturmian.driven import outgoing
+from qsim.sturmian.scatter.photo.reduced import FAR
 
 if TYPE_CHECKING:
     from qsim.sturmian.scatter.photo.result import PhotoResult
@@ -26,6 +27,12 @@ def warnings_of(result: PhotoResult) -> list[str]:
     if own.condition > outgoing.CONDITION:
         text = f"the eigenvectors on the contour are nearly dependent, condition {own.condition:.1e}"
         out.append(f"{text}; a smaller grid.ecs.angle is safer")
+    asked = result.problem.settings.solver.tolerance
+    if own.residual > FAR * asked:
+        text = f"solver.tolerance {asked:.2g} was not reached: rounding on this contour leaves a relative residual of"
+        out.append(
+            f"{text} {own.residual:.1e}, whose solution is kept; a smaller grid.ecs.angle may lower it"
+        )
     for k, gauge in enumerate(result.problem.gauges):
         poor = judgement.total_error[k] > POOR * np.abs(judgement.total[k])
         if np.mean(poor) > MANY:
