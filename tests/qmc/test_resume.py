@@ -10,6 +10,7 @@ from qsim.core.run import checkpoint
 from qsim.core.run.progress import Monitor
 from qsim.core.run.stages import Method
 from qsim.qmc.run import final_state
+from qsim.qmc.sampling import vmc
 
 output = Method("qmc")
 
@@ -107,3 +108,19 @@ def test_a_run_that_is_stopped_again_and_again_is_the_same(qmc, uninterrupted):
     found = numbers(result)
     for name, array in uninterrupted.items():
         np.testing.assert_array_equal(found[name], array, err_msg=name)
+
+
+@pytest.mark.parametrize("calls", [4, 5, 9, 10, 11, 30, 64])
+def test_a_long_block_is_left_between_its_generations(qmc, calls, monkeypatch):
+    """Blocks of four generations, each a piece of its own, first and later blocks; whole blocks give the bits."""
+    series = [{"vmc": {"walkers": 30, "blocks": 20, "steps": 4, "sweeps": 2, "warmup": 30, "timestep": 0.1}}]
+    deck = {**DECK, "series": series, "estimators": []}
+    whole = numbers(qmc.run(**deck))
+    monkeypatch.setattr(vmc, "PIECE", 0.0)
+    file = qmc.folder / "c.ckpt.h5"
+    with pytest.raises(Stopped):
+        qmc.run(monitor=StopAfter(calls, checkpoint=file), **deck)
+    state, _ = checkpoint.load(file)
+    resumed = numbers(qmc.run(monitor=Monitor(quiet=True, restored=state), **deck))
+    for name, array in whole.items():
+        np.testing.assert_array_equal(resumed[name], array, err_msg=name)
