@@ -321,7 +321,8 @@ def _work_space(part: Part, state: int, N: int, parameters: int) -> int:
     sampling = 7 * parameters + 6 + block.steps
     statistics = 7 * block.steps
     comparison = state // 8 + 12 * sets
-    return 8 * (sets * (3 * N + 2) + max(sampling, statistics, comparison))
+    beginning = 3 * N + 12  # of the iteration
+    return 8 * (beginning + sets * (3 * N + 2) + max(sampling, statistics, comparison))
 
 
 # ------------------------------------------------------------------------------------------------- build

@@ -15,7 +15,7 @@ from qsim.qmc.kernels.walkers import walk
 from qsim.qmc.kernels.walkers.walk_cpu import ACCEPTED, DRIFT, PLAIN
 from qsim.qmc.sampling.exchange import bounds
 from qsim.qmc.sampling.messages import Message
-from qsim.qmc.sampling.series import ENERGIES, Agreement, Series
+from qsim.qmc.sampling.series import ENERGIES, PIECE, Agreement, Series
 from qsim.qmc.statistics.samples import GROUPS, Samples
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ SAMPLES = 10  # configurations of a block that other estimators than the energy 
 FAR_SHARE = 5  # sweeps of the warm-up to one of far moves
 FAR_MOVES = 0xF0000000  # and a section number: streams of their random numbers
 WARM_UP_CHUNK = 20  # sweeps between two chances to stop
-PIECE = 0.5  # seconds of a block, on a CPU, to the next chance
 
 
 class Rows:
