@@ -303,7 +303,8 @@ def _walker_memory(deck: QmcDeck, system: System, parameters: int, parts_of_numb
         }
         if sum(need.values()) > sum(most.values()):
             most = need
-        kept += count * state  # the walkers of a finished section stay
+        # of the walkers of a finished section, what positions do not determine stays
+        kept += count * 8 * (3 * N + 12)
     return most
 
 
@@ -311,7 +312,8 @@ def _work_space(part: Part, state: int, N: int, parameters: int) -> int:
     """Return the bytes per walker that a section needs beside the walkers themselves."""
     block = part.block
     if isinstance(block, Vmc):
-        return 8 * 9  # sums of the energies, errors of the inverses
+        # sums of the energies, the message of a block, its copy in order, errors of inverses; at the start centres and draws
+        return 8 * max(8 + 9 + 8 + 2, 9 * N)
     if isinstance(block, Dmc):
         return state + 8 * 6  # branching makes a copy; integer weights, indices
     sets = min(COMPARED, block.steps)
@@ -319,7 +321,8 @@ def _work_space(part: Part, state: int, N: int, parameters: int) -> int:
     sampling = 7 * parameters + 6 + block.steps
     statistics = 7 * block.steps
     comparison = state // 8 + 12 * sets
-    return 8 * (sets * (3 * N + 2) + max(sampling, statistics, comparison))
+    beginning = 3 * N + 12  # of the iteration
+    return 8 * (beginning + sets * (3 * N + 2) + max(sampling, statistics, comparison))
 
 
 # ------------------------------------------------------------------------------------------------- build

@@ -55,10 +55,11 @@ def test_the_estimate_counts_each_section(qmc):
     state = 8 * (12 + 40 + 8 + 14)
     one = plan(qmc.load(**deck("vmc", 1000, 4))).memory
     assert one.parts["walkers"] == 1000 * state
-    assert one.parts["work space"] == 1000 * 72
+    # sums, the message of a block and its copy, errors of inverses: 27 numbers; centres and draws of the start are more here
+    assert one.parts["work space"] == 1000 * 8 * max(27, 9 * 4)
     assert one.parts["walkers kept for resuming"] == 0
     chain = plan(qmc.load(**deck("dmc", 1000, 4))).memory
-    assert chain.parts["walkers kept for resuming"] == 2000 * state
+    assert chain.parts["walkers kept for resuming"] == 2000 * 8 * (12 + 12)
     assert chain.parts["work space"] == 1000 * (state + 48)
     mixed = deck("vmc", 1000, 4)
     mixed["run"]["precision"] = "mixed"

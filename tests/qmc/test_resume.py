@@ -10,6 +10,7 @@ from qsim.core.run import checkpoint
 from qsim.core.run.progress import Monitor
 from qsim.core.run.stages import Method
 from qsim.qmc.run import final_state
+from qsim.qmc.sampling import series, vmc
 
 output = Method("qmc")
 
@@ -107,3 +108,34 @@ def test_a_run_that_is_stopped_again_and_again_is_the_same(qmc, uninterrupted):
     found = numbers(result)
     for name, array in uninterrupted.items():
         np.testing.assert_array_equal(found[name], array, err_msg=name)
+
+
+LONG = {
+    "vmc": [{"vmc": {"walkers": 30, "blocks": 20, "steps": 4, "sweeps": 2, "warmup": 30, "timestep": 0.1}}],
+    "dmc": [
+        {"vmc": {"walkers": 70, "blocks": 1, "steps": 1, "warmup": 5, "timestep": 0.1}},
+        {"dmc": {"timesteps": [0.01], "blocks": 20, "steps": 7, "warmup": 0.03, "branch_every": 4}},
+    ],
+    "optimize": [DECK["series"][0]],
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+@pytest.mark.parametrize("calls", [4, 6, 9, 11, 17, 30, 64])
+def test_a_long_block_is_left_between_its_generations(qmc, kind, calls, monkeypatch):
+    """Each generation is a chance to stop, in first and later blocks and iterations; blocks as a whole give the bits."""
+    deck = {**DECK, "series": LONG[kind], "estimators": []}
+    whole = numbers(qmc.run(**deck))
+    for module in (vmc, series):
+        monkeypatch.setattr(module, "PIECE", 0.0)
+    file = qmc.folder / "c.ckpt.h5"
+    try:
+        qmc.run(monitor=StopAfter(calls, checkpoint=file), **deck)
+        assert kind == "optimize"
+        assert calls > 25
+        return
+    except Stopped:
+        state, _ = checkpoint.load(file)
+    resumed = numbers(qmc.run(monitor=Monitor(quiet=True, restored=state), **deck))
+    for name, array in whole.items():
+        np.testing.assert_array_equal(resumed[name], array, err_msg=name)

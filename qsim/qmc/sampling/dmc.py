@@ -407,6 +407,9 @@ class DmcSampling:
             if len(self.rows) > before:
                 energy = self.rows.columns["energy"][-1]
                 self._report(report, Progress(len(self.rows), {"energy": energy}))
+            # A long block hears a stop between generations; histograms are saved when they are closed.
+            elif not self.estimators and self._agreement.overdue:
+                self._report(report, Progress())
 
     def _report(self, report: Report, progress: Progress) -> None:
         """Report where all ranks do, and at the end."""

@@ -38,7 +38,7 @@ from qsim.qmc.sampling.linear_method import (
     reconfiguration_step,
     smoothing,
 )
-from qsim.qmc.sampling.series import ENERGIES, Series
+from qsim.qmc.sampling.series import ENERGIES, Beginning, Series
 from qsim.qmc.sampling.vmc import Rows, WarmUp, mode_of
 from qsim.qmc.statistics.correlation import SKEW, lognormal, skewness
 
@@ -59,26 +59,21 @@ __all__ = ["Optimisation", "parameter_tables"]
 
 NOT_BETTER = "the optimisation found nothing better than its start"
 WEIGHTS = {"energy": 0.0, "variance": 1.0}  # of the variance in the target
-SHIFT = {
-    "linear": 0.1,
-    "sr": 10.0,
-}  # hartree: of the first iteration, and where nothing speaks for another one
+# hartree: of the first iteration, and where nothing speaks for another one
+SHIFT = {"linear": 0.1, "sr": 10.0}
 FACTORS = (0.1, 1.0, 10.0)  # by which shifts that are tried differ
 ROUNDS = 3  # of larger shifts, if all of the first are bad
 SMALLEST_SHIFT = {"linear": 0.01, "sr": 3.0}  # below, noise moves parameters that the sample hardly sees
 LARGEST_SHIFT = 1e4
 COMPARED = 4  # sets of the sample that steps are tried on
 EFFECTIVE = 0.5  # fraction of the sample that must count after reweighting
-WORSE = {
-    "linear": 1.0,
-    "sr": 0.0,
-}  # standard deviations that a step may look worse: one of the linear method knows where to stop
+# standard deviations that a step may look worse: one of the linear method knows where to stop
+WORSE = {"linear": 1.0, "sr": 0.0}
 CONFIRMED = 3.0  # standard deviations by which a fresh sample refutes a step
 WINDOW = 20.0  # mean absolute deviations at which local energies are cut off in the moments
 LEAST_WINDOW = 1.0  # hartree
-SETTLE = (
-    4  # times the sweeps between two sets, or a fifth of the warm-up: after a change of the trial function
-)
+# times the sweeps between two sets, or a fifth of the warm-up: after a change of the trial function
+SETTLE = 4
 CHOSEN = ("energy", "energy_error", "variance", "variance_error")  # of the chosen parameters
 MOST = 1.0  # change of a coefficient in one step
 SHRINK = 0.1  # fraction of b of a Padé form that one step leaves
@@ -177,6 +172,7 @@ class Optimisation:
         saved: Mapping[str, Any] | None = None,
         monitor: Monitor | None = None,
     ) -> None:
+        self.begun = Beginning()
         self.judged = (monitor or Monitor.silent()).judged
         self.walkers = walkers
         self.section = section
@@ -225,6 +221,8 @@ class Optimisation:
 
     def state(self) -> Mapping[str, Any]:
         """Return walkers, history and parameters."""
+        if self.begun.state is not None:
+            return self.begun.state
         if not len(self.rows):
             return self.warm_up.state()
         state: dict[str, Any] = {
@@ -267,11 +265,14 @@ class Optimisation:
         if not len(self.rows):
             self.warm_up.advance(report)
         while len(self.rows) < self.total:
+            self.begun.begin(self.walkers, self.state, report)
             row = self._iterate(last=len(self.rows) + 1 == self.total)
+            self.begun.end()
             report(Progress(len(self.rows), {"energy": row["energy"], "variance": row["variance"]}))
         if (
             not self.chosen
         ):  # a finished section that is resumed has them, and its walkers as they were after that
+            self.begun.begin(self.walkers, self.state, report)
             # A fresh sample of the chosen parameters: theirs was the best of several, which
             # is a biased choice, so its energy is not reported.
             self._follow(self.parameters[self._best()])
@@ -279,6 +280,7 @@ class Optimisation:
             row = self._sample()[2]
             self.chosen = {name: row[name] for name in CHOSEN}
             self.walkers.recompute()
+            self.begun.end()
 
     def series(self) -> Series:
         """Return the history, with a warning if nothing better was found."""
@@ -383,6 +385,7 @@ class Optimisation:
         moments: Moments | None = None
         energies, components = [], np.zeros(6)
         for k in range(self.steps):
+            self.begun.look()
             stream = self._sweep(self.sweeps)
             slopes = derivatives(device, walkers.mine, walkers.tables, self.places, self.count, stream)
             # The moments of all ranks are made on each of them from the same arrays: bits
@@ -486,6 +489,7 @@ class Optimisation:
         shape = (len(steps), len(sets), scratch.R.shape[0])
         energy, exponent = np.zeros(shape), np.zeros(shape)
         for s, one in enumerate(sets):
+            self.begun.look()
             scratch.R[...] = one.R
             for k, table in enumerate(tables):
                 # Log psi and energies with the changed parameters at the same places and with

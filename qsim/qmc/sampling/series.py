@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from qsim.core.run.loop import Resumable, drive
+from qsim.core.run.loop import Progress, Resumable, drive
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from qsim.core.run.loop import Report
     from qsim.core.run.progress import Monitor
+    from qsim.qmc.sampling.walkers import Walkers
     from qsim.qmc.statistics.samples import Samples
 
-__all__ = ["ENERGIES", "Agreement", "Sampler", "Series", "averaged", "sample"]
+__all__ = ["ENERGIES", "PIECE", "Agreement", "Beginning", "Sampler", "Series", "averaged", "sample"]
 
 #: Names of the energies of a block, in the order of ``State.energy``; hartree, for the whole system.
 ENERGIES = ("kinetic", "electron_electron", "local", "nonlocal", "external", "energy")
 SUMMED = ("weight", "seconds", "generations", "persistent")  # of all twists, and not their mean
 LARGEST = ("inverse_error",)
 EVERY = 1.0  # seconds between two reports of several ranks
+PIECE = 0.5  # seconds of a block, on one rank, to the next chance to stop
 
 
 @dataclass
@@ -143,6 +147,11 @@ class Agreement:
         """Return the seconds since this rank has reported, which it tells the others."""
         return time.monotonic() - self._reported
 
+    @property
+    def overdue(self) -> bool:
+        """Whether all ranks report now, or the only one has not for `PIECE` seconds."""
+        return self.due and (not self._alone or self.waited() > PIECE)
+
     def learn(self, waited: NDArray[np.float64]) -> None:
         """Take in the seconds of all ranks: the same numbers lead to the same choice everywhere."""
         self.due = self.due or bool(waited.max() > EVERY)
@@ -150,6 +159,37 @@ class Agreement:
     def reported(self) -> None:
         """Begin to wait for the next report."""
         self.due, self._reported = self._alone, time.monotonic()
+
+
+class Beginning:
+    """The state in which an iteration began: what a stop within it saves, so that it begins again.
+
+    Attributes
+    ----------
+    state
+        Between :meth:`begin` and :meth:`end`; None of several ranks, which would have to agree when to look, and on a GPU.
+    """
+
+    def __init__(self) -> None:
+        self.state: Mapping[str, Any] | None = None
+        self._report: Report | None = None
+        self._looked = 0.0
+
+    def begin(self, walkers: Walkers, state: Callable[[], Mapping[str, Any]], report: Report) -> None:
+        """Keep a state whose walkers are determined by their positions."""
+        if walkers.comm.size == 1 and not walkers.device.is_cuda:
+            self.state = copy.deepcopy({**state(), "walkers": walkers.saved(exact=True)})
+            self._report, self._looked = report, time.perf_counter()
+
+    def look(self) -> None:
+        """Look for a request to stop, if it is time to."""
+        if self.state is not None and self._report is not None and time.perf_counter() - self._looked > PIECE:
+            self._report(Progress())
+            self._looked = time.perf_counter()
+
+    def end(self) -> None:
+        """Forget it."""
+        self.state = None
 
 
 def sample(sampler: Sampler, monitor: Monitor, computation: Resumable | None = None) -> Series:

@@ -2,8 +2,9 @@ r"""Variational Monte Carlo: energies of the trial function :math:`\psi`, as mea
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -14,12 +15,13 @@ from qsim.qmc.kernels.walkers import walk
 from qsim.qmc.kernels.walkers.walk_cpu import ACCEPTED, DRIFT, PLAIN
 from qsim.qmc.sampling.exchange import bounds
 from qsim.qmc.sampling.messages import Message
-from qsim.qmc.sampling.series import ENERGIES, Agreement, Series
+from qsim.qmc.sampling.series import ENERGIES, PIECE, Agreement, Series
 from qsim.qmc.statistics.samples import GROUPS, Samples
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import Array
     from qsim.core.run.loop import Report, State
     from qsim.qmc.deck.series import Vmc
     from qsim.qmc.estimators.collection import Estimators
@@ -164,6 +166,13 @@ class VmcSampling:
         self.warm_up = WarmUp(walkers, self.tau, self.mode, block.warmup, section, int(saved.get("warm", 0)))
         self.worst = float(saved.get("worst", 0.0))  # relative error of an updated inverse
         self.begun = len(self.rows)
+        # A block that takes long is sampled in pieces, after each of which a stop is possible: generations done, sums.
+        self._open: tuple[int, Array] | None = None
+        if "open" in saved:
+            sums = walkers.device.asarray(np.asarray(saved["open"]["sums"], np.float64))
+            self._open = int(saved["open"]["done"]), sums
+        # Generations in `PIECE` seconds, found from one; as many as there are where launches do not wait, or ranks would differ.
+        self._pace = math.inf if walkers.device.is_cuda or walkers.comm.size > 1 else 1.0
         # A GPU samples the next block while the sums of one are added up; histograms are closed
         # in between.
         self._ahead = 1 if walkers.device.is_cuda and not estimators else 0
@@ -185,12 +194,12 @@ class VmcSampling:
         NumericsError
             If a local energy is not a number; the walker is shown.
         """
-        if not len(self.rows):
+        if not len(self.rows) and self._open is None:
             self.warm_up.advance(report)
         self._since = time.perf_counter()
         while len(self.rows) < self.total:
             if self.begun < self.total:
-                self._begin_block()
+                self._begin_block(report)
             if len(self._sent) > self._ahead or self.begun == self.total:
                 energy = self._end_block()
                 if self._agreement.due or len(self.rows) == self.total:
@@ -201,11 +210,11 @@ class VmcSampling:
         """Return walkers and blocks; a collective call."""
         while self._sent:
             self._end_block()
-        if not len(self.rows):
+        if not len(self.rows) and self._open is None:
             return self.warm_up.state()
         state: dict[str, Any] = {
             # every block ends with a recomputation
-            "walkers": self.walkers.saved(exact=True),
+            "walkers": self.walkers.saved(exact=self._open is None),
             "rows": self.rows.arrays(),
             "warm": self.warm_up.sweeps,
             "worst": self.worst,
@@ -213,19 +222,35 @@ class VmcSampling:
         }
         if self.estimators:
             state["estimators"] = self.estimators.state()
+        if self._open is not None:
+            state["open"] = {"done": self._open[0], "sums": self.walkers.device.to_host(self._open[1])}
         return state
 
-    def _begin_block(self) -> None:
+    def _pieces(self, done: int) -> Iterator[int]:
+        """Yield numbers of generations, of what is missing of a block, that are one launch each."""
+        if self.estimators:
+            yield from _parts(self.steps, SAMPLES)
+            return
+        while done < self.steps:
+            piece = int(min(max(1.0, self._pace), self.steps - done))
+            since = time.perf_counter()
+            yield piece
+            done += piece
+            if math.isfinite(self._pace):
+                self._pace = PIECE * piece / max(time.perf_counter() - since, 1e-9)
+
+    def _begin_block(self, report: Report) -> None:
         """Sample one block; its sums are left on their way."""
         walkers, device = self.walkers, self.walkers.device
-        mine = walkers.mine
         # Sums of each walker stay where they live until the block is over.
-        sums = device.xp.zeros((mine.R.shape[0], walk.SUMS))
-        walkers.state.moves[...] = 0.0
+        if self._open is None:
+            self._open = 0, device.xp.zeros((walkers.mine.R.shape[0], walk.SUMS))
+            walkers.state.moves[...] = 0.0
+        (done, sums), mine = self._open, walkers.mine
         # Estimators other than the energy see a few configurations of a block: neighbouring
         # ones hardly differ, and histograms cost more than moves. Without any, a block is one
         # call.
-        for steps in _parts(self.steps, SAMPLES if self.estimators else 1):
+        for steps in self._pieces(done):
             walk.generations(
                 device,
                 mine,
@@ -240,6 +265,11 @@ class VmcSampling:
             walkers.count_sweeps(steps * self.sweeps, self.tau)
             if self.estimators:
                 walkers.measure(self.estimators)
+            done += steps
+            if not self.estimators and done < self.steps and time.perf_counter() - self._since > PIECE:
+                self._open = done, sums
+                report(Progress())
+        self._open = None
         # one message: the sums of every walker and its accepted moves
         found = device.xp.concatenate((sums, mine.moves[:, ACCEPTED, None]), axis=1)
         # Once in a block inverses are made anew; how far they were off is reported.
