@@ -145,7 +145,9 @@ def enlarged(
             if len(looks) > MOST_LOOKS and ratio > HOPELESS:
                 stopped = "more levels change it as much as fewer"
         more *= 2
-    return Larger(_rest(looks, 0.0), f"{_told(looks)}; {stopped}; {_remedy(system, objective, fields)}", looks, ratio)
+    return Larger(
+        _rest(looks, 0.0), f"{_told(looks)}; {stopped}; {_remedy(system, objective, fields)}", looks, ratio
+    )
 
 
 def extrapolated(values: Sequence[float], ratio: float) -> float:

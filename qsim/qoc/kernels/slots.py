@@ -203,10 +203,21 @@ def slot_forward(
     # CPU: ranges of members on all threads, none of which writes where another one does
     for members, slots, parts in _calls(batch, factors, x):
         look()
-        kept = np.empty((1, 0, 0, 0)) if trajectory is None else trajectory[members, part_rows(slots, parts, batch.parts)]
+        kept = (
+            np.empty((1, 0, 0, 0))
+            if trajectory is None
+            else trajectory[members, part_rows(slots, parts, batch.parts)]
+        )
         own = x[members]
-        arguments = (*_shared_by_calls(batch, factors, members, slots, parts), own, kept, trajectory is not None)
-        each_part(Shared(_slot_forward_shared, arguments), own.shape[0], own.size * factors.shape[1], device.threads)
+        arguments = (
+            *_shared_by_calls(batch, factors, members, slots, parts),
+            own,
+            kept,
+            trajectory is not None,
+        )
+        each_part(
+            Shared(_slot_forward_shared, arguments), own.shape[0], own.size * factors.shape[1], device.threads
+        )
 
 
 def _calls(batch: SlotBatch, factors: RealArray, x: RealArray) -> Iterator[tuple[slice, slice, slice]]:
@@ -285,7 +296,12 @@ def slot_backward(
         own, kept = lam[members], trajectory[members, part_rows(slots, parts, batch.parts)]
         rows = np.empty((own.shape[0], factors.shape[0], slots.stop - slots.start))
         arguments = (*_shared_by_calls(batch, factors, members, slots, parts), own, kept, rows)
-        each_part(Shared(_slot_backward_shared, arguments), own.shape[0], own.size * factors.shape[1], device.threads)
+        each_part(
+            Shared(_slot_backward_shared, arguments),
+            own.shape[0],
+            own.size * factors.shape[1],
+            device.threads,
+        )
         gradient[members, :, slots] += rows
     return gradient
 

@@ -150,7 +150,7 @@ class Basis:
         if place is None or abs(level[place]) ** 2 > 1.0 - SAME:
             return
         self.doubts[key] = (
-            f"{number} is level {number} of H0, of which the basis state \"{number}\" is {abs(level[place]) ** 2:.3g}; write "
+            f'{number} is level {number} of H0, of which the basis state "{number}" is {abs(level[place]) ** 2:.3g}; write '
             f'{{level: {number}}} for the level, or "{number}" in quotes for the basis state'
         )
 

@@ -67,7 +67,12 @@ class Maximisation:
         """Return the state of the optimiser at work, and which start it is in."""
         # The optimiser's own keys come first: none of them may hide the attempt or the draws.
         inner = {} if self.current is None else self.current.state()
-        own = {"attempt": self.attempt, "draws": self.draws, "before_draw": self.before, "escaped": self.escaped}
+        own = {
+            "attempt": self.attempt,
+            "draws": self.draws,
+            "before_draw": self.before,
+            "escaped": self.escaped,
+        }
         return {**inner, **own, "limit": self.search.max_sweeps}
 
     def advance(self, report: Report) -> None:
@@ -139,7 +144,10 @@ class Maximisation:
         # A checkpoint belongs to the first round after it alone; later rounds begin afresh.
         saved, self.saved = self.saved, None
         self._run(self._optimiser(u, saved), report)
-        if isinstance(self.current, Lbfgs) and getattr(self.problem.optimizer, "finish", "") == "gauss_newton":
+        if (
+            isinstance(self.current, Lbfgs)
+            and getattr(self.problem.optimizer, "finish", "") == "gauss_newton"
+        ):
             self._run(self._gauss_newton(self.current.last, None), report)
 
     def _run(self, optimiser: Resumable, report: Report) -> None:
@@ -162,11 +170,13 @@ class Maximisation:
         return u
 
     def _seed(self) -> NDArray[np.float64]:
-        """Return weak values (C, N) without a symmetry: a few sines with random amplitudes, each some tenths of a turn by pi in T."""
+        """Return weak values (C, N) without a symmetry: a few sines with random amplitudes, some tenths of a turn each."""
         problem = self.problem
         slots = problem.objective.propagator
         own = zip(problem.model.controls, slots.norms[1:], strict=True)
-        natural = [(np.pi / problem.duration / norm) ** (1.0 / term.power) if norm else 1.0 for term, norm in own]
+        natural = [
+            (np.pi / problem.duration / norm) ** (1.0 / term.power) if norm else 1.0 for term, norm in own
+        ]
         key = rng.key_from_seed(problem.making.setting.seed)
         draws = rng.normal(key, ESCAPE_STREAM, self.attempt, len(natural) * ESCAPE_MODES)
         phase = np.pi * problem.times / problem.duration

@@ -74,8 +74,8 @@ def _searched(problem: QuantumProblem, monitor: Monitor) -> QuantumResult:
         drive(maximisation, monitor, total=total, unit="sweeps", what=what, at_most=True)
     if maximisation.escaped:
         monitor.note(
-            "the gradient vanishes at the first values of the controls, a critical point; the search went on from weak sines with "
-            "random amplitudes"
+            "the gradient vanishes at the first values of the controls, a critical point; the search went on from weak "
+            "sines with random amplitudes"
         )
     final = problem.guess if search.field is None else search.field
     return _analysed(problem, search, maximisation, final, monitor)

@@ -96,7 +96,10 @@ def verify(problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcom
         parts["levels"] = larger.error
         if larger.unclaimed is not None and unclaimed is None:
             known = sum(parts.values()) - larger.error
-            unclaimed = f"{larger.unclaimed}. Without the levels the error is {known:.2g}: verify: {{levels: 0}} takes them as the model"
+            unclaimed = (
+                f"{larger.unclaimed}. Without the levels the error is {known:.2g}: verify: {{levels: 0}} takes them as the "
+                "model"
+            )
     others: dict[str, float] = {}
     if not unclaimed:
         others = errors_of_state(problem, outcome, parts, found, _numbers(larger, outcome))

@@ -1,6 +1,6 @@
 """Random systems whose levels do not suffice: couplings that skip levels, hot baths, products of cut parts, rotors.
 
-The truth has as many levels as it needs: matrices by Kronecker products of parts that are made here, enlarged until the value stays.
+The truth has as many levels as it needs: matrices by Kronecker products of parts, enlarged until the value stays.
 """
 
 from __future__ import annotations
@@ -73,7 +73,12 @@ class Part:
         n = np.arange(float(size))
         bent = block.get("anharmonicity", 0.0)
         energy = block.get("frequency", 0.0) * n + 0.5 * bent * n * (n - 1.0)
-        return {"H": np.diag(energy).astype(complex), "b": b, "bd": b.T.copy(), "n": np.diag(n).astype(complex)}
+        return {
+            "H": np.diag(energy).astype(complex),
+            "b": b,
+            "bd": b.T.copy(),
+            "n": np.diag(n).astype(complex),
+        }
 
 
 def few_levels(rng: np.random.Generator, folder: Path) -> Trial:
@@ -97,9 +102,7 @@ def few_levels(rng: np.random.Generator, folder: Path) -> Trial:
     deck = {
         "system": block,
         "time": {"T": duration, "slots": slots},
-        "control": [
-            {"name": "f", "guess": {"type": "expression", "value": f"{size:.5g}*cos({turn:.5g}*t)"}}
-        ],
+        "control": [{"name": "f", "guess": {"type": "expression", "value": f"{size:.5g}*cos({turn:.5g}*t)"}}],
         "optimizer": "none",
         "verify": {"levels": int(rng.integers(1, 4)), "tolerance": 1.0},
     }

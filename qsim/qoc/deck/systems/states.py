@@ -19,7 +19,18 @@ from qsim.core.text import shorten
 from qsim.qoc.deck.states import parse_weight
 from qsim.qoc.deck.systems.quantities import TemperatureValue
 
-__all__ = ["GATES", "Density", "Gate", "Initial", "Level", "Observable", "StateFile", "StatePair", "Target", "Thermal"]
+__all__ = [
+    "GATES",
+    "Density",
+    "Gate",
+    "Initial",
+    "Level",
+    "Observable",
+    "StateFile",
+    "StatePair",
+    "Target",
+    "Thermal",
+]
 
 
 #: Gates by name; the first qubit is the slowest, and controls come first.
