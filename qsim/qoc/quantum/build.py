@@ -401,6 +401,10 @@ def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProb
         warnings.append("dissipation: none leaves out the jumps of the system; P is that of a closed one")
     if chosen.notice:
         notices.append(chosen.notice)
+    if deck.verify.levels == 0 and any(hasattr(part, "levels") for part in getattr(deck.system, "parts", [])):
+        notices.append(
+            "verify.levels is 0: the levels are the model; no error has a part of those that are left out"
+        )
     search = deck.optimizer
     # The finish has no penalty: it evaluates the value alone, after the search; of an ensemble always.
     ends = chosen.finish or (deck.ensemble is not None and chosen.lossy)

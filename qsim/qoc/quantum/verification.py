@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from qsim.qoc.models.quantum import QuantumModel
     from qsim.qoc.quantum.problem import QuantumProblem
 
-__all__ = ["Check", "verify"]
+__all__ = ["Check", "farthest", "verify"]
 
 # Rows up to which a slot is a dense exponential; beyond, its action on the columns.
 DENSE = 100
@@ -52,17 +53,20 @@ class Check:
         Why no error is claimed.
     others : dict
         Errors of other numbers by name: leakage, purity, seepage, no_jump, one_jump; those that are known.
+    most : float
+        The farthest that a value can be from P: of what lies between 0 and 1, the larger of P and 1 - P.
     """
 
     value: float
     parts: dict[str, float]
     unclaimed: str | None
     others: dict[str, float] = field(default_factory=dict)
+    most: float = math.inf
 
     @property
     def error(self) -> float:
-        """Sum of the parts."""
-        return sum(self.parts.values())
+        """Sum of the parts, no larger than the value leaves room for."""
+        return min(sum(self.parts.values()), self.most)
 
 
 def verify(problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcome) -> Check:
@@ -106,7 +110,12 @@ def verify(problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcom
         if outcome.budget is not None:
             off = _coherent_difference(problem, fields, outcome.budget.coherent)
             others["coherent_value"] = parts["series"] + parts["mixture"] + parts.get("levels", 0.0) + off
-    return Check(found.value, parts, unclaimed, others)
+    return Check(found.value, parts, unclaimed, others, farthest(problem.model, outcome.value))
+
+
+def farthest(made: QuantumModel, value: float) -> float:
+    """Return how far a value may be from another one at most: between 0 and 1 where it is no mean value."""
+    return math.inf if made.measured else max(value, 1.0 - value)
 
 
 def _coherent_difference(problem: QuantumProblem, fields: NDArray[np.float64], value: float) -> float:

@@ -295,7 +295,9 @@ def _together(ensemble: Ensemble, values: NDArray[np.float64], checks: dict[int,
     # The worst member is in the sample always, so its change is that of the smallest value.
     shift = float(change[np.argmin(values[own])] if weights is None else weights @ change)
     unclaimed = next((c.unclaimed for c in claims if c.unclaimed), None)
-    return type(claims[0])(measure.value(values) + shift, parts, unclaimed)
+    whole = measure.value(values)
+    most = math.inf if math.isinf(claims[0].most) else max(whole, 1.0 - whole)
+    return type(claims[0])(whole + shift, parts, unclaimed, most=most)
 
 
 def _weights(weights: NDArray[np.float64]) -> NDArray[np.float64]:
