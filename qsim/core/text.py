@@ -134,7 +134,9 @@ def format_scalar(
     if error is not None and math.isfinite(error) and error > 0 and math.isfinite(value):
         # Two digits of the error: as many digits of the value as lie above them.
         leading = math.floor(math.log10(max(abs(value), error))) - math.floor(math.log10(error))
-        text = f"{value:#.{min(12, leading + 2)}g} ± {error:.2g}"
+        # An error as large as the number leaves no digits, yet the number is what was found.
+        rounded = f"{value:#.{min(12, leading + 2)}g}" if leading else text
+        text = f"{rounded} ± {error:.2g}"
     text = f"{text} {unit}".rstrip()
     return f"{text} ({note})" if note else text
 

@@ -66,7 +66,7 @@ def _narrow(rng: np.random.Generator, drawn: Drawn) -> str:
 
 
 KINDS: Mapping[str, Kind] = {"optimise": molecule, "quantum": quantum, "levels": few_levels}
-"""Kinds of decks that can be drawn alone: one particle on a line, any other quantum system, and one whose levels do not suffice."""
+"""Kinds of decks that can be drawn alone: one particle on a line, any other quantum system, one whose levels do not suffice."""
 
 
 def judge(drawn: Drawn, results: Results) -> list[Claim]:

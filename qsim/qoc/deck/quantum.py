@@ -99,7 +99,7 @@ class QuantumVerify(Block):
     )
     levels: Annotated[Count, Field(le=20), BeforeValidator(_more, json_schema_input_type=int | str)] = Field(
         default=2,
-        description="levels more per ladder or transmon for the error of the levels; 0: no such error",
+        description="levels more per ladder or transmon, at least, for the error of the levels; 0: the levels are the model",
     )
     tolerance: Positive = Field(
         default=1e-4, description="warn when both values differ by more, or the claimed error is larger"

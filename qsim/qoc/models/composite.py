@@ -217,7 +217,9 @@ def _reach(system: ModelSystem, parts: Sequence[PartMatrices]) -> IndexArray:
         for place, part in enumerate(parts)
         for name in part.operators
     }
-    formulas = [block.operator for block in (*system.terms, *system.controls.values(), *system.jumps)]
+    formulas = [term.operator for term in system.terms]
+    formulas += [control.operator for control in system.controls.values()]
+    formulas += [jump.operator for jump in system.jumps]
     # A bath changes a level by 1.
     return np.max([np.ones(len(parts), int), *(reach(text, steps) for text in formulas)], axis=0)
 

@@ -26,6 +26,8 @@ __all__ = ["array_of", "dense_matrix", "matrices", "read_tree"]
 CSR = ("data", "indices", "indptr", "shape")
 # Largest dimension of a matrix from a file.
 LARGEST = 20_000
+# Largest element of an array: squares and products of several stay within double precision.
+LARGEST_ELEMENT = 1e100
 
 
 def read_tree(path: Path, expected: str) -> dict[str, NDArray[Any]]:
@@ -91,6 +93,12 @@ def _numbers(array: NDArray[Any], name: str, key: str) -> ComplexArray:
     if len(bad):
         place = ",".join(map(str, bad[0]))
         raise InvalidInput(key, f"{name} is not finite at ({place})")
+    # The parts alone: the size of a complex number may overflow.
+    sizes = np.maximum(np.abs(numbers.real), np.abs(numbers.imag))
+    if sizes.size and sizes.max() > LARGEST_ELEMENT:
+        where = np.unravel_index(int(np.argmax(sizes)), sizes.shape)
+        told = f"{name} is {sizes[where]:.3g} at ({','.join(map(str, where))})"
+        raise InvalidInput(key, f"{told}, beyond {LARGEST_ELEMENT:.0e}: squares of it leave double precision")
     return numbers
 
 

@@ -204,7 +204,7 @@ class EnsembleObjective:
     def member_values(self, fields: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return P of every member of all ranks (M,)."""
         found = [np.zeros(0)]
-        for members in self._chunks():
+        for members in self._chunks(fields):
             final, _ = self.propagator.forward(fields, self._starts, members, keep=False)
             found.append(self._looked_at(final, members)[0])
         return self._of_all(np.concatenate(found))
@@ -214,7 +214,7 @@ class EnsembleObjective:
         self.sweeps += 2
         found, rows, own = [np.zeros(0)], [], np.zeros(fields.shape)
         fixed = self.measure.weights
-        for members in self._chunks():
+        for members in self._chunks(fields):
             final, run = self.propagator.forward(fields, self._starts, members, keep=True)
             p, costates = self._looked_at(final, members)
             found.append(p)
@@ -234,9 +234,9 @@ class EnsembleObjective:
         total = gradient - 2.0 * self.alpha * self.tau * fields
         return Evaluation(self.measure.value(p), self.measure.smooth(p) - self.penalty(fields), total, p)
 
-    def _chunks(self) -> list[slice]:
+    def _chunks(self, fields: NDArray[np.float64]) -> list[slice]:
         """Return the members of this rank, as many at a time as memory holds."""
-        step, count = self.propagator.chunk(self._starts.shape[2] // 2), self.propagator.count
+        step, count = self.propagator.chunk(self._starts.shape[2] // 2, fields), self.propagator.count
         return [slice(first, min(first + step, count)) for first in range(0, count, step)]
 
     def _looked_at(self, final: ComplexArray, members: slice) -> tuple[NDArray[np.float64], ComplexArray]:

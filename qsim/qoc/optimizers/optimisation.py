@@ -158,5 +158,7 @@ class _Given:
         search, field = self.search, self.problem.first_field()
         p, j = search.objective.values(field)
         search.field, search.best = field, float(j[0])
+        with suppress(Finished):
+            search.record(report, field, float(p[0]), float(j[0]), 0.0, savable=False)
+        # the limit of one sweep is no reason
         search.reason = "no optimisation"
-        search.record(report, field, float(p[0]), float(j[0]), 0.0, savable=False)

@@ -88,10 +88,11 @@ class SlotMembers:
         """Number M of members."""
         return int(self.system.size)
 
-    def chunk(self, columns: int) -> int:
-        """Return the number of members whose trajectories are kept at a time."""
+    def chunk(self, columns: int, fields: NDArray[np.float64]) -> int:
+        """Return the number of members whose trajectories under fields (C, N) are kept at a time."""
         limit = DEVICE_BYTES if self.device.is_cuda else HOST_BYTES
-        return max(1, int(limit // (16 * self.slots * self.pattern.rows * columns)))
+        parts = self._series(np.abs(fields) ** self.powers[:, None])[1]
+        return max(1, int(limit // (16 * self.slots * parts * self.pattern.rows * columns)))
 
     def placed(self, columns: ComplexArray) -> RealArray:
         """Return starts (M, D, S) of all members as `forward` takes them, (M, D, 2 S) on the device."""
@@ -146,11 +147,15 @@ class SlotMembers:
         spare, self._spare = self._spare, None
         return spare if spare is not None and spare.shape == shape else self.device.xp.empty(shape)
 
-    def _batch(self, factors: NDArray[np.float64], members: slice) -> SlotBatch:
-        """Return the arguments of the kernels, with a series that is long enough for all members."""
+    def _series(self, factors: NDArray[np.float64]) -> tuple[int, int, float]:
+        """Return terms and parts of a slot for all members, and the remainder."""
         # Norms of the parts add up; slot by slot, since the controls are seldom all large at once.
         largest = float(np.max(self._norms[0] + self._norms[1:] @ np.abs(factors), initial=0.0))
-        terms, parts, rest = series_of(largest * self.tau, self.slots)
+        return series_of(largest * self.tau, self.slots)
+
+    def _batch(self, factors: NDArray[np.float64], members: slice) -> SlotBatch:
+        """Return the arguments of the kernels, with a series that is long enough for all members."""
+        terms, parts, rest = self._series(factors)
         self.remainder = max(self.remainder, rest)
         self.products = terms * parts * self.slots
         values = self._values[members]

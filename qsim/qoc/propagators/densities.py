@@ -116,7 +116,7 @@ class Densities(Slots):
         tau = self.tau / t.parts
         for slots, parts in reversed(portions(t.factors.shape[1], t.parts, self._work(t.terms, lam))):
             look()
-            rows = np.empty((out.shape[0], slots.stop - slots.start))
+            rows = np.empty((len(out), slots.stop - slots.start))
             density_backward(
                 pattern,
                 self.jumps,
@@ -132,7 +132,7 @@ class Densities(Slots):
             out[:, slots] += rows
         return out
 
-    def _work(self, terms: int, x: NDArray[np.float64]) -> float:
+    def _work(self, terms: int, x: RealArray) -> float:
         """Return the multiplications of a part of a slot."""
         entries = self.values.shape[1] * x.shape[1] + 2.0 * self.jumps[1].size * (x.shape[1] / x.shape[0])
         return float(terms) * entries

@@ -10,6 +10,7 @@ from scipy.sparse import csr_array, eye_array, kron
 
 from qsim.core.device.device import cpu, namespace
 from qsim.core.device.parallel import on_host
+from qsim.core.errors import NumericsError
 from qsim.qoc.kernels.norms import norm_bound
 from qsim.qoc.kernels.slots import Pattern, SlotBatch, slot_backward, slot_forward
 from qsim.qoc.propagators.layouts import Hermitian, Kets
@@ -261,7 +262,16 @@ def series_of(
         Largest norm of a part.
     parts : int, optional
         Parts, if they are given.
+
+    Raises
+    ------
+    NumericsError
+        If the norm is not finite.
     """
+    if not math.isfinite(norm):
+        raise NumericsError(
+            f"the norm of a slot is {norm}: the values of the controls are beyond double precision"
+        )
     # Unless parts are given, the norm of each is at most `longest`, so that rounding of the alternating terms stays small.
     parts = parts or max(1, math.ceil(norm / longest))
     theta = norm / parts

@@ -26,7 +26,9 @@ from qsim.qoc.objectives.slots import SlotObjective, as_matrices
 from qsim.qoc.objectives.terms import Terms, leakage_operator
 from qsim.qoc.objectives.unravelling import BATCH_BYTES, Unravelling, rates_of
 from qsim.qoc.propagators.batch import DEVICE_BYTES, HOST_BYTES
+from qsim.qoc.propagators.densities import Densities
 from qsim.qoc.propagators.motion import Motion
+from qsim.qoc.propagators.reach import require_computable
 from qsim.qoc.propagators.slots import Slots
 from qsim.qoc.quantum.ensembles.ensemble import made_ensemble, same_space
 from qsim.qoc.quantum.ensembles.members import Members
@@ -117,7 +119,8 @@ def _one_plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
     if wrong := _order(deck, made):
         return _refused([*findings, *wrong], slots)
     try:
-        controls, _ = _making(deck, made).start()
+        controls, guess = _making(deck, made).start()
+        require_computable(made, _duration(deck), guess)
         chosen = _chosen(loaded, made)
         if "gauss_newton" in deck.methods:
             refuse_without_amplitudes(made, chosen.search != "closed")
@@ -134,10 +137,14 @@ def _one_plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
     lindblad = chosen.lindblad
     rows = made.dimension**2 if lindblad else made.dimension
     count = 1 if members is None else members.count
-    products = 4.0 * rows * columns * TERMS * slots * count
+    moved = SlotObjective(made, chosen.motion(_duration(deck), slots)).propagator
+    terms, parts = moved.prepare(guess, None)[1:]
+    products = 4.0 * rows * columns * max(TERMS, terms * parts) * slots * count
     keeps, wide = _of_gpu(deck, made, chosen, columns)
     return Plan(
-        memory=_memory(rows, columns, slots, 0 if members is None else members.count, chosen),
+        memory=_memory(
+            moved, columns, (slots, parts, terms), 0 if members is None else members.count, chosen
+        ),
         sizes={
             "levels": made.dimension,
             "columns": columns,
@@ -207,10 +214,19 @@ def _own_kernels(deck: QuantumDeck, made: QuantumModel, chosen: Dissipation) -> 
     return ""
 
 
-def _memory(rows: int, columns: int, slots: int, members: int, chosen: Dissipation) -> Memory:
-    """Return the memory of a run: trajectories of members that are kept at a time, and of the system itself."""
-    # 16 bytes per complex number, for the columns at every slot.
-    one = 16 * rows * columns * slots
+def _memory(
+    moved: Slots, columns: int, series: tuple[int, int, int], members: int, chosen: Dissipation
+) -> Memory:
+    """Return the memory of a run: trajectories of members that are kept at a time, and of the system itself.
+
+    `series`: slots, parts of a slot under the first values, and terms.
+    """
+    slots, parts, terms = series
+    # Numbers of the kernels for the columns, of which a trajectory has one set per part of a slot.
+    rows = moved.dimension**2 if chosen.lindblad else moved.dimension
+    wide = (columns + columns % 2) / 2 if moved.layout.real else columns
+    each = int(16 * rows * wide)
+    one = each * slots * parts
     if chosen.search == "trajectories":
         # histories come in batches
         kept = min(one, 2 * int(BATCH_BYTES))
@@ -219,13 +235,15 @@ def _memory(rows: int, columns: int, slots: int, members: int, chosen: Dissipati
     there, on_gpu = (int(min(one * members, max(one, limit))) for limit in (HOST_BYTES, DEVICE_BYTES))
     # The trajectory of one system lies where it is computed.
     on_gpu = on_gpu if members else one
+    # Blocks of four columns are put in order again for the populations, in a copy.
+    copied = 2 if wide % 4 == 0 and not isinstance(moved, Densities) else 1
     return Memory(
-        # the trajectory, and the powers of one slot
-        host=16 * rows * columns * (2 * slots + 2 * TERMS),
+        # the trajectory, the columns at every slot beside it, and the powers of one slot
+        host=copied * one + 16 * rows * columns * (2 * slots + 2 * terms),
         device=there,
         on_gpu=on_gpu - there,
         parts={"trajectory": one, "trajectories of members": there},
-        reduce="time.slots",
+        reduce="time.T" if parts > 1 else "time.slots",
         library="cublas" if members else "",
     )
 
@@ -383,6 +401,10 @@ def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProb
         warnings.append("dissipation: none leaves out the jumps of the system; P is that of a closed one")
     if chosen.notice:
         notices.append(chosen.notice)
+    if deck.verify.levels == 0 and any(hasattr(part, "levels") for part in getattr(deck.system, "parts", [])):
+        notices.append(
+            "verify.levels is 0: the levels are the model; no error has a part of those that are left out"
+        )
     search = deck.optimizer
     # The finish has no penalty: it evaluates the value alone, after the search; of an ensemble always.
     ends = chosen.finish or (deck.ensemble is not None and chosen.lossy)

@@ -86,8 +86,7 @@ class Maximisation:
         search = self.search
         # Given controls are propagated once, so restarts and draws do not apply.
         if self.problem.optimizer.type == "none":
-            with suppress(Finished):
-                self._given(report)
+            self._given(report)
             return
         while True:
             refused = None
@@ -133,8 +132,10 @@ class Maximisation:
         search, field = self.search, self.problem.guess
         search.at = self.problem.controls.parameters(field)
         p, j = search.objective.values(field)
+        with suppress(Finished):
+            search.record(report, field, float(p[0]), float(j[0]), 0.0, savable=False)
+        # the limit of one sweep is no reason
         search.reason = "no optimisation"
-        search.record(report, field, float(p[0]), float(j[0]), 0.0, savable=False)
 
     def _round(self, report: Report) -> None:
         """Run the optimiser from the present start to its end."""
@@ -170,7 +171,7 @@ class Maximisation:
         return u
 
     def _seed(self) -> NDArray[np.float64]:
-        """Return weak values (C, N) without a symmetry: a few sines with random amplitudes, each some tenths of a turn by pi in T."""
+        """Return weak values (C, N) without a symmetry: a few sines with random amplitudes, some tenths of a turn each."""
         problem = self.problem
         slots = problem.objective.propagator
         own = zip(problem.model.controls, slots.norms[1:], strict=True)

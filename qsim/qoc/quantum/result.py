@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -145,8 +146,9 @@ def _process_error(result: QuantumResult) -> float | None:
     error, leak = _claim_of(result.nominal_check), result.other_error("leakage")
     if error is None or leak is None or not isinstance(goal, GateTarget):
         return None
-    d = goal.columns.shape[1]
-    return ((d + 1.0) * error + leak) / d
+    d, value = goal.columns.shape[1], _process(result)
+    most = math.inf if value is None else max(value, 1.0 - value)
+    return min(((d + 1.0) * error + leak) / d, most)
 
 
 def _average_error(result: QuantumResult) -> float | None:

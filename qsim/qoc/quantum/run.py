@@ -37,7 +37,7 @@ ABOVE_ONE = 1e-9
 # What makes a part of the error smaller.
 REMEDIES = {
     "levels": "raise levels of the parts (rotor: J_max, grid2d: states), or keep the controls weak and smooth by bounds, "
-    "shape or bspline, so that they do not reach the highest level",
+    "shape or bspline, so that they do not reach the highest level; if these levels are the model, verify: {levels: 0}",
     "jumps": "use dissipation: lindblad",
     "sampling": "raise dissipation.trajectories.count",
     "mixture": "lower below of the thermal start",
@@ -74,8 +74,8 @@ def _searched(problem: QuantumProblem, monitor: Monitor) -> QuantumResult:
         drive(maximisation, monitor, total=total, unit="sweeps", what=what, at_most=True)
     if maximisation.escaped:
         monitor.note(
-            "the gradient vanishes at the first values of the controls, a critical point; the search went on from weak sines with "
-            "random amplitudes"
+            "the gradient vanishes at the first values of the controls, a critical point; the search went on from weak "
+            "sines with random amplitudes"
         )
     final = problem.guess if search.field is None else search.field
     return _analysed(problem, search, maximisation, final, monitor)

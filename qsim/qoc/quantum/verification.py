@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from qsim.qoc.quantum.continuous import Continuous
     from qsim.qoc.quantum.problem import QuantumProblem
 
-__all__ = ["Check", "verify"]
+__all__ = ["Check", "farthest", "verify"]
 
 # Rows up to which a slot is a dense exponential; beyond, its action on the columns.
 DENSE = 100
@@ -56,6 +57,8 @@ class Check:
         Errors of other numbers by name: leakage, purity, seepage, no_jump, one_jump; those that are known.
     continuous : Continuous or None
         The value under the controls as functions of time.
+    most : float
+        The farthest that a value can be from P: of what lies between 0 and 1, the larger of P and 1 - P.
     """
 
     value: float
@@ -63,11 +66,12 @@ class Check:
     unclaimed: str | None
     others: dict[str, float] = field(default_factory=dict)
     continuous: Continuous | None = None
+    most: float = math.inf
 
     @property
     def error(self) -> float:
-        """Sum of the parts."""
-        return sum(self.parts.values())
+        """Sum of the parts, no larger than the value leaves room for."""
+        return min(sum(self.parts.values()), self.most)
 
 
 def verify(problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcome) -> Check:
@@ -103,7 +107,10 @@ def verify(problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcom
         known = sum(parts.values())
         parts["levels"] = larger.error
         if larger.unclaimed is not None and unclaimed is None:
-            unclaimed = f"{larger.unclaimed}. Without the levels the error is {known:.2g}: verify: {{levels: 0}} takes them as the model"
+            unclaimed = (
+                f"{larger.unclaimed}. Without the levels the error is {known:.2g}: verify: {{levels: 0}} takes them as the "
+                "model"
+            )
     others: dict[str, float] = {}
     if not unclaimed:
         others = errors_of_state(problem, outcome, parts, found, _numbers(larger, outcome))
@@ -111,7 +118,8 @@ def verify(problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcom
             off = _coherent_difference(problem, fields, outcome.budget.coherent)
             others["coherent_value"] = parts["series"] + parts["mixture"] + parts.get("levels", 0.0) + off
         others = {name: error + left.beside(name) for name, error in others.items()}
-    return Check(found.value, parts, unclaimed, others, continuous)
+    most = farthest(problem.model, outcome.value)
+    return Check(found.value, parts, unclaimed, others, continuous, most)
 
 
 @dataclass(frozen=True)
@@ -143,6 +151,11 @@ def _slots(
         )
     off = abs(found.value - outcome.value) + found.error
     return found, _Left({"slots": off}, found.numbers, found.unclaimed)
+
+
+def farthest(made: QuantumModel, value: float) -> float:
+    """Return how far a value may be from another one at most: between 0 and 1 where it is no mean value."""
+    return math.inf if made.measured else max(value, 1.0 - value)
 
 
 def _coherent_difference(problem: QuantumProblem, fields: NDArray[np.float64], value: float) -> float:

@@ -1,6 +1,6 @@
 """Random systems whose levels do not suffice: couplings that skip levels, hot baths, products of cut parts, rotors.
 
-The truth has as many levels as it needs: matrices by Kronecker products of parts that are made here, enlarged until the value stays.
+The truth has as many levels as it needs: matrices by Kronecker products of parts, enlarged until the value stays.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def test_an_ensemble_is_the_mean_of_its_members(device, kind, jumps, lossy):
 def test_members_go_in_portions_that_memory_holds(monkeypatch):
     made, _, fields = ensemble("gate", 0, cpu(1), members=7)
     whole = made.evaluate(fields)
-    monkeypatch.setattr(made.propagator, "chunk", lambda columns: 3)
+    monkeypatch.setattr(made.propagator, "chunk", lambda columns, fields: 3)
     parts = made.evaluate(fields)
     assert np.array_equal(parts.member_probabilities, whole.member_probabilities)
     assert np.abs(parts.gradient - whole.gradient).max() < 1e-14 * np.abs(whole.gradient).max()

@@ -320,7 +320,8 @@ def _together(ensemble: Ensemble, values: NDArray[np.float64], checks: dict[int,
         error = max(c.error for c in followed)
         moved = np.array([c.value for c in followed]) - values[own]
         continuous = Continuous(value + shift(moved), error)
-    return Check(value + shift(change), parts, unclaimed, continuous=continuous)
+    most = math.inf if math.isinf(claims[0].most) else max(value, 1.0 - value)
+    return Check(value + shift(change), parts, unclaimed, continuous=continuous, most=most)
 
 
 def _weights(weights: NDArray[np.float64]) -> NDArray[np.float64]:
