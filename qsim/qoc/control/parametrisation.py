@@ -261,7 +261,7 @@ class Parametrisation:
         return inside, shift
 
     def given_way(self, field: NDArray[np.float64]) -> dict[str, float]:
-        """Return what is missed of constraints on the whole field: of its area in units of ``sum |eps|``, of its band of its rms."""
+        """Return what is missed of the area, in units of ``sum |eps|``, and of the band, relative to the root mean square."""
         found = {}
         if self.area is not None:
             found["area"] = abs(float(field.sum()) - self.area) / max(float(np.abs(field).sum()), 1e-300)
