@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from dataclasses import replace
 
 import h5py
@@ -13,6 +14,7 @@ import qsim
 from qsim.core.deck.expression import Expression
 from qsim.core.deck.load import load_deck
 from qsim.core.errors import QsimError
+from qsim.core.run.examine import examine
 from qsim.qoc.control.making import Making, penalties
 from qsim.qoc.control.parametrisation import Parametrisation
 from qsim.qoc.deck.model import QocDeck
@@ -479,3 +481,62 @@ def test_a_band_that_bounds_break_is_told(tmp_path, caplog):
         assert any("lies outside of its functions" in record.message for record in caplog.records)
         u = results["control/u"]
     assert abs(u.sum()) < 1e-11 * np.abs(u).sum()
+
+
+PULSE = {
+    "method": "qoc",
+    "system": {
+        "type": "model",
+        "unit": "GHz",
+        "parts": [{"name": "q", "type": "transmon", "levels": 5, "frequency": 4.7, "anharmonicity": -0.28}],
+        "frame": 4.7,
+        "controls": {"x": "q.x/2", "y": "q.y/2"},
+        "target": {"gate": "x"},
+    },
+    "time": {"T": "14 ns", "slots": 280},
+    "optimizer": "none",
+}
+
+
+def test_gaussian_and_drag_are_their_formulas(tmp_path):
+    """DRAG's quadrature is -u'/Delta with the angular anharmonicity; it takes the leakage of the Gaussian away."""
+    width, center, delta = 2.3, 6.4, 2 * np.pi * -0.28
+    gaussian = {"type": "gaussian", "width": "2.3 ns", "center": "6.4 ns"}
+    drag = gaussian | {"type": "drag", "anharmonicity": "-280 MHz"}
+    leakage = {}
+    for weight in (0.0, 1.0, 0.5):
+        guesses = {"x": gaussian, "y": drag | {"weight": weight}}
+        made = PULSE | {"control": [{"name": n, "guess": g} for n, g in guesses.items()]}
+        with qsim.run(made, output=tmp_path / f"r{weight}", figures="none") as results:
+            leakage[weight] = results.scalars["leakage"].value, results.scalars["fidelity"].value
+            t, x, y = results["time"], results["control/x"], results["control/y"]
+        bell = np.exp(-((t - center) ** 2) / (2 * width**2))
+        # the rotation by pi within 0 to T
+        assert 2 * np.pi * x.sum() * 0.05 == pytest.approx(np.pi, rel=1e-4)
+        assert np.allclose(x / x.max(), bell / bell.max(), atol=1e-12)
+        assert np.allclose(y, weight * (t - center) / width**2 / delta * x, atol=1e-12)
+    assert leakage[1.0][0] < 0.2 * leakage[0.0][0]
+    assert 1 - leakage[0.5][1] < 0.1 * (1 - leakage[0.0][1])
+
+
+@pytest.mark.parametrize("frame", [None, 4.7])
+def test_a_forgotten_frame_is_told(tmp_path, frame):
+    """Slots of 0.1 ns hold two values in a period of the qubit, unless its rotation is taken away."""
+    made = PULSE | {"time": {"T": "28 ns", "slots": 280}, "control": [{"name": "x"}, {"name": "y"}]}
+    made |= {"optimizer": "lbfgs", "system": PULSE["system"] | {"frame": frame}}
+    path = tmp_path / "deck.yaml"
+    path.write_text(json.dumps(made))
+    told = [item.message for item in examine("qoc", path) if item.key == "time.slots"]
+    assert bool(told) == (frame is None)
+    assert all("system.frame, such as 4.7 GHz" in text for text in told)
+
+
+def test_bare_lifetimes_are_told_with_their_unit(tmp_path):
+    """50 that was meant as microseconds is 50 ns where frequencies are in GHz."""
+    part = PULSE["system"]["parts"][0] | {"T1": 50}
+    made = PULSE | {"system": PULSE["system"] | {"parts": [part]}, "optimizer": "lbfgs"}
+    made |= {"control": [{"name": "x"}, {"name": "y"}]}
+    path = tmp_path / "deck.yaml"
+    path.write_text(json.dumps(made))
+    told = [item.message for item in examine("qoc", path) if item.key == "objective.threshold"]
+    assert ["T1: 50 without a unit is 50 ns" in text for text in told] == [True]
