@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -126,15 +126,34 @@ class TaskName(click.ParamType):  # type: ignore[type-arg]  # generic since clic
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Offer the tasks of the method."""
-        from qsim.core.deck.fields import tasks_of
+        """Offer the names of the method."""
         from qsim.core.run.stages import stage
 
         method = _typed(ctx, "method")
         if not isinstance(method, str) or not methods.is_available(method):
             return []
-        names = tasks_of(stage(method, "deck").DECK.variants())
+        names = self.names(stage(method, "deck").DECK.variants())
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+    @staticmethod
+    def names(variants: Iterable[type[Any]]) -> Iterable[str]:
+        """Return the tasks."""
+        from qsim.core.deck.fields import tasks_of
+
+        return tasks_of(variants)
+
+
+class TypeName(TaskName):
+    """The type of the system of the method that is given; checked by the command."""
+
+    name = "type"
+
+    @staticmethod
+    def names(variants: Iterable[type[Any]]) -> Iterable[str]:
+        """Return the types of system."""
+        from qsim.core.deck.fields import types_of
+
+        return types_of(variants)
 
 
 class DeckKey(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.5 only

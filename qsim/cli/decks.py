@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from qsim import methods
-from qsim.cli.arguments import DeckFile, ExampleName, MethodName, TaskName, require_method
+from qsim.cli.arguments import DeckFile, ExampleName, MethodName, TaskName, TypeName, require_method
 from qsim.cli.terminal import columns, print_json, print_path, say
 from qsim.version import __version__
 
@@ -33,30 +33,43 @@ __all__ = ["examples", "findings_of", "init", "of_another_method", "schema", "va
 @click.option(
     "--task", metavar="TASK", type=TaskName(), help="Only the keys of this task, such as levels of trotter."
 )
-def init(method: str, full: bool, example: str | None, task: str | None) -> None:
+@click.option(
+    "--type",
+    "type_",
+    metavar="TYPE",
+    type=TypeName(),
+    help="Only the keys of this type of system, such as model of qoc.",
+)
+def init(method: str, full: bool, example: str | None, task: str | None, type_: str | None) -> None:
     """Print a commented deck to start from."""
     if example is not None:
         if full:
             raise click.UsageError("--full and --example exclude each other")
         _print_example(example, method)
         return
-    from qsim.core.deck.fields import tasks_of
+    from qsim.core.deck.fields import tasks_of, types_of
     from qsim.core.deck.template import template
     from qsim.core.run.stages import stage
 
     # The deck module alone is imported: a template needs no kernels.
     model = stage(method, "deck").DECK
     known = tasks_of(model.variants())
-    # Every key of one task makes a deck that runs; those of all tasks would not.
+    types = types_of(model.variants())
+    # Every key of one task or type makes a deck that runs; those of all would not.
     if full and task is None and known:
         task, *others = known
         say(f"every key of task: {task}; --task prints those of {', '.join(others)}")
-    if task is not None and task not in known:
-        listing = f"its tasks: {', '.join(known)}" if known else "its decks have no task"
-        raise click.UsageError(f"{method} has no task '{task}'; {listing}")
-    click.echo(
-        template(model.model_for({"task": task}) if task else model, full=full, task=task or ""), nl=False
-    )
+    if full and type_ is None and not known and len(types) > 1:
+        type_, *others = types
+        say(f"every key of system: {type_}; --type prints those of {', '.join(others)}")
+    for what, name, names in (("task", task, known), ("type", type_, list(types))):
+        if name is not None and name not in names:
+            listing = f"its {what}s: {', '.join(names)}" if names else f"its decks have no {what}"
+            raise click.UsageError(f"{method} has no {what} '{name}'; {listing}")
+    if task is not None and type_ is not None:
+        raise click.UsageError("--task and --type exclude each other")
+    chosen = model.model_for({"task": task}) if task else types.get(type_ or "", model)
+    click.echo(template(chosen, full=full, task=task or "", type_=type_ or ""), nl=False)
 
 
 @click.command()

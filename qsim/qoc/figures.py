@@ -25,6 +25,8 @@ MAX_POINTS = 4000
 # From which a field is drawn as its envelope, with some cycles in an inset.
 CYCLES = 30
 # Points that are marked.
+# Names in one label, and points between an axis of frequencies and that of wavenumbers below it.
+NAMED, BELOW = 3, 30
 FEW = 40
 # Points of a spectrum at least, so that short fields do not give polygons.
 PADDED = 4096
@@ -147,11 +149,32 @@ def _transitions(r: Results) -> list[tuple[str, float]]:
     pairs = [
         (int(a), int(b)) for i, a in enumerate(used) for b in used[i + 1 :] if mu[a, b] > 1e-3 * mu.max()
     ]
+    wanted = _wanted(r)
+    # The wanted transitions, and those from the lowest levels, are named in any case.
+    pairs.sort(key=lambda pair: (pair not in wanted, pair))
     return [(f"{a}-{b}", float(abs(energies[b] - energies[a]))) for a, b in pairs][:12]
 
 
-def _together(lines: list[tuple[str, float]], width: float) -> list[tuple[str, float]]:
-    """Return transitions with those that a label would cover in one label: ``0-1, 1-2``."""
+def _wanted(r: Results) -> set[tuple[int, int]]:
+    """Return the pairs of levels (lower, upper) between initial and target states of the deck."""
+    system = r.deck["system"]
+    pairs = system.get("pairs") or [system]
+    found = set()
+    for pair in pairs:
+        ends = [pair.get(key) for key in ("initial", "target")]
+        lists = [end if isinstance(end, list) else [end] for end in ends]
+        found |= {
+            (min(a, b), max(a, b))
+            for a in lists[0]
+            for b in lists[1]
+            if isinstance(a, int) and isinstance(b, int)
+        }
+    return found
+
+
+def _together(lines: list[tuple[str, float]], width: float, between: str = ", ") -> list[tuple[str, float]]:
+    """Return transitions with those that a label would cover in one label: ``0-1, 1-2``; the first of the lines come first."""
+    rank = {name: place for place, (name, _) in enumerate(lines)}
     groups: list[tuple[list[str], list[float]]] = []
     for name, value in sorted(lines, key=lambda line: line[1]):
         if groups and value - groups[-1][1][0] < width:
@@ -160,7 +183,11 @@ def _together(lines: list[tuple[str, float]], width: float) -> list[tuple[str, f
         else:
             groups.append(([name], [value]))
     return [
-        (", ".join(names[:2]) + (", ..." if len(names) > 2 else ""), float(np.mean(values)))
+        (
+            between.join(sorted(names, key=rank.__getitem__)[:NAMED])
+            + (between + "..." if len(names) > NAMED else ""),
+            float(np.mean(values)),
+        )
         for names, values in groups
     ]
 
@@ -183,7 +210,8 @@ def _from_wavenumber(value: ArrayLike) -> NDArray[np.float64]:
     return np.asarray(value) / WAVENUMBER
 
 
-def _spectrum(ax: Axes, r: Results) -> None:
+def _spectrum(ax: Axes, r: Results, *, wavenumbers: bool = False) -> None:
+    """Draw the power of the field with the transitions; wavenumbers stand on an axis of their own below."""
     w, s = _padded_spectrum(r)
     lines = _transitions(r)
     strong = w[s > 1e-4 * s.max()] if s.max() > 0 else w
@@ -191,26 +219,26 @@ def _spectrum(ax: Axes, r: Results) -> None:
         [float(strong.max()) if strong.size and not lines else 0.0, *[v for _, v in lines]]
     ) or float(w[-1])
     ax.semilogy(w, np.maximum(s / s.max() if s.max() > 0 else s, 1e-9), linewidth=0.8)
-    # labels stand above the curve
-    ax.set_ylim(1e-7, 1e3 if lines else 3)
+    ax.set_ylim(1e-7, 3)
     ax.set_yticks([1e-6, 1e-4, 1e-2, 1e0])
-    for _, value in lines:
-        if value < right:
-            ax.axvline(value, color="0.6", linewidth=0.5, linestyle=":")
-    for name, value in _together(lines, 0.05 * right):
-        if value < right:
-            ax.annotate(
-                name, (value, 0.97), xycoords=("data", "axes fraction"), xytext=(0, 0), textcoords="offset points",
-                fontsize="small", rotation=90, ha="center", va="top", color="0.35",
-                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4},
-            )  # fmt: skip
+    inside = [line for line in lines if line[1] < right]
+    for _, value in inside:
+        ax.axvline(value, color="0.6", linewidth=0.5, linestyle=":")
+    # The names stand above the axes, as ticks, where no curve can be.
+    names = _together(inside, 0.12 * right, "\n")
+    above = ax.secondary_xaxis("top")
+    above.set_xticks([value for _, value in names], [name for name, _ in names])
+    above.tick_params(labelsize="small", labelcolor="0.35", length=2)
     ax.set_xlim(0, right)
     ax.set_xlabel(r"$\omega$ (hartree)")
     ax.set_ylabel("power (arb. units)")
     ax.locator_params(axis="x", nbins=4)
-    above = ax.secondary_xaxis("top", functions=(_to_wavenumber, _from_wavenumber))
-    above.set_xlabel(r"$\tilde\nu$ (cm$^{-1}$)")
-    above.locator_params(axis="x", nbins=3)
+    if not wavenumbers:
+        return
+    below = ax.secondary_xaxis("bottom", functions=(_to_wavenumber, _from_wavenumber))
+    below.spines["bottom"].set_position(("outward", BELOW))
+    below.set_xlabel(r"$\tilde\nu$ (cm$^{-1}$)")
+    below.locator_params(axis="x", nbins=3)
 
 
 def _states(ax: Axes, r: Results) -> None:
@@ -298,7 +326,7 @@ def _from_si(value: ArrayLike) -> NDArray[np.float64]:
 def spectrum(r: Results) -> Figure:
     """Power spectrum with the transitions marked."""
     fig = figure("single")
-    _spectrum(fig.subplots(), r)
+    _spectrum(fig.subplots(), r, wavenumbers=True)
     return fig
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from qsim.core.run.loop import drive
 from qsim.qoc import checks
+from qsim.qoc.control.controls import KEPT
 from qsim.qoc.errors.claims import Judge
 from qsim.qoc.errors.parts import Errors
 from qsim.qoc.errors.verification import Verification, verify
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
     AnyResult = Result | QuantumResult
 
 MEMBERS_AT_ONCE = 4096
+# What is told of a constraint that another one keeps from being met.
+GIVEN_WAY = {
+    "area": "control.zero_area: the bounds leave an area of {:.2g} of the integral of |eps|; widen control.bounds",
+    "band": "control.band: {:.2g} of the field's root mean square lies outside of the band, since control.bounds act; widen them",
+}
 # Numbers of the population table; above, times are thinned out.
 LARGEST_TABLE = 30_000_000
 
@@ -70,6 +76,9 @@ def _run_grid(problem: Problem, monitor: Monitor) -> Result:
         if search.field is not None
         else problem.control.field(problem.control.parameters(problem.guess))
     )
+    for name, size in problem.control.given_way(final).items():
+        if size > KEPT:
+            monitor.warn(GIVEN_WAY[name].format(size))
     return analyse(problem, search, final, monitor)
 
 

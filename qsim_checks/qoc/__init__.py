@@ -85,6 +85,7 @@ def judge(drawn: Drawn, results: Results) -> list[Claim]:
     exact, error = float(np.mean(values)), float(np.mean(errors))
     for name, scalar in found.items():
         claims.append(_claim(name, scalar, exact, error))
+    claims += _kept(drawn.deck["control"], field)
     if "probability_continuous" in results.scalars and set(drawn.deck["control"]) <= {"guess"}:
         claims += _formula_claims(drawn, results, (top, dipoles, claimed), duration, time.size)
     if "probability_worst" in results.scalars:
@@ -102,6 +103,19 @@ def judge(drawn: Drawn, results: Results) -> list[Claim]:
         values, errors = _probabilities(drawn, top, dipoles, claimed, field, duration, "hold")
         held, error = float(np.mean(values)), float(np.mean(errors))
         claims.append(_claim("probability, field held", found["probability"], held, error))
+    return claims
+
+
+def _kept(control: dict[str, Any], field: NDArray[np.float64]) -> list[Claim]:
+    """Return the claims that constraints of the deck are kept together."""
+    claims = []
+    if control.get("zero_area"):
+        size = max(float(np.abs(field).sum()), 1e-300)
+        claims.append(Claim("area", float(field.sum()) / size, np.nan, requested=1e-10))
+    if "bounds" in control:
+        low, high = control["bounds"]
+        beyond = max(float(field.max()) - high, low - float(field.min()), 0.0)
+        claims.append(Claim("bounds", beyond, np.nan, requested=1e-12 * (high - low)))
     return claims
 
 

@@ -295,6 +295,14 @@ def _control(
         control["zero_area"] = True
     if optimizer != "krotov" and rng.random() < 0.1:
         control["band"] = [0.0, 4.0 * gap]
+    # A stream of its own: bounds that act, together with the area.
+    own = rng.spawn(1)[0]
+    if optimizer != "krotov" and own.random() < 0.15:
+        control["zero_area"] = True
+        control["bounds"] = [
+            -strength * float(own.uniform(0.05, 0.6)),
+            strength * float(own.uniform(0.05, 0.6)),
+        ]
     return control
 
 

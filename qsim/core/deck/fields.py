@@ -28,6 +28,7 @@ __all__ = [
     "literals",
     "tags",
     "tasks_of",
+    "types_of",
     "walk",
 ]
 
@@ -268,6 +269,23 @@ def tasks_of(variants: Iterable[Model]) -> list[str]:
     """Return the tasks that the variants of a deck may name."""
     kinds = [Annotation.of_field(fields_of(one)["task"]) for one in variants if "task" in fields_of(one)]
     return list(dict.fromkeys(str(name) for kind in kinds for name in (literals(kind) or tags(kind))))
+
+
+def types_of(variants: Iterable[Model]) -> dict[str, Model]:
+    """Return the types of ``system`` that the variants of a deck know, each with the first variant that does."""
+    found: dict[str, Model] = {}
+    for one in variants:
+        if "system" in fields_of(one):
+            annotation = Annotation.of_field(fields_of(one)["system"])
+            names = list(tags(annotation)) or [
+                str(name)
+                for block in blocks_in(annotation)
+                if "type" in fields_of(block)
+                for name in literals(Annotation.of_field(fields_of(block)["type"]))
+            ]
+            for name in names:
+                found.setdefault(name, one)
+    return found
 
 
 def blocks_in(annotation: Annotation) -> Iterator[Model]:

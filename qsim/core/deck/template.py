@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
@@ -12,7 +12,15 @@ from pydantic_core import PydanticUndefined
 
 from qsim.core.deck.blocks import Deck
 from qsim.core.deck.describe import bounds, example_of, flow, limits, quantity_of, words_of
-from qsim.core.deck.fields import LARGEST, Annotation, fields_of, is_block, literals, tags
+from qsim.core.deck.fields import (
+    LARGEST,
+    Annotation,
+    blocks_in,
+    fields_of,
+    is_block,
+    literals,
+    tags,
+)
 from qsim.core.deck.reference import deck_reference
 from qsim.core.deck.units import UnitError, format_quantity, parse_quantity
 from qsim.core.deck.yaml_marks import parse_yaml
@@ -25,6 +33,8 @@ Model = type[BaseModel]
 _LAST = ("run", "output")  # keys that all decks share, written below the method's own
 # in the place of a value: no such key
 _WITHOUT: Any = object()
+# Lines of a block that is printed wherever it is held.
+SHORT = 3
 # Rounds in which keys of other tasks are found.
 MOST_ROUNDS = 12
 _COLUMN = 32  # where the comments of a template start
@@ -39,14 +49,28 @@ class _Style:
     full
         Every key.
     told
-        Families of blocks whose members have all been shown.
+        Families of blocks whose members have all been shown, with the key of the first.
+    comment
+        True within comments, where a block that has been shown is named alone.
     """
 
     full: bool
-    told: set[frozenset[Model]] = field(default_factory=set)
+    told: dict[frozenset[Model], str] = field(default_factory=dict)
+    comment: bool = False
+
+    @property
+    def inside(self) -> "_Style":
+        """The same within comments."""
+        return replace(self, comment=True)
+
+    def shown(self, family: frozenset[Model], key: str) -> str:
+        """Return the key at which a family was shown, "" if this is the first time, which is kept."""
+        before = self.told.get(family, "")
+        self.told.setdefault(family, key)
+        return before
 
 
-def template(model: Model, full: bool = False, task: str = "") -> str:
+def template(model: Model, full: bool = False, task: str = "", type_: str = "") -> str:
     """Return a commented deck that loads.
 
     Parameters
@@ -60,15 +84,21 @@ def template(model: Model, full: bool = False, task: str = "") -> str:
         Blocks that are off by default, and the other members of a union, then stand in comments.
     task
         A task of the method, to leave out the blocks that it does not read.
+    type_
+        A type of ``system`` that the deck class has.
     """
     title = (model.__doc__ or "A deck.").strip().split("\n")[0]
-    first = model.FIRST_DECKS.get("", {}) if issubclass(model, Deck) else {}
+    first: Mapping[str, Any] = model.FIRST_DECKS.get(type_, {}) if issubclass(model, Deck) else {}
+    if type_:
+        first = {"system": {"type": type_}, **first}
     units = '# A bare number is in the unit that the comment names; text carries its own: "20 fs".'
     lines = [f"# {title}", units, ""]
+    style = _Style(full)
+    if type_:
+        # The keys of the other types are those of other decks.
+        style.told[frozenset(tags(Annotation.of_field(fields_of(model)["system"])).values())] = "system"
     return (
-        "\n".join(
-            [*lines, *(_lines_of_task(model, full, task) if task else _block(model, first, _Style(full)))]
-        )
+        "\n".join([*lines, *(_lines_of_task(model, full, task) if task else _block(model, first, style))])
         + "\n"
     )
 
@@ -231,21 +261,58 @@ def _entry(key: str, value: object, annotation: Annotation, info: FieldInfo, sty
         value = value.model_dump(mode="json", by_alias=True)
     # A block that is off by default is shown as a comment, ready to be switched on.
     if blocks and value is None:
-        return _commented(
-            [
-                *_head(f"{key}:", f"optional; {note}" if note else "optional"),
-                *_indent(_block(blocks[0], _tag_of(annotation, blocks[0]), style)),
-            ]
-        )
+        optional = f"optional; {note}" if note else "optional"
+        return _commented(_named(key, _tag_of(annotation, blocks[0]), annotation, optional, style.inside))
     if blocks and isinstance(value, Mapping):
-        return [*_head(f"{key}:", note), *_indent(_member(value, annotation, style))]
+        return _named(key, value, annotation, note, style)
     items = _block_items(annotation)
     if items is not None and isinstance(value, Sequence) and not isinstance(value, str):
-        return _list_entry(key, value, items, note, style)
-    return _head(f"{key}: {_scalar(value, annotation)}", note)
+        lines = _list_entry(key, value, items, note, style)
+        return lines + _or(key, [b for b in blocks if b not in set(blocks_in(items))], annotation, style)
+    lines = _head(f"{key}: {_scalar(value, annotation)}", note)
+    if not style.full:
+        return lines
+    named = _named_items(annotation)
+    if named is not None:
+        # Blocks with names of the user's own.
+        sample = _named("NAME", {}, named, "", style.inside)
+        return lines + _commented(_indent(sample))
+    if items is not None and not blocks:
+        return lines + _commented(["or", *_list_entry(key, [], items, "", style.inside)[1:]])
+    # What may stand in the place of a word.
+    return lines + _or(key, blocks, annotation, style)
 
 
-def _member(value: Mapping[str, Any], annotation: Annotation, style: _Style) -> list[str]:
+def _or(key: str, blocks: Sequence[Model], annotation: Annotation, style: _Style) -> list[str]:
+    """Return the comment that a block may stand in the place of the value above."""
+    if not style.full or not blocks:
+        return []
+    lines = _named(key, _tag_of(annotation, blocks[0]), annotation, "", style.inside)
+    return _commented([f"or {lines[0]}"] if len(lines) == 1 else ["or", *lines])
+
+
+def _named_items(annotation: Annotation) -> Annotation | None:
+    """Return the type of the values of a mapping that may be blocks, None for any other type."""
+    for member in annotation.leaves:
+        if member.origin is dict and len(member.args) > 1:
+            items = Annotation.of(member.args[1])
+            return items if any(is_block(one.base) for one in items.leaves) else None
+    return None
+
+
+def _named(key: str, value: Mapping[str, Any], annotation: Annotation, note: str, style: _Style) -> list[str]:
+    """Return the lines of a block with its key; within comments a block that was shown before is named alone."""
+    family = frozenset(blocks_in(annotation))
+    before = style.told.get(family, "") if style.comment and style.full else ""
+    lines = [*_head(f"{key}:", note), *_indent(_member(value, annotation, style, key))]
+    if before and (len(lines) > SHORT or len(family) > 1):
+        return _head(f"{key}: {{...}}", "; ".join(filter(None, [note, f"keys as of {before} above"])))
+    if style.full:
+        style.told.setdefault(family, key)
+    return lines
+
+
+def _member(value: Mapping[str, Any], annotation: Annotation, style: _Style, key: str) -> list[str]:
     """Return the lines of a block that is the member of a union named by its tag; in full, the others too, once in a deck."""
     discriminator = annotation.discriminator or "type"
     by_tag = tags(annotation, discriminator)
@@ -253,18 +320,23 @@ def _member(value: Mapping[str, Any], annotation: Annotation, style: _Style) -> 
     model = by_tag.get(tag) or next(member.base for member in annotation.leaves if is_block(member.base))
     # A block without keys still needs a value in YAML.
     lines = _block(model, value, style) or ["{}"]
-    if not style.full or len(by_tag) < 2:
+    if not style.full:
+        return lines
+    if len(by_tag) < 2:
+        # Members without a tag are told apart by their keys.
+        others = [m.base for m in annotation.leaves if is_block(m.base) and m.base is not model]
+        for other_model in others:
+            lines += _commented(["or", *_block(other_model, {}, style.inside)])
         return lines
     family = frozenset(by_tag.values())
-    if family in style.told and len(family) > 1:
+    if style.shown(family, key):
         return [*lines, f"# or another {discriminator}, as above: {' | '.join(by_tag)}"]
-    style.told.add(family)
     # a member may have several names
     shown = {model}
     for other, other_model in by_tag.items():
         if other_model not in shown:
             shown.add(other_model)
-            lines += _commented(["or", *_block(other_model, {discriminator: other}, style)])
+            lines += _commented(["or", *_block(other_model, {discriminator: other}, style.inside)])
     return lines
 
 
@@ -275,14 +347,21 @@ def _list_entry(key: str, value: Sequence[Any], items: Annotation, note: str, st
         data = each.model_dump(mode="json", by_alias=True) if isinstance(each, BaseModel) else each
         if not isinstance(data, Mapping):
             return [f"- {flow(data)}"]
-        body = _member(data, items, style)
+        body = _member(data, items, style, key)
         return [f"- {body[0]}", *(f"  {line}" for line in body[1:])]
 
     if value:
         return [*_head(f"{key}:", note), *_indent([line for each in value for line in item(each)])]
     # An empty list in full shows a commented sample of its items.
     model = next(member.base for member in items.leaves if is_block(member.base))
-    sample = item(_tag_of(items, model)) if style.full else []
+    family = frozenset(blocks_in(items))
+    sample: list[str] = []
+    if style.full and style.comment and style.told.get(family):
+        note = "; ".join(filter(None, [note, f"items with the keys of {style.told[family]} above"]))
+    elif style.full:
+        style = style.inside
+        sample = item(_tag_of(items, model))
+        style.told.setdefault(family, key)
     return [*_head(f"{key}: []", note), *_commented(_indent(sample))]
 
 
@@ -302,7 +381,7 @@ def _block_items(annotation: Annotation) -> Annotation | None:
 
 
 def _head(text: str, note: str) -> list[str]:
-    return [f"{text:<{_COLUMN}}# {note}" if note else text]
+    return [f"{text:<{_COLUMN - 1}} # {note}" if note else text]
 
 
 def _indent(lines: Iterable[str]) -> list[str]:

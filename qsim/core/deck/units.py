@@ -128,6 +128,7 @@ UNITS: dict[str, dict[str, float]] = {
         "ps": 1e-12 * _SECOND,
         "ns": 1e-9 * _SECOND,
         "us": 1e-6 * _SECOND,
+        "ms": 1e-3 * _SECOND,
         "s": _SECOND,
     },
     "length": {"au": 1.0, **_LENGTHS},

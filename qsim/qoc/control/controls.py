@@ -12,7 +12,7 @@ from qsim.qoc.control.mesh import places_of
 from qsim.qoc.control.parametrisation import CLIP_POWER, soft_clip
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -27,6 +27,8 @@ __all__ = ["Controls", "Functions", "Line", "Pair"]
 
 # Of a bound: first values beyond this part of it are drawn in, for the soft clip never reaches the bound itself.
 MARGIN = 0.9
+# Relative size from which a constraint counts as missed.
+KEPT = 1e-6
 # Squared norm of a vector that counts as zero.
 TINY = 1e-300
 
@@ -104,10 +106,11 @@ class Line:
             return inner * self.shape(times)
         for basis, old in self.past:
             inner = inner + basis.at(old, times)
-        if self.basis is not None:
-            inner = inner + self.basis.at(u, times)
         # The shift that keeps the area is that of the slots: a function of the parameters alone.
-        w = self.shape(times) * (inner - self.map.shift(u))
+        inside, shift = self.map.shifts(u)
+        if self.basis is not None:
+            inner = inner + self.basis.at(u - inside * self.map.along[1], times)
+        w = self.shape(times) * (inner - shift)
         return soft_clip(w, self.map.low[0], self.map.high[0])[0] if self.map.soft else w
 
     def redrawn(self, u: NDArray[np.float64], number: int) -> Line:
@@ -274,6 +277,14 @@ class Controls:
             line.map.parameters(row) for line, row in zip(self.lines, rows, strict=True) if line.fixed is None
         ]
         return np.concatenate(found or [np.zeros(0)])
+
+    def given_way(self, fields: NDArray[np.float64]) -> Iterator[tuple[int, str, float]]:
+        """Yield control, constraint and by how much final values (C, N) miss it, where another constraint acts."""
+        for number, (line, row) in enumerate(zip(self.lines, fields, strict=True)):
+            if line.fixed is None:
+                for name, size in line.map.given_way(row).items():
+                    if size > KEPT:
+                        yield number, name, size
 
     def redrawn(self, u: NDArray[np.float64], number: int) -> tuple[Controls, NDArray[np.float64]]:
         """Return controls with new random functions, and the parameters with which they have the same values."""

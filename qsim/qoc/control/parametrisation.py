@@ -5,13 +5,15 @@ The optimisers see parameters ``u`` (one a time step, or one a mode); the field 
     eps = clip(S (B u + offset) - lambda S),
 
 with the modes B (or the identity), the shape S(t), ``lambda`` such that the area is as wanted, and a soft clip to the bounds.
+With modes, the field is moved along ``S B^T B S`` first, which keeps it among them.
 Plain bounds (no area, no modes that overlap) are left to the optimiser as a box on ``u``.  The map and its transposed
 derivative are exact, so gradients stay exact.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,7 +29,9 @@ if TYPE_CHECKING:
 
 # Of the soft clip: 5e-4 low at half the bound, 8 % low at the bound itself.
 CLIP_POWER = 8
-NEWTON_STEPS = 60
+NEWTON_STEPS = 200
+# Sum of values, relative to that of their sizes, that is none.
+NO_AREA = 1e-12
 # Share of the bounds that a first field may reach: of one that a search moves, and of one that is only propagated.
 ROOM, EXACT = 0.9, 1.0 - 1e-9
 
@@ -119,7 +123,12 @@ class Parametrisation:
         g = gradient * slope
         if self.area is not None:
             # d lambda = (slope . dv) / (slope . S), so the transposed map subtracts slope times the projection on S
-            g = g - (g @ self.shape)[..., None] * (slope / float(slope @ self.shape))
+            within = self.along[0]
+            if self.soft or not within.any():
+                weight = slope if self.soft else np.ones_like(slope)
+                g = g - (g @ self.shape)[..., None] * (weight / max(float(weight @ self.shape), 1e-300))
+            if within.any():
+                g = g - (g @ within)[..., None] / float(within.sum())
         g = g * self.shape
         if self.slew is not None:
             # every change moves all values after it
@@ -174,17 +183,20 @@ class Parametrisation:
         """
         low, high = float(self.low[0]), float(self.high[0])
         if not self.soft:
-            return np.clip(wanted, low, high) - self.shift(u) * shape
+            return np.clip(wanted, low, high) - self.shifts(u)[1] * shape
         inside = np.clip(wanted, self.room * low, self.room * high)
         bound = np.where(inside >= 0, high, -low)
-        return soft_clip(_unclipped(inside, bound) - self.shift(u) * shape, low, high)[0]
+        return soft_clip(_unclipped(inside, bound) - self.shifts(u)[1] * shape, low, high)[0]
 
     # ---------------------------------------------------------------------------------------- pieces
 
     def _before_clip(self, u: NDArray[np.float64]) -> NDArray[np.float64]:
         v = self._sum(u)
         v = self.shape * (v if self.offset is None else v + self.offset)
-        return v if self.area is None else v - self._shift(v) * self.shape
+        if self.area is None:
+            return v
+        inside, shift = self._shifts(v)
+        return v - inside * self.along[0] - shift * self.shape
 
     def _sum(self, u: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return B u."""
@@ -198,26 +210,67 @@ class Parametrisation:
             return u, np.ones_like(u)
         return soft_clip(u, -self.slew, self.slew)
 
-    def shift(self, u: NDArray[np.float64]) -> float:
-        """Return lambda, the multiple of S that is taken away to keep the area; 0 without one."""
+    def shifts(self, u: NDArray[np.float64]) -> tuple[float, float]:
+        """Return the multiples of `along` and of S that are taken away to keep the area; 0 without one."""
         if self.area is None:
-            return 0.0
+            return 0.0, 0.0
         v = self._sum(u)
-        return self._shift(self.shape * (v if self.offset is None else v + self.offset))
+        return self._shifts(self.shape * (v if self.offset is None else v + self.offset))
 
-    def _shift(self, v: NDArray[np.float64]) -> float:
-        s, total, area = self.shape, float(self.shape.sum()), float(self.area or 0.0)
+    @cached_property
+    def along(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Direction ``S B^T B S`` (N,) and its modes (size,), which changes the area within the band; zero where none does."""
+        if self.modes is None or self.area is None:
+            return np.zeros_like(self.shape), np.zeros(self.size)
+        inside = self.modes @ self.shape
+        direction = self.shape * (inside @ self.modes)
+        if float(direction.sum()) <= NO_AREA * float(self.shape.sum()):
+            return np.zeros_like(direction), np.zeros_like(inside)
+        return direction, inside
+
+    def _shifts(self, v: NDArray[np.float64]) -> tuple[float, float]:
+        """Return the multiples of `along` and of S that are taken from v to keep the area."""
+        s, area, within = self.shape, float(self.area or 0.0), self.along[0]
+        inside = 0.0
+        if within.any():
+            inside = (float(v.sum()) - area) / float(within.sum())
+            if not self.soft:
+                return inside, 0.0
+            v = v - inside * within
         # Without a clip the sum is linear in the shift, and this is the answer.
-        shift = (float(v.sum()) - area) / total
-        if self.soft:
-            # monotone in the shift: Newton converges from the linear answer
-            for _ in range(NEWTON_STEPS):
-                value, slope = self._clip(v - shift * s)
-                step = (float(value.sum()) - area) / max(float(slope @ s), 1e-12 * total)
+        shift = (float(v.sum()) - area) / float(s.sum())
+        if not self.soft:
+            return inside, shift
+        # The sum falls with the shift. Newton's steps are kept between the last two shifts on either side of the answer,
+        # for where all values are at their bounds the slope tells little.
+        low, high, size = -np.inf, np.inf, float(np.abs(v).max()) + abs(shift)
+        for _ in range(NEWTON_STEPS):
+            value, slope = self._clip(v - shift * s)
+            off = float(value.sum()) - area
+            low, high = (shift, high) if off > 0 else (low, shift)
+            step = off / max(float(slope @ s), 1e-300)
+            if abs(step) <= 1e-16 * max(abs(shift), size) or off == 0.0:
+                break
+            if low < shift + step < high and abs(step) <= size:
                 shift += step
-                if abs(step) <= 1e-16 * max(abs(shift), float(np.abs(v).max())):
-                    break
-        return shift
+            elif np.isfinite(low) and np.isfinite(high):
+                shift = 0.5 * (low + high)
+            else:
+                shift += np.copysign(size, step)
+                size *= 2.0
+        return inside, shift
+
+    def given_way(self, field: NDArray[np.float64]) -> dict[str, float]:
+        """Return what is missed of the area, in units of ``sum |eps|``, and of the band, relative to the root mean square."""
+        found = {}
+        if self.area is not None:
+            found["area"] = abs(float(field.sum()) - self.area) / max(float(np.abs(field).sum()), 1e-300)
+        if self.modes is not None and not self.disjoint and self.offset is None:
+            free = np.full_like(self.low, np.inf)
+            bare = replace(self, low=-free, high=free, area=None, soft_bounds=False)
+            rest = field - bare.field(bare.parameters(field))
+            found["band"] = float(np.linalg.norm(rest)) / max(float(np.linalg.norm(field)), 1e-300)
+        return found
 
     def _clip(self, w: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the soft clip ``w / (1 + |w/b|^p)^(1/p)`` (Eq. Q11) and its slope."""

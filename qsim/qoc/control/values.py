@@ -26,7 +26,13 @@ if TYPE_CHECKING:
 
     from qsim.qoc.control.controls import Curve
     from qsim.qoc.control.parametrisation import Parametrisation
-    from qsim.qoc.deck.controls import FileValues, QuantumControl, RandomValues
+    from qsim.qoc.deck.controls import (
+        DragValues,
+        FileValues,
+        GaussianValues,
+        QuantumControl,
+        RandomValues,
+    )
 
     Array = NDArray[np.float64]
 
@@ -121,6 +127,8 @@ def first_values(
         whole = Expression(text, ("t", "T")).with_values(T=duration)
         # A constant formula is the same held or not, and then nothing is left of it between the slots.
         return First(curve, held="t" not in whole.names, profiles=(FormulaProfile(whole),))
+    if guess.type == "gaussian" or guess.type == "drag":
+        return _gaussian(guess, f"{key}.guess", setting, (low, high))
     if guess.type == "file":
         return _from_file(guess, guess.column or block.name, f"{key}.guess", setting, (low, high))
     # Half of the nearer bound, else what turns the system by about pi in T.
@@ -131,6 +139,31 @@ def first_values(
         # a bound of zero leaves the other one
         size = 0.5 * min(s for s in (-low, high) if 0.0 < s < math.inf)
     return First(_random(guess, setting, size, number, (low, high)))
+
+
+def _gaussian(
+    guess: GaussianValues | DragValues, key: str, setting: Setting, ends: tuple[float, float]
+) -> First:
+    """Return a Gaussian, or its derivative divided by the anharmonicity."""
+    units, duration = setting.units, setting.duration
+    width = units.time(guess.width, f"{key}.width")
+    center = 0.5 * duration if guess.center is None else units.time(guess.center, f"{key}.center")
+    if guess.amplitude == "auto":
+        a, b = ((t - center) / (math.sqrt(2.0) * width) for t in (0.0, duration))
+        whole = math.sqrt(0.5 * math.pi) * width * (math.erf(b) - math.erf(a))
+        if not whole > 0.0:
+            raise InvalidInput(f"{key}.center", "the pulse lies outside of 0 to T")
+        size = math.pi / whole / (1.0 if units.fields else units.factor)
+    else:
+        size = units.control(guess.amplitude, f"{key}.amplitude")
+    text = f"{size!r}*exp(-0.5*((t - {center!r})/{width!r})^2)"
+    if guess.type == "drag":
+        delta = units.frequency(guess.anharmonicity, f"{key}.anharmonicity")
+        if delta == 0.0:
+            raise InvalidInput(f"{key}.anharmonicity", "an anharmonicity of 0 has no such pulse")
+        text = f"{guess.weight / (delta * width**2)!r}*(t - {center!r})*{text}"
+    whole_formula = Expression(text, ("t",))
+    return First(lambda t: np.clip(whole_formula(t=t), *ends), profiles=(FormulaProfile(whole_formula),))
 
 
 def _random(

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 from qsim.core.deck.blocks import Block, Count, DeckPath, Finding, PositiveCount, short_form
 from qsim.core.deck.expression import ExpressionText
 from qsim.qoc.deck.control import ExpressionShape, Sin2, Sin2Edges
-from qsim.qoc.deck.systems.quantities import ControlValue, FrequencyValue
+from qsim.qoc.deck.systems.quantities import ControlValue, FrequencyValue, TimeValue
 
 __all__ = ["QuantumControl", "control_rules"]
 
@@ -22,6 +22,37 @@ class ExpressionValues(Block):
     type: Literal["expression"]
     value: Annotated[str, ExpressionText("t", "T")] = Field(
         description="formula of t and T, in the unit of time and of frequency of the system"
+    )
+
+
+class _Pulse(Block):
+    """Size, width and place of a Gaussian."""
+
+    amplitude: ControlValue | Literal["auto"] = Field(
+        default="auto", description="A; auto: the angular frequency of the control has the integral pi"
+    )
+    width: TimeValue = Field(
+        description="s, the standard deviation in time", json_schema_extra={"example": "5 ns"}
+    )
+    center: TimeValue | None = Field(default=None, description="t0; default: T/2")
+
+
+class GaussianValues(_Pulse):
+    """A Gaussian ``A exp(-(t - t0)^2/(2 s^2))``."""
+
+    type: Literal["gaussian"]
+
+
+class DragValues(_Pulse):
+    """The derivative of a Gaussian that goes with it in the other quadrature: ``-weight u'(t)/Delta``, u as of gaussian."""
+
+    type: Literal["drag"]
+    anharmonicity: FrequencyValue = Field(
+        description="Delta, frequency 1-2 less frequency 0-1: the derivative is divided by its angular frequency",
+        json_schema_extra={"example": "-250 MHz"},
+    )
+    weight: Annotated[float, Field(gt=-1e6, lt=1e6)] = Field(
+        default=1.0, description="factor; 1 removes leakage to first order, 0.5 the error of the phase"
     )
 
 
@@ -62,7 +93,9 @@ class FileValues(Block):
 
 
 FirstValues = Annotated[
-    ExpressionValues | RandomValues | ZeroValues | FileValues, Field(discriminator="type"), short_form
+    ExpressionValues | GaussianValues | DragValues | RandomValues | ZeroValues | FileValues,
+    Field(discriminator="type"),
+    short_form,
 ]
 
 

@@ -1,7 +1,7 @@
 """The deck of ``qsim qoc`` for a quantum system that is given by its parts or by matrices."""
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -124,6 +124,45 @@ class QuantumDeck(Deck):
         "system.collapse*": "dissipation is jumps: [{operator: a.sm, rate: 0.01}], or T1 and T2 of a part",
         "optimizer.type=GRAPE": "lbfgs takes the gradient that GRAPE computes",
         "optimizer.type=grape": "lbfgs takes the gradient that GRAPE computes",
+    }
+
+    FIRST_DECKS: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "model": {
+            "system": {
+                "type": "model",
+                "unit": "GHz",
+                "parts": [
+                    {"type": "transmon", "name": "q", "levels": 5, "frequency": 5.0, "anharmonicity": -0.25}
+                ],
+                "frame": 5.0,
+                "controls": {"x": "q.x/2"},
+                "initial": "0",
+                "target": "1",
+            }
+        },
+        "rotor": {
+            "system": {
+                "type": "rotor",
+                "B": "2 cm-1",
+                "dalpha": "0.7 angstrom^3",
+                "initial": 0,
+                "target": {"observable": "cos2"},
+            },
+            "time": {"T": "2 ps", "slots": 100},
+            "control": [{"name": "envelope", "guess": {"type": "expression", "value": "0.005"}}],
+        },
+        "grid2d": {
+            "system": {
+                "type": "grid2d",
+                "mass": [1.0, 1.3],
+                "dipole": {"x": "x"},
+                "grid": {name: {"min": -7.0, "max": 7.0, "points": 32} for name in "xy"},
+                "states": 20,
+                "initial": 0,
+                "target": 1,
+            },
+            "time": {"T": "2 fs", "slots": 200},
+        },
     }
 
     @model_validator(mode="before")

@@ -14,6 +14,7 @@ from qsim.core.errors import InvalidInput
 from qsim.core.run.stages import Plan, Size
 from qsim.qoc.control.fields import midpoints
 from qsim.qoc.control.making import Making, penalties
+from qsim.qoc.deck.systems.model import ModelSystem
 from qsim.qoc.deck.systems.quantities import units_of
 from qsim.qoc.kernels.slots import fits
 from qsim.qoc.models.builders import model, observable_of
@@ -65,6 +66,10 @@ THRESHOLD = 0.99
 MOST_JUMPS = 3.0
 # Rounding of a bound.
 ROUNDING = 1e-12
+# Slots in a period of a transition from which a search can follow it, where T has more than some periods.
+SLOTS_PER_PERIOD, FEW_PERIODS = 4.0, 3.0
+# Part of the largest element of a control from which a transition counts as driven.
+STRONG = 0.1
 # Largest value of a goal that nothing leads to.
 NOTHING = 1e-24
 
@@ -129,6 +134,7 @@ def _one_plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
             raise InvalidInput("dissipation", _too_large(made, columns, slots))
         cost_of(made, chosen.lindblad)
         _terms(deck, made)
+        findings += _coarse_slots(deck, made)
         findings += _out_of_reach(deck, made, _limits_of(deck, made, controls, chosen, members))
     except InvalidInput as problem:
         return _refused([Finding(problem.key, str(problem))], slots)
@@ -295,6 +301,29 @@ def _limits(deck: QuantumDeck, made: QuantumModel, controls: Controls, chosen: D
     return limits_of(made, _duration(deck), low, high, closed=chosen.search == "closed")
 
 
+def _coarse_slots(deck: QuantumDeck, made: QuantumModel) -> Iterator[Finding]:
+    """Yield a warning where slots that a search sets alone are too long for the transitions that the controls drive."""
+    if deck.optimizer.type == "none":
+        return
+    levels = made.drift.diagonal().real
+    fastest = 0.0
+    for control in made.controls:
+        entries = control.operator.tocoo()
+        size = np.abs(entries.data)
+        gaps = np.abs(levels[entries.row] - levels[entries.col])[size > STRONG * size.max(initial=0.0)]
+        fastest = max(fastest, float(gaps.max(initial=0.0)))
+    duration = _duration(deck)
+    periods = duration * fastest / (2.0 * math.pi)
+    slots = deck.time.slots / periods if periods > FEW_PERIODS else math.inf
+    if slots < SLOTS_PER_PERIOD:
+        remedy = f"take at least {math.ceil(SLOTS_PER_PERIOD * periods)} slots"
+        if isinstance(deck.system, ModelSystem) and deck.system.frame is None:
+            frequency = units_of(deck.system).text(fastest)
+            remedy = f"give system.frame, such as {frequency}, so that controls are envelopes of a carrier, or {remedy}"
+        text = f"{slots:.3g} slots per period of the fastest transition that a control drives ({periods:.4g} periods in T)"
+        yield Finding("time.slots", f"{text}; {remedy}", "warning")
+
+
 def _limits_of(
     deck: QuantumDeck, made: QuantumModel, controls: Controls, chosen: Dissipation, members: Members | None
 ) -> Limits:
@@ -347,7 +376,19 @@ def _out_of_reach(deck: QuantumDeck, made: QuantumModel, limits: Limits) -> Iter
         yield Finding("time.T", text, "warning")
     if limits.coherence is not None and threshold > limits.coherence + ROUNDING:
         text = f"{told} {limits.coherence:.6g}, the first-order estimate of what the jumps leave of the gate in this time"
-        yield Finding(key, text, "warning")
+        yield Finding(key, text + _bare_times(deck), "warning")
+
+
+def _bare_times(deck: QuantumDeck) -> str:
+    """Return what bare lifetimes are read as, for the message that they are short; "" without any."""
+    unit = units_of(deck.system).of_times
+    parts = deck.system.parts if unit and isinstance(deck.system, ModelSystem) else ()
+    for part in parts:
+        for name in ("T1", "T2", "Tphi"):
+            value = getattr(part, name, None)
+            if isinstance(value, int | float):
+                return f"; {name}: {value:g} without a unit is {value:g}{unit}, other units are written: '{value:g} us'"
+    return ""
 
 
 def _duration(deck: QuantumDeck) -> float:

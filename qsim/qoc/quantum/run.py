@@ -34,6 +34,11 @@ __all__ = ["run"]
 
 # Above 1 by more than this, a probability is an error of the program, not rounding.
 ABOVE_ONE = 1e-9
+# What is told of a constraint that another one keeps from being met.
+GIVEN_WAY = {
+    "area": "the area is missed by {:.2g} of the integral of |u|, since bounds or max_fluence act; widen them",
+    "band": "{:.2g} of its root mean square lies outside of its functions of time, since bounds or the area act; widen them",
+}
 # What makes a part of the error smaller.
 REMEDIES = {
     "levels": "raise levels of the parts (rotor: J_max, grid2d: states), or keep the controls weak and smooth by bounds, "
@@ -133,6 +138,8 @@ def _analysed(
     with monitor.stage("paths"):
         paths = monitor.judged("paths", lambda: paths_of(problem, fields, stride), Paths())
     controls, u = _found(problem, search, maximisation, fields)
+    for number, what, size in controls.given_way(fields):
+        monitor.warn(f"control {problem.model.controls[number].name}: {GIVEN_WAY[what]}".format(size))
     check = guess_check = nominal_check = None
     if problem.verify.propagator != "none":
         with monitor.stage("verify"):

@@ -234,6 +234,7 @@ class TrotterDeck(Deck):
         "floquet": {"floquet": {"cycle": [{"terms": [0], "time": 0.8}]}},
     }
     meant: ClassVar[Mapping[str, str]] = {
+        "spectrum.sector": "sector is a key of the deck itself, beside task and spectrum",
         "system.spin": "all spins are 1/2, and 'spins' is their number",
         "system.L": "the number of spins is 'spins'",
         "system.n": "the number of spins is 'spins'",

@@ -168,7 +168,10 @@ def _check_observe(deck: TrotterDeck) -> Iterator[Finding]:
         for name in named:
             for text in OBSERVABLES[name].names(item):
                 if seen.setdefault(text, index) != index:
-                    yield Finding(f"{where}.{name}", f"{text} is listed twice; see observe.{seen[text]}")
+                    several = "; of several components write total: [x, y]" if name == "total" else ""
+                    yield Finding(
+                        f"{where}.{name}", f"{text} is listed twice; see observe.{seen[text]}{several}"
+                    )
             yield from OBSERVABLES[name].check(item, where, deck)
 
 

@@ -335,7 +335,10 @@ def symmetric_sectors(block: SectorBlock, model: Model) -> list[SymmetricSector]
                     if " under " in symmetry.text
                     else "the shift by one site"
                 )
-                raise DeckError(f"sector: H is not invariant under {what}: {why}")
+                remedy = ""
+                if what == "the shift by one site":
+                    remedy = "; momentum is that of a ring, other lattices name their shifts in sector.permutations"
+                raise DeckError(f"sector: H is not invariant under {what}: {why}{remedy}")
         for up in block.ups(spins):
             sectors.append(
                 SymmetricSector(

@@ -107,6 +107,12 @@ def judge(world: World, deck: dict[str, Any], results: Results) -> list[Claim]:
     alpha = float(deck["objective"]["alpha"])
     penalty = alpha * float(np.sum(fields**2)) * world.duration / fields.shape[1]
     claims.append(_claim("objective", results, exact - penalty, error))
+    for block in deck["control"]:
+        # what is fixed has no constraints
+        if block.get("area") == 0.0 and not block.get("fixed"):
+            u = results[f"control/{block['name']}"]
+            size = max(float(np.abs(u).sum()), 1e-300)
+            claims.append(Claim("area", float(u.sum()) / size, np.nan, requested=1e-10))
     # Tables of states have no claimed error; those of all levels are held to the truth.
     if len(results["labels"]) == world.dimension:
         claims += _tables(world, results, total, error)

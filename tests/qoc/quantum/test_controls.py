@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from dataclasses import replace
 
 import h5py
@@ -13,7 +14,9 @@ import qsim
 from qsim.core.deck.expression import Expression
 from qsim.core.deck.load import load_deck
 from qsim.core.errors import QsimError
+from qsim.core.run.examine import examine
 from qsim.qoc.control.making import Making, penalties
+from qsim.qoc.control.parametrisation import Parametrisation
 from qsim.qoc.deck.model import QocDeck
 from qsim.qoc.models.builders import model
 
@@ -419,3 +422,121 @@ def test_members_of_an_ensemble_claim_what_their_slots_leave(tmp_path):
     truth = np.mean(np.sin(0.5 * 0.7 * 3.2 * np.array([0.8, 1.0, 1.1])) ** 2)
     assert abs(continuous.value - truth) < continuous.error < 1e-8
     assert 1e-3 < abs(value.value - truth) < value.error
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_area_bounds_and_modes_are_kept_together(seed):
+    """The map of any parameters keeps area and bounds, however hard these act, and its derivative is that of differences."""
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(8, 90))
+    t = (np.arange(count) + 0.5) / count
+    shape = np.ones(count) if seed % 3 else np.sin(np.pi * t) ** 2
+    modes = None
+    if seed % 2:
+        n = np.arange(1 + seed % 4, min(count, 3 + seed % 4 + count // 2))
+        modes = np.sqrt(2.0 / count) * np.sin(np.pi * np.outer(n, t))
+    low, high = -(10.0 ** rng.uniform(-1, 1)), 10.0 ** rng.uniform(-1, 1)
+    made = Parametrisation(shape, np.full(count, low), np.full(count, high), 0.0, modes)
+    size = min(-low, high) * 10.0 ** rng.uniform(-1, 0.8)
+    u, v, g = size * rng.normal(size=made.size), rng.normal(size=made.size), rng.normal(size=count)
+    field = made.field(u)
+    assert abs(field.sum()) < 1e-11 * np.abs(field).sum()
+    assert low <= field.min() < 0 < field.max() <= high
+    step = 1e-6 * size * v / np.abs(v).max()
+    change = made.field(u + step) - made.field(u - step)
+    exact = 2.0 * made.pull_back(u, g) @ step
+    assert abs(g @ change - exact) < 1e-5 * np.linalg.norm(g) * np.linalg.norm(change)
+    hard = made.field(1e4 * u)
+    assert abs(hard.sum()) < 1e-10 * np.abs(hard).sum()
+
+
+def test_a_band_without_bounds_keeps_its_area_and_its_band():
+    """The area is taken from the modes of the band themselves."""
+    count = 50
+    t = (np.arange(count) + 0.5) / count
+    modes = np.sqrt(2.0 / count) * np.sin(np.pi * np.outer(np.arange(3, 12), t))
+    free = np.full(count, np.inf)
+    made = Parametrisation(np.ones(count), -free, free, 0.0, modes)
+    field = made.field(np.random.default_rng(5).normal(size=9))
+    assert abs(field.sum()) < 1e-12 * np.abs(field).sum()
+    assert np.allclose(modes.T @ (modes @ field), field, atol=1e-12)
+    assert max(made.given_way(field).values()) < 1e-12
+
+
+def test_a_band_that_bounds_break_is_told(tmp_path, caplog):
+    """What is clipped has overtones: the run says how much of the field they are."""
+    made = deck(
+        [
+            {
+                "name": "u",
+                "parameters": {"type": "sine", "band": [0.0, 9.0]},
+                "bounds": [-0.2, 0.2],
+                "guess": {"type": "expression", "value": "3*sin(2*pi*t/T) + 1"},
+                "zero_area": True,
+            }
+        ],
+        optimizer="none",
+    )
+    with qsim.run(made, output=tmp_path / "r", figures="none") as results:
+        assert any("lies outside of its functions" in record.message for record in caplog.records)
+        u = results["control/u"]
+    assert abs(u.sum()) < 1e-11 * np.abs(u).sum()
+
+
+PULSE = {
+    "method": "qoc",
+    "system": {
+        "type": "model",
+        "unit": "GHz",
+        "parts": [{"name": "q", "type": "transmon", "levels": 5, "frequency": 4.7, "anharmonicity": -0.28}],
+        "frame": 4.7,
+        "controls": {"x": "q.x/2", "y": "q.y/2"},
+        "target": {"gate": "x"},
+    },
+    "time": {"T": "14 ns", "slots": 280},
+    "optimizer": "none",
+}
+
+
+def test_gaussian_and_drag_are_their_formulas(tmp_path):
+    """DRAG's quadrature is -u'/Delta with the angular anharmonicity; it takes the leakage of the Gaussian away."""
+    width, center, delta = 2.3, 6.4, 2 * np.pi * -0.28
+    gaussian = {"type": "gaussian", "width": "2.3 ns", "center": "6.4 ns"}
+    drag = gaussian | {"type": "drag", "anharmonicity": "-280 MHz"}
+    leakage = {}
+    for weight in (0.0, 1.0, 0.5):
+        guesses = {"x": gaussian, "y": drag | {"weight": weight}}
+        made = PULSE | {"control": [{"name": n, "guess": g} for n, g in guesses.items()]}
+        with qsim.run(made, output=tmp_path / f"r{weight}", figures="none") as results:
+            leakage[weight] = results.scalars["leakage"].value, results.scalars["fidelity"].value
+            t, x, y = results["time"], results["control/x"], results["control/y"]
+        bell = np.exp(-((t - center) ** 2) / (2 * width**2))
+        # the rotation by pi within 0 to T
+        assert 2 * np.pi * x.sum() * 0.05 == pytest.approx(np.pi, rel=1e-4)
+        assert np.allclose(x / x.max(), bell / bell.max(), atol=1e-12)
+        assert np.allclose(y, weight * (t - center) / width**2 / delta * x, atol=1e-12)
+    assert leakage[1.0][0] < 0.2 * leakage[0.0][0]
+    assert 1 - leakage[0.5][1] < 0.1 * (1 - leakage[0.0][1])
+
+
+@pytest.mark.parametrize("frame", [None, 4.7])
+def test_a_forgotten_frame_is_told(tmp_path, frame):
+    """Slots of 0.1 ns hold two values in a period of the qubit, unless its rotation is taken away."""
+    made = PULSE | {"time": {"T": "28 ns", "slots": 280}, "control": [{"name": "x"}, {"name": "y"}]}
+    made |= {"optimizer": "lbfgs", "system": PULSE["system"] | {"frame": frame}}
+    path = tmp_path / "deck.yaml"
+    path.write_text(json.dumps(made))
+    told = [item.message for item in examine("qoc", path) if item.key == "time.slots"]
+    assert bool(told) == (frame is None)
+    assert all("system.frame, such as 4.7 GHz" in text for text in told)
+
+
+def test_bare_lifetimes_are_told_with_their_unit(tmp_path):
+    """50 that was meant as microseconds is 50 ns where frequencies are in GHz."""
+    part = PULSE["system"]["parts"][0] | {"T1": 50}
+    made = PULSE | {"system": PULSE["system"] | {"parts": [part]}, "optimizer": "lbfgs"}
+    made |= {"control": [{"name": "x"}, {"name": "y"}]}
+    path = tmp_path / "deck.yaml"
+    path.write_text(json.dumps(made))
+    told = [item.message for item in examine("qoc", path) if item.key == "objective.threshold"]
+    assert ["T1: 50 without a unit is 50 ns" in text for text in told] == [True]
