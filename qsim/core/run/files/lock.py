@@ -33,7 +33,7 @@ from qsim.core.results.atomic import remove_parts_of
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["EXPIRY", "RENEWAL", "OutputLock", "Owner"]
+__all__ = ["EXPIRY", "RENEWAL", "OutputLock", "Owner", "lock_path"]
 
 # Seconds after which a run renews its lock.
 RENEWAL = 60.0
@@ -134,6 +134,11 @@ def _started(pid: int) -> int:
     return 0
 
 
+def lock_path(stem: Path) -> Path:
+    """Return the lock of an output, whose path without ending is given."""
+    return stem.with_name(f"{stem.name}.lock")
+
+
 class OutputLock:
     """Context in which no other run writes the files of one output.
 
@@ -151,7 +156,7 @@ class OutputLock:
     """
 
     def __init__(self, stem: Path) -> None:
-        self.path = stem.with_name(f"{stem.name}.lock")
+        self.path = lock_path(stem)
         self.notices: list[str] = []
         self._stem = stem
         self._fd: int | None = None
