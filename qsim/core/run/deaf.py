@@ -98,6 +98,7 @@ class Deaf:
         return self
 
     def _listen(self) -> None:
+        """Start the thread that reads what the C handler writes."""
         call = _compiled()
         if not _registered:
             os.register_at_fork(after_in_child=_forget)

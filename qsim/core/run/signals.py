@@ -172,6 +172,7 @@ class Signals:
         self._previous.clear()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        """Note a request; the run acts on it at its next report."""
         self.stop = self.stop or signal.Signals(number).name
         if number != signal.SIGINT:
             return
