@@ -15,7 +15,7 @@ pytest.importorskip(
 
 from bench import reproduce  # noqa: E402
 from bench.papers import report, sturmian, tridiag, trotter, work  # noqa: E402
-from bench.papers.item import ITEMS, Kept, Number, items_of, number, papers  # noqa: E402
+from bench.papers.item import ITEMS, Number, items_of, number, papers  # noqa: E402
 
 FIGURES = {
     "qoc": range(1, 7),
