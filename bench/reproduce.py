@@ -23,9 +23,9 @@ import time  # noqa: E402
 from datetime import UTC, datetime  # noqa: E402
 
 import bench.papers  # noqa: E402, F401  # registers the items
-from bench.papers.item import ITEMS, Item, Kept, items_of  # noqa: E402
+from bench.papers.item import ITEMS, Item, items_of  # noqa: E402
 from bench.papers.report import page, picture  # noqa: E402
-from bench.papers.work import Work  # noqa: E402
+from bench.papers.work import Kept, Work  # noqa: E402
 from qsim import __version__  # noqa: E402
 from qsim.core.device.device import select  # noqa: E402
 from qsim.core.device.hardware import cpu_name  # noqa: E402

@@ -15,7 +15,7 @@ pytest.importorskip(
 
 from bench import reproduce  # noqa: E402
 from bench.papers import report, sturmian, tridiag, trotter, work  # noqa: E402
-from bench.papers.item import ITEMS, Kept, Number, items_of, number, papers  # noqa: E402
+from bench.papers.item import ITEMS, Number, items_of, number, papers  # noqa: E402
 
 FIGURES = {
     "qoc": range(1, 7),
@@ -83,7 +83,7 @@ def test_all_items_run_in_small_form(tmp_path):
 def test_an_item_is_computed_again_if_more_is_asked_for(quick, source, gpu, served, tmp_path):
     """Small sizes do not stand for the others, nor a record for a GPU that is there."""
     data = {} if source is None else {"cuda_from": source}
-    kept = Kept(data, 1.0, "cpu", "0", None, "2026-01-01", quick=quick)
+    kept = work.Kept(data, 1.0, "cpu", "0", None, "2026-01-01", quick=quick)
     assert work.Work(tmp_path, gpu).is_served_by(kept) is served
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -173,28 +172,3 @@ def paper(name: str) -> dict[str, Any]:
 def number(name: str, key: str) -> Number:
     """Return one number of a paper."""
     return Number(**paper(name)["numbers"][key])
-
-
-@dataclass
-class Kept:
-    """An item that was computed: what its file holds."""
-
-    data: Data
-    seconds: float
-    device: str
-    qsim: str
-    commit: str | None
-    created: str
-    quick: bool = False
-
-    def write(self, path: Path) -> None:
-        """Write the file; complete or not at all."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")
-        part.write_text(json.dumps(asdict(self), indent=1, default=float) + "\n", encoding="utf-8")
-        part.replace(path)
-
-    @classmethod
-    def read(cls, path: Path) -> Kept:
-        """Read what `write` wrote."""
-        return cls(**json.loads(path.read_text(encoding="utf-8")))

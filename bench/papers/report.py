@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
-from bench.papers.item import Data, Item, Kept, items_of, paper, papers
+from bench.papers.item import Data, Item, items_of, paper, papers
+from bench.papers.work import Kept
 from qsim.core.results import plotting
 
 __all__ = ["page", "picture", "small"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from bench.harness import CASES, Bench
-from bench.papers.item import Kept
 from qsim.core.device.device import Device, cpu
 from qsim.core.results.results import Results, open_results
 from qsim.core.run.pipeline import Options, execute
@@ -19,6 +19,31 @@ NOT_RUN = "not run: needs a GPU"
 THIS_RUN = ", this run"
 
 Row = dict[str, Any]
+
+
+@dataclass
+class Kept:
+    """An item that was computed: what its file holds."""
+
+    data: dict[str, Any]
+    seconds: float
+    device: str
+    qsim: str
+    commit: str | None
+    created: str
+    quick: bool = False
+
+    def write(self, path: Path) -> None:
+        """Write the file; complete or not at all."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps(asdict(self), indent=1, default=float) + "\n", encoding="utf-8")
+        part.replace(path)
+
+    @classmethod
+    def read(cls, path: Path) -> Kept:
+        """Read what `write` wrote."""
+        return cls(**json.loads(path.read_text(encoding="utf-8")))
 
 
 class Work:

@@ -549,6 +549,40 @@ def environment(case: Case) -> str:
     return verdict(case, ended, {6}) or ("found only after the work" if begun else "")
 
 
+def flipped_bit(case: Case) -> str:
+    """A bit of complete results that a disk or a copy has flipped."""
+    from qsim.core.errors import FileError
+
+    ended = case.run()
+    if wrong := verdict(case, ended, {0}):
+        return wrong
+    results = case.folder / "deck.h5"
+    content = results.read_bytes()
+    for _ in range(20):
+        results.write_bytes(flipped(content, case.rng))
+        try:
+            wrong = verdict(case, ended, {0})
+        except FileError as error:
+            wrong = "" if "is damaged" in str(error) else f"another message: {error}"
+        if wrong:
+            return wrong
+    return ""
+
+
+def damaged_cache(case: Case) -> str:
+    """Files of the cache of compiled kernels that a crash of a node has left."""
+    cache = case.folder / "cache"
+    environment = {"NUMBA_CACHE_DIR": str(cache)}
+    if wrong := verdict(case, case.run(env=environment), {0}):
+        return wrong
+    kept = sorted(cache.rglob("*.nb[ic]"))
+    for path in case.rng.choice(np.array(kept), min(3, len(kept)), replace=False) if kept else ():
+        path.write_bytes(damaged(path.read_bytes(), str(case.rng.choice(DAMAGES)), case.rng))
+    ended = case.run("--force", env=environment)
+    told = "damaged" in ended.err or not kept
+    return verdict(case, ended, {0}) or ("" if told else f"the damage is not told: {ended.err[-200:]}")
+
+
 KINDS: dict[str, Callable[[Case], str]] = {
     "stop signals before the work": stop_early,
     "stop signals during the work, then `--resume`": stop_running,
@@ -563,6 +597,8 @@ KINDS: dict[str, Callable[[Case], str]] = {
     "files, folders, links, pipes in the way": existing_file,
     "temporary files of others": strangers_parts,
     "hostile environments": environment,
+    "one flipped bit in the results": flipped_bit,
+    "damaged cache of compiled kernels": damaged_cache,
 }
 
 

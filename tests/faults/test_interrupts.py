@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +100,75 @@ def test_ctrl_c_within_a_long_step(counter, presses):
     assert process.returncode == 130
     assert ("second", "third")[presses - 2] in said
     assert counter.files() == ["deck.ckpt.h5"]
+
+
+# The pause between two steps is something else than sleep: what Python does not interrupt, or a compilation.
+PAUSES = """
+import contextlib, itertools, sys, time
+sys.path.insert(0, sys.argv.pop(1))
+import run_counter
+from qsim.core.device.compilers.compilation import compiling
+
+kind, sleep = sys.argv.pop(1), time.sleep
+
+def pause(seconds):
+    if seconds < 60:
+        return sleep(seconds)
+    with compiling() if "compiling" in kind else contextlib.nullcontext():
+        sum(itertools.repeat(1, 10**12)) if "deaf" in kind else sleep(3600)
+
+time.sleep = pause
+import llvmlite.binding
+run_counter.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "presses", "said"),
+    [
+        ("deaf", 3, "repeated Ctrl-C within a long step"),
+        ("compiling", 2, "interrupted by a second Ctrl-C"),
+        ("deaf compiling", 2, "repeated Ctrl-C within a long step"),
+    ],
+)
+def test_ctrl_c_where_no_report_is_near(counter, kind, presses, said):
+    """A kernel that holds the interpreter hears no handler, and a compilation does not end before it is done."""
+    counter.deck(steps=3, pause="1 h", extra="run: {checkpoint: 1 ms}\n")
+    words = [sys.executable, "-c", PAUSES, str(RUNNER.parent), kind, "counter", "deck.yaml", "--no-figures"]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    next(line for line in process.stderr if line.startswith("checkpoint written"))
+    time.sleep(0.5)
+    for _ in range(presses):
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+    begun = time.monotonic()
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130, told
+    assert time.monotonic() - begun < 5.0
+    assert said in told
+    assert counter.files() == ["deck.ckpt.h5"]
+
+
+def test_a_signal_for_a_group_is_one_press(counter):
+    """A process that was forked shares the pipe that counts; it must not count for its parent."""
+    code = (
+        "import os, signal, time; from pathlib import Path; import llvmlite.binding\n"
+        "from qsim.core.run.deaf import Deaf\n"
+        "signal.signal(signal.SIGINT, lambda *_: None)\n"
+        "with Deaf(Path('no.lock')):\n"
+        "    children = [os.fork() for _ in range(2)]\n"
+        "    if all(children):\n"
+        "        time.sleep(0.3); os.killpg(0, signal.SIGINT)\n"
+        "    time.sleep(0.3) if all(children) else time.sleep(1)\n"
+        "    time.sleep(0.7)\n"
+        "print('over')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, start_new_session=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "over" in done.stdout
 
 
 def test_a_sweep_hears_a_signal_that_reaches_it_alone(counter):

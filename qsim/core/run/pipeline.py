@@ -31,7 +31,7 @@ from qsim.core.results.jsonable import json_ready
 from qsim.core.results.plotting import ready
 from qsim.core.results.results import open_results
 from qsim.core.run import checkpoint, choice
-from qsim.core.run.files.lock import OutputLock
+from qsim.core.run.files.lock import OutputLock, lock_path
 from qsim.core.run.files.paths import (
     figure_paths,
     paths_in,
@@ -151,7 +151,10 @@ def _work(
     compilers.on("cuda" if device.is_cuda else "cpu")
     notices += about_ranks(device, plan, comm)
     restored = first(comm, lambda: _restore(job, device))
-    with Signals() as signals, _monitor(job, device, restored, signals, start, physics) as monitor:
+    with (
+        Signals(lock_path(files.stem)) as signals,
+        _monitor(job, device, restored, signals, start, physics) as monitor,
+    ):
         monitor.comm, monitor.compilers = comm, compilers
         if (
             job.options.force and comm.rank == 0

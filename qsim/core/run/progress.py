@@ -260,11 +260,15 @@ class Monitor:
 
     def _compilation_begun(self) -> None:
         self.compiling()
+        if self.signals is not None:
+            self.signals.compiling(True)
         if self._task is not None:
             done, of = self.compilers.told() if self.compilers is not None else (0, 0)
             self._task.retitle("compiling kernels" + (f", {done} of {of}" if of else ""))
 
     def _compilation_ended(self, seconds: float) -> None:
+        if self.signals is not None:
+            self.signals.compiling(False)
         self._compiled += seconds
         self._untold += seconds
         self.timing["compile"] = self.timing.get("compile", 0.0) + seconds

@@ -19,7 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
     from types import FrameType, TracebackType
+
+    from qsim.core.run.deaf import Deaf
 
 __all__ = ["NAMES", "Signals", "before_the_work", "leaving_later", "on_early_exit"]
 
@@ -93,9 +96,9 @@ def _leave(number: int, frame: FrameType | None) -> None:
     _end(number, f"qsim: stopped by {name} before the run began; nothing was written\n{hint}")
 
 
-def _leave_work(number: int, frame: FrameType | None) -> None:
+def _leave_work(number: int, frame: FrameType | None, press: str = "third") -> None:
     """End the process in the middle of its work."""
-    _end(number, "\nqsim: interrupted by a third Ctrl-C; the last checkpoint, if any, is kept\n")
+    _end(number, f"\nqsim: interrupted by a {press} Ctrl-C; the last checkpoint, if any, is kept\n")
 
 
 def _end(number: int, said: str) -> None:
@@ -115,28 +118,51 @@ class Signals:
 
     The run looks at :attr:`stop` and :attr:`at_once` between its steps, and raises there: an exception of a handler comes out
     in any line, and is lost in a callback of a weak reference or a ``__del__``.  After a second Ctrl-C, which stops at the next
-    report, a third one does what Ctrl-C did before; the command line then ends the process.  Outside the main thread,
+    report, a third one does what Ctrl-C did before; the command line then ends the process, also where Python hears nothing
+    (:mod:`qsim.core.run.deaf`), and while kernels are compiled the second one does.  Outside the main thread,
     where Python does not allow handlers, the context does nothing.  A SIGHUP that is ignored (``nohup``) stays
     ignored.
+
+    Parameters
+    ----------
+    lock
+        File of a run of the command line to remove where the process ends while Python hears nothing.
     """
 
     NAMES = NAMES
 
-    def __init__(self) -> None:
+    def __init__(self, lock: Path | None = None) -> None:
         self.stop: str | None = None
         """Name of the signal that requested a stop; None without one."""
         self.at_once = False
         """True after a second Ctrl-C: stop at the next report, without a checkpoint."""
         self._interrupted = False
+        self._compiling = False
+        self._lock = lock
+        self._deaf: Deaf | None = None
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> Signals:
         _install(self._handle, self._previous)
+        # Not where Ctrl-C is an exception of Python, which a program may catch.
+        if self._lock is not None and self._previous.get(signal.SIGINT) is _leave:
+            from qsim.core.run.deaf import Deaf
+
+            self._deaf = Deaf(self._lock).__enter__()
         return self
+
+    def compiling(self, now: bool) -> None:
+        """Say whether kernels are being compiled: then no report is near, and nothing is lost."""
+        self._compiling = now
+        if self._deaf is not None:
+            self._deaf.compiling(now)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._deaf is not None:
+            self._deaf.__exit__()
+            self._deaf = None
         for number, handler in self._previous.items():
             # None: a handler that was not set by Python and cannot be set again from here
             previous = signal.SIG_DFL if handler is None else handler
@@ -146,6 +172,7 @@ class Signals:
         self._previous.clear()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        """Note a request; the run acts on it at its next report."""
         self.stop = self.stop or signal.Signals(number).name
         if number != signal.SIGINT:
             return
@@ -154,6 +181,8 @@ class Signals:
         if self._interrupted:
             self.at_once = True
             previous = self._previous.get(number)
+            if self._compiling and previous is _leave:
+                _leave_work(number, frame, "second")
             signal.signal(number, _leave_work if previous in (_leave, None) else previous)
             text = b"\nstopping without a checkpoint; press Ctrl-C again to end the process\n"
         # Another signal (a batch system repeats itself) never escalates; only a person at a terminal does.

@@ -33,7 +33,7 @@ from qsim.core.results.atomic import remove_parts_of
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["EXPIRY", "RENEWAL", "BusyError", "OutputLock", "Owner", "held"]
+__all__ = ["EXPIRY", "RENEWAL", "BusyError", "OutputLock", "Owner", "held", "lock_path"]
 
 # Seconds after which a run renews its lock.
 RENEWAL = 60.0
@@ -150,7 +150,7 @@ class BusyError(FileError):
 
 def held(stem: Path) -> Owner | None:
     """Return the owner of the lock of an output, if it lives as far as the lock itself tells; the lock is not touched."""
-    path = stem.with_name(f"{stem.name}.lock")
+    path = lock_path(stem)
     try:
         owner, age = Owner.read(path.read_bytes()[:LARGEST]), time.time() - path.stat().st_mtime
     except OSError:
@@ -160,6 +160,11 @@ def held(stem: Path) -> Owner | None:
     here = bool(owner.boot) and owner.boot == _boot()
     lives = owner.lives_here() if here else age < EXPIRY
     return owner if lives else None
+
+
+def lock_path(stem: Path) -> Path:
+    """Return the lock of an output, whose path without ending is given."""
+    return stem.with_name(f"{stem.name}.lock")
 
 
 class OutputLock:
@@ -182,7 +187,7 @@ class OutputLock:
 
     def __init__(self, stem: Path, *, whole: bool = False) -> None:
         self._begin = "" if whole else f"{stem.name}."
-        self.path = stem.with_name(f"{stem.name}.lock")
+        self.path = lock_path(stem)
         self.notices: list[str] = []
         self._stem = stem
         self._fd: int | None = None
