@@ -136,7 +136,7 @@ def test_other_keys_and_changed_decks_are_refused(counter):
     made = prepare("counter", counter.deck(growth=3.5), axes)  # nothing has run: decks may be corrected
     assert "growth: 3.5" in made.points[0].deck.read_text()
     assert [done.code for _, done in run_here(made)] == [0, 0]
-    assert [done.code for _, done in run_here(earlier)] == [6, 6]  # whose decks these results are not of
+    assert [done.code for _, done in run_here(earlier)] == [6, 6]  # whose decks were changed
     with pytest.raises(FileError, match=r"2 of 2 decks have results that are not theirs.*deck-0001 \(deck\)"):
         prepare("counter", counter.deck(growth=3.6), axes)
     with pytest.raises(FileError, match=r"holds a sweep over count.start, not over count.growth"):

@@ -107,12 +107,21 @@ def start(work, *arguments):
         os._exit(code)
 
 
+def true_of(path, content):
+    """Return the last value of the deck beside results, as it is now; of a seed that the deck leaves open, the run's."""
+    deck = load_deck(path.with_suffix(".yaml"), model()).deck
+    count, seed = deck.count, deck.run.seed
+    if seed is None:
+        with open_results(path) as results:
+            seed = results.provenance["seed"]
+    return last(count.start + (content if count.file else 0.0), count.growth, count.steps, seed)
+
+
 def right(path, content):
     """Return True if results are those of the deck beside them."""
     try:
-        count = load_deck(path.with_suffix(".yaml"), model()).deck.count
         with open_results(path) as results:
-            return results.scalars["final"].value == last(count.start + content, count.growth, STEPS)
+            return results.scalars["final"].value == true_of(path, content)
     except QsimError:
         return False
 
@@ -147,11 +156,9 @@ def table_of(place, content):
     finals = next(column for column in table.columns if column.name == "final").cells
     wrong = []
     for name, final in zip(table.runs, finals, strict=True):
-        deck = place / "s" / f"{name}.yaml"
-        if deck.exists():
-            count = load_deck(deck, model()).deck.count
-            if final != last(count.start + content, count.growth, STEPS):
-                wrong.append(f"the table has a number of another deck in {name}")
+        path = place / "s" / f"{name}.h5"
+        if path.with_suffix(".yaml").exists() and final != true_of(path, content):
+            wrong.append(f"the table has a number of another deck in {name}")
     return wrong
 
 

@@ -119,14 +119,31 @@ class Point:
             if self.identity.of_results(results):
                 return []
             try:
-                loaded = load_deck(self.deck, Method[Deck, object, object](self.identity.method).deck.DECK)
+                loaded = self.require_deck()
             except (DeckError, FileError):
                 return ["deck"]
-            keys = [key for key, _ in self.identity.settings]
-            # The deck on the disk may be another one by now.
-            return (
-                differing(loaded, results, keys) if Identity.of(loaded, keys) == self.identity else ["deck"]
+            return differing(loaded, results, self.keys)
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys that its identity holds besides the problem."""
+        return [key for key, _ in self.identity.settings]
+
+    def require_deck(self) -> LoadedDeck[Deck]:
+        """Return the deck on the disk, which others may have changed by now.
+
+        Raises
+        ------
+        DeckError, FileError
+            If it cannot be read, or is another one.
+        """
+        loaded = load_deck(self.deck, Method[Deck, object, object](self.identity.method).deck.DECK)
+        if Identity.of(loaded, self.keys) != self.identity:
+            raise FileError(
+                f"{self.deck}, or a data file that it names, was changed after this sweep had begun",
+                hint="the same command makes the deck anew",
             )
+        return loaded
 
 
 @dataclass(frozen=True)

@@ -140,9 +140,12 @@ def _run_one(task: _Task) -> Done:
     try:
         if point.results.is_dir():  # as an output it would be filled, and the deck never be complete
             raise FileError(f"{point.results} is a folder, where the results belong", hint="move it away")
-        execute(task.method, point.deck, options)
-        # What is told of this point, and counts as done, is what the file says now.
+        # What is told of this point, and counts as done, is what the file says; another process may have run it.
         content = point.content()
+        if content is None:
+            point.require_deck()
+            execute(task.method, point.deck, options)
+            content = point.content()
         if content is None:
             raise FileError(
                 f"the results in {point.results} are not of this deck: another sweep has changed {point.deck.name}",

@@ -31,7 +31,7 @@ h1 { font-size: 1.5rem; margin-bottom: 0; } h2 { font-size: 1.15rem; margin-top:
 table { border-collapse: collapse; } td, th { text-align: left; padding: .15rem .9rem .15rem 0; vertical-align: top; }
 th { border-bottom: 1px solid var(--line); } tbody tr:nth-child(even) td { background: var(--band); }
 .numbers td:nth-child(n+2) { font-variant-numeric: tabular-nums; }
-.scroll { overflow-x: auto; }
+.scroll { overflow-x: auto; } .whole { white-space: nowrap; }
 figure { margin: 1rem 0; } figcaption { color: var(--soft); }
 img { max-width: 100%; height: auto; background: #fff; border-radius: 4px; }
 .side { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); gap: 0 1.5rem; }
@@ -87,10 +87,14 @@ def with_powers(text: str) -> str:
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "stack") -> str:
     """Return a table; on narrow screens the cells of a row of the kind ``stack`` stand below each other."""
     head = "".join(f'<th scope="col">{text_of(name)}</th>' for name in header)
-    body = "".join(
-        f"<tr>{''.join(f'<td>{text_of(with_powers(cell))}</td>' for cell in row)}</tr>" for row in rows
-    )
+    body = "".join(f"<tr>{''.join(f'<td>{_cell(cell)}</td>' for cell in row)}</tr>" for row in rows)
     return f'<div class="scroll"><table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _cell(cell: str) -> str:
+    """Return the text of a cell, whose value, error and unit stay in one line."""
+    text = text_of(with_powers(cell))
+    return re.sub(r"\S+ ± \S+(?: [^\s(]+)?", r'<span class="whole">\g<0></span>', text)
 
 
 def details(name: str, content: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from qsim.core.results.display.page import details, document, figure_of, table, text_of
-from qsim.core.results.display.views import array_rows, figure_functions, scalar_rows
+from qsim.core.results.display.views import array_rows, figure_functions, first_scalars, scalar_rows
 from qsim.core.text import format_scalar, format_seconds, shorten
 
 if TYPE_CHECKING:
@@ -30,14 +30,18 @@ def report(results: Results, figures: Iterable[str] | None = None) -> str:
         Names of figures; by default all that the file has the data for.
     """
     title = results.title or results.path.stem
+    rows = scalar_rows(results)
+    # Without a headline, all numbers are shown.
+    first = len(first_scalars(results)) or len(rows)
     parts = [
         f"<h1>{text_of(title)}</h1>",
         f'<p class="about">{text_of(_about(results))}</p>',
         *_warnings(results),
         "<h2>Numbers</h2>",
-        table(("scalar", "value", "meaning"), scalar_rows(results), "stack numbers"),
+        *_numbers(rows[:first], ""),
         "<h2>Figures</h2>",
         *_figures(results, figures),
+        *_numbers(rows[first:], f"All other numbers ({len(rows) - first})"),
         "<h2>Deck</h2>",
         f"<pre>{text_of(str(results.provenance.get('deck_text', '')), lines=True)}</pre>",
         _overrides(results),
@@ -63,6 +67,9 @@ def side_by_side(runs: Sequence[Results], names: Sequence[str], figures: Iterabl
     wanted = None if figures is None else list(figures)
     known = list(dict.fromkeys(name for run in runs for name in figure_functions(run)))
     drawn = [dict(_drawn(run, wanted, name)) for run, name in zip(runs, names, strict=True)]
+    scalars = dict.fromkeys(row[0] for run in runs for row in scalar_rows(run))
+    first = list(dict.fromkeys(name for run in runs for name in first_scalars(run))) or list(scalars)
+    others = [name for name in scalars if name not in first]
     parts = [
         f"<h1>{text_of(', '.join(names))}</h1>",
         *(
@@ -73,13 +80,16 @@ def side_by_side(runs: Sequence[Results], names: Sequence[str], figures: Iterabl
         "<h2>What differs in the decks</h2>",
         table(("key", *names), _differences(runs), "numbers"),
         "<h2>Numbers</h2>",
-        table(("scalar", *names), _columns(runs), "numbers"),
+        table(("scalar", *names), _columns(runs, first), "numbers"),
         "<h2>Figures</h2>",
         *(
             f'<h3>{text_of(name)}</h3><div class="side">{"".join(found)}</div>'
             for name in known
             if (found := [one[name] for one in drawn if name in one])
         ),
+        details("All other numbers", table(("scalar", *names), _columns(runs, others), "numbers"))
+        if others
+        else "",
     ]
     return document(", ".join(names), parts, wide=True)
 
@@ -107,6 +117,14 @@ def _about(results: Results) -> str:
 def _warnings(results: Results, before: str = "") -> list[str]:
     found = results.provenance.get("warnings", ())
     return [f'<p class="warning">{text_of(f"{before}{warning}")}</p>' for warning in found]
+
+
+def _numbers(rows: Sequence[tuple[str, str, str]], folded: str) -> list[str]:
+    """Return a table of scalars, below a line that opens it where there are many that few readers want."""
+    text = table(("scalar", "value", "meaning"), rows, "stack numbers")
+    if not rows:
+        return []
+    return [details(folded, text)] if folded else [text]
 
 
 def _provenance(results: Results) -> list[tuple[str, str]]:
@@ -151,9 +169,8 @@ def _drawn(results: Results, figures: Iterable[str] | None, run: str = "") -> li
 # ------------------------------------------------------------------------------------- several runs
 
 
-def _columns(runs: Sequence[Results]) -> list[tuple[str, ...]]:
-    """Return the scalars of all runs, those shown first at the top, a column for each run."""
-    names = list(dict.fromkeys(row[0] for run in runs for row in scalar_rows(run)))
+def _columns(runs: Sequence[Results], names: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return some scalars of all runs, a column for each run."""
     return [(name, *(_cell(run, name) for run in runs)) for name in names]
 
 

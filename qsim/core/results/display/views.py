@@ -36,6 +36,7 @@ __all__ = [
     "as_text",
     "coordinate_name",
     "figure_functions",
+    "first_scalars",
     "plot",
     "scalar_rows",
     "to_xarray",
@@ -48,11 +49,17 @@ MAX_SCALARS = 12
 # ---------------------------------------------------------------------------------------------- text
 
 
+def first_scalars(results: ResultsFile) -> list[str]:
+    """Return the scalars that a run is about: the headline of the method, without parts of errors that are zero."""
+    module = output_of(results.method)
+    names = () if module is None else headline(*by_task(module.QUANTITIES))
+    there = [name for name in names if name in results.scalars]
+    return [name for name in there if "error" not in name.split("_") or results.scalars[name].value != 0.0]
+
+
 def scalar_rows(results: ResultsFile) -> list[tuple[str, str, str]]:
     """Return name, value with unit and error, and meaning of the scalars, those of the method's headline first."""
-    module = output_of(results.method)
-    first = () if module is None else headline(*by_task(module.QUANTITIES))
-    names = list(dict.fromkeys([*(name for name in first if name in results.scalars), *results.scalars]))
+    names = list(dict.fromkeys([*first_scalars(results), *results.scalars]))
     return [
         (name, format_scalar(s.value, s.unit, s.error, 9, s.note), s.description)
         for name in names
