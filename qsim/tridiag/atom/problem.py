@@ -465,7 +465,7 @@ def _radius(deck: AtomDeck, pulse: LaserField, end: float, peak_a: float) -> flo
         radius = max(radius, MARGIN + (_fastest(pulse) + peak_a) * end)
     if deck.stored is not None:
         radius = max(radius, stored.read(deck.stored.file).extent)
-    if spheres:
+    if spheres and deck.absorber.type != "none":
         radius = max(radius, max(spheres) + BEFORE_ABSORBER)
     return radius + absorbers.width(deck.absorber)
 
