@@ -437,3 +437,11 @@ def test_orbitals_drop_what_is_no_new_function():
     assert numerical_rank(doubled) == 6
     assert orbitals(g, 0, -2 / g.r, doubled).size == 6
     assert orbitals(g, 0, -2 / g.r, doubled).e == pytest.approx(orbitals(g, 0, -2 / g.r, c).e, rel=1e-10)
+
+
+@pytest.mark.parametrize("count", [3000, 70_000])
+def test_many_elements_overflow_nothing(count):
+    bounds = element_bounds(40.0, 2.0, elements=count)
+    assert bounds.size == count + 1
+    assert np.all(np.diff(bounds) > 0.0)
+    assert bounds[-1] == 40.0

@@ -128,7 +128,8 @@ def element_bounds(
         if elements < 1:
             raise ValueError(f"{elements} elements; at least 1 is needed")
         # a number of elements: the same widths, all scaled to fill the box
-        grown = min(FIRST_WIDTH / max(Z, 1.0), LARGEST_WIDTH) * GROWTH ** np.arange(elements)
+        # none grows beyond the largest width, which it has long reached after a hundred
+        grown = min(FIRST_WIDTH / max(Z, 1.0), LARGEST_WIDTH) * GROWTH ** np.minimum(np.arange(elements), 100)
         widths = np.minimum(grown, max(LARGEST_WIDTH, grown[0]))
         widths *= R / widths.sum()
     bounds = np.concatenate(([0.0], np.cumsum(widths)))

@@ -32,8 +32,6 @@ BY_CHANCE = 1e-3
 SHARE = 0.2
 # Hartree: as far as one partial wave less moves a resonance.
 MOVED = 0.05
-# Hartree: error of the position of a resonance without neighbours from which it is not resolved.
-WIDEST = 0.02
 # Largest slope of beta over the relative change of an amplitude.
 BETA = 4.0
 
@@ -294,12 +292,11 @@ def resolved(judge: Judge, errors: NDArray[np.float64]) -> list[int]:
     poles = _poles(judge.own)
     if judge.coarse is None:
         return list(range(len(poles)))
-    seen = [p for p in range(len(poles)) if errors[p, 3] < 1.0]
-    at = np.array([poles[p].energy.real for p in seen])
+    at = np.array([pole.energy.real for pole in poles])
     kept = []
-    for k, p in enumerate(seen):
-        apart = np.abs(np.delete(at, k) - at[k]).min(initial=np.inf)
-        if errors[p, 0] < max(poles[p].width, apart if np.isfinite(apart) else WIDEST):
+    for p, pole in enumerate(poles):
+        apart = np.abs(np.delete(at, p) - at[p]).min(initial=MOVED)
+        if errors[p, 3] < 1.0 and errors[p, 0] < max(pole.width, apart):
             kept.append(p)
     return kept
 

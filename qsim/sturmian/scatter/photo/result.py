@@ -362,7 +362,7 @@ def _speed(result: PhotoResult) -> float:
     return result.own.flops * result.own.steps / max(result.own.seconds, 1e-9)
 
 
-POINT, GAUGE = ("photon",), ("photon", "gauge")
+POINT, GAUGE = ("photon_energy",), ("photon_energy", "gauge")
 # Parameters of a profile: name, unit, text.
 PROFILE = (
     ("E", "hartree", "positions of the resonances, total energy"),

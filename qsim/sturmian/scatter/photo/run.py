@@ -153,7 +153,9 @@ class Photons:
         # A pole that another contour does not have belongs to the continuum, or to states that the box cuts off.
         known = replace(judge, own=own.with_resonances(told(judge)))
         errors = resonance_errors(known)
-        kept = resolved(known, errors)
+        # Where other partial waves do not tell the error, the grid tells at least whether a pole is one.
+        grid = resonance_errors(replace(known, fewer=None))
+        kept = resolved(known, np.where(np.isnan(errors), grid, errors))
         judge = replace(judge, own=known.own.with_resonances(kept))
         left = np.setdiff1d(own.poles.real, judge.own.poles.real)
         return PhotoResult(
