@@ -263,7 +263,9 @@ def members(path: Path, group: h5py.Group) -> Iterator[tuple[str, h5py.Group | h
     FileError
         For an external link, and for a soft link that leads nowhere.
     """
-    for name in group:
+    with damage_of(path, "a group", group.name, DAMAGED):
+        names = list(group)
+    for name in names:
         item = member(path, group, name)
         if isinstance(item, h5py.Dataset | h5py.Group):
             yield name, item
