@@ -390,7 +390,7 @@ def test_a_task_that_cannot_save_stops_after_a_while(tmp_path, clock):
 
 @pytest.mark.parametrize(("limit", "began"), [(60.0, 0.0), (8.0, 0.0), (0.001, 0.0), (8.0, 27.0)])
 def test_a_task_that_cannot_save_ends_with_the_wall_time(tmp_path, clock, limit, began):
-    """A long first evaluation ends before the limit, or soon after it began where little is left; one that can save in time does."""
+    """A long first evaluation ends before the limit, or soon after its begin where little is left; savable ones do not."""
     start = clock.now
 
     def monitor(name):

@@ -246,8 +246,6 @@ class Monitor:
             yield
         finally:
             self.timing[name] = self.timing.get(name, 0.0) + self.working() - start
-            for notice in damage_told():
-                self.note(notice)
 
     # The monitor is told by the compiler; the bar says why nothing moves.
     def compiling(self) -> None:
@@ -595,4 +593,6 @@ class Monitor:
     ) -> None:
         self.end()
         self._tell_compilation()
+        for notice in damage_told():
+            self.note(notice)
         self._compilation.__exit__()
