@@ -84,7 +84,8 @@ def test_the_page_of_a_run_opens(page, command, tmp_path, width):
         assert 200 < shown <= width, name
     assert not any(caption.startswith("overview: ") for caption in seen["captions"])  # each figure once
     assert seen["rows"] > 20
-    assert seen["closed"] == 3  # arrays, provenance and log open on a click
+    # Numbers behind the headline, arrays, provenance and log open on a click.
+    assert seen["closed"] == 4
     assert seen["requests"] == []
     assert "two <spins> & a bond" in seen["deck"]
     assert seen["width"][0] <= seen["width"][1], "the page is wider than the window"
