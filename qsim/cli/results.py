@@ -21,8 +21,8 @@ from qsim.core.text import format_scalar, printable, shorten
 
 if TYPE_CHECKING:
     from qsim.core.results.compare import Comparison, Tolerance
-    from qsim.core.results.difference import Term
     from qsim.core.results.results import Results
+    from qsim.core.sweeps.difference import Term
 
 __all__ = ["cite", "collect", "compare", "difference", "show", "table"]
 
@@ -252,8 +252,8 @@ def difference(words: tuple[str, ...], as_json: bool) -> None:
     of one run add up.
     """
     from qsim.core.physics.conversion import factor_between
-    from qsim.core.results.difference import combined
     from qsim.core.results.summary import entry
+    from qsim.core.sweeps.difference import combined
 
     with failures_as_json(as_json):
         terms = _terms(words)
@@ -269,7 +269,7 @@ def difference(words: tuple[str, ...], as_json: bool) -> None:
 
 def _terms(words: Sequence[str]) -> list[Term]:
     """Return the terms of ``2*A.h5 - B.h5 SCALAR``."""
-    from qsim.core.results.difference import Term
+    from qsim.core.sweeps.difference import Term
 
     # The last word is the scalar of all terms that name none; with a single file for each there is no such word.
     last = words[-1]

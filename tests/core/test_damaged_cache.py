@@ -146,3 +146,32 @@ def test_without_the_compiler_of_numba_there_is_a_word(counter, monkeypatch, com
     reply = command("counter", counter.deck())
     assert reply.exit_code == 4
     assert "NUMBA_DISABLE_JIT is 1" in reply.stderr
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_run_tells_all_damage_once(counter, command, monkeypatch, tmp_path, fails):
+    """The build and the run, with stages within each other, load kernels of their own."""
+    from qsim.core.device.compilers import sound
+    from qsim.counter import build, run
+
+    def meets(name, work):
+        def work_with_damage(*arguments):
+            (tmp_path / name).write_bytes(b"")
+            assert sound._content(tmp_path / name) is None
+            if name == "run.nbi":
+                with arguments[1].stage("verify"):
+                    assert sound._content(tmp_path / name) is None
+            if fails and name == "run.nbi":
+                raise MemoryError
+            return work(*arguments)
+
+        return work_with_damage
+
+    monkeypatch.setattr(build, "build", meets("build.nbi", build.build))
+    monkeypatch.setattr(run, "run", meets("run.nbi", run.run))
+    outcome = command("counter", counter.deck(), "--no-figures")
+    assert (outcome.exit_code == 0) is not fails
+    told = [line for line in outcome.stderr.splitlines() if "damaged" in line]
+    assert len(told) == 1
+    assert "build.nbi and 1 more files of the cache of compiled kernels were damaged" in told[0]
+    assert {path.name for path in tmp_path.glob("*.damaged")} == {"build.nbi.damaged", "run.nbi.damaged"}

@@ -388,6 +388,46 @@ def test_a_task_that_cannot_save_stops_after_a_while(tmp_path, clock):
         monitor.step(2)
 
 
+@pytest.mark.parametrize(("limit", "began"), [(60.0, 0.0), (8.0, 0.0), (0.001, 0.0), (8.0, 27.0)])
+def test_a_task_that_cannot_save_ends_with_the_wall_time(tmp_path, clock, limit, began):
+    """A long first evaluation ends before the limit, or soon after its begin where little is left; savable ones do not."""
+    start = clock.now
+
+    def monitor(name):
+        monitor = Monitor(
+            checkpoint=tmp_path / name, clock=RunClock(limit=limit, spent=began, now=clock), quiet=True
+        )
+        monitor.begin(10, "iterations")
+        return monitor
+
+    first = monitor("a.h5")
+    with pytest.raises(
+        Interrupted, match="stopped before the wall time limit; this part of the run has no checkpoint"
+    ):
+        while clock.now - start < 1000:
+            clock.now += 0.1
+            first.poll()
+    took = clock.now - start
+    assert (0.75 * limit < took <= limit) if limit - began > 2.0 else took < 2.3
+    start = clock.now
+    second = monitor("b.h5")
+    while clock.now - start < took - 0.3:
+        clock.now += 0.1
+        second.poll()
+    with pytest.raises(Stopped):
+        while clock.now - start < max(limit, 2.3):
+            second.poll(lambda: {"a": 1})
+            clock.now += 0.1
+
+
+def test_a_run_without_a_checkpoint_file_uses_its_wall_time(clock):
+    monitor = Monitor(clock=RunClock(limit=60.0, now=clock), quiet=True)
+    clock.now += 0.1
+    while clock.now < 59.0:
+        monitor.poll()
+        clock.now += 0.1
+
+
 def test_a_run_without_a_checkpoint_file_stops_at_once():
     signals = Signals()
     monitor = Monitor(signals=signals, quiet=True)

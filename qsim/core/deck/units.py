@@ -21,11 +21,10 @@ Wavelength     wavelength of light                     bohr
 Duration       wall-clock time                         second
 ============== ======================================= ===================================
 
-Two conventions deserve attention.  ``Hz`` counts cycles, so ``"1 THz"`` as a frequency is :math:`2\pi\cdot
-10^{12}` rad/s.  The intensity of linearly polarised light with peak field :math:`F` is :math:`I =
-\frac12\epsilon_0 c F^2`; `Intensity` therefore counts in units of 3.509e16 W/cm2, the peak field in atomic
-units is its square root, and an electric field may be given as the intensity of which it is the peak field:
-``"1e14 W/cm2"`` is 0.0534 a.u.
+Two conventions deserve attention.  ``Hz`` counts cycles, so ``"1 THz"`` as a frequency is :math:`2\pi\cdot 10^{12}`
+rad/s.  The intensity of linearly polarised light with peak field :math:`F` is :math:`I = \frac12\epsilon_0 c F^2`;
+`Intensity` therefore counts in units of 3.509e16 W/cm2, the peak field in atomic units is its square root, and an
+electric field may be given as the intensity of which it is the peak field: ``"1e14 W/cm2"`` is 0.0534 a.u.
 
 Constants are CODATA 2022 values; the tests compare them with `scipy.constants`.
 """

@@ -20,6 +20,7 @@ from qsim.core.device.blas import small_matrices
 from qsim.core.device.compilers import caches
 from qsim.core.device.compilers.ahead import Ahead, ahead, processes_to_compile
 from qsim.core.device.compilers.compilation import collect_as_usual
+from qsim.core.device.compilers.sound import damage_told
 from qsim.core.device.cuda.driver import device_of, driver_version, prepare
 from qsim.core.device.device import Device, out_of_memory, requested_device, requested_threads, select
 from qsim.core.device.footprint import kernels_are_compiled, seconds_to_compile
@@ -31,6 +32,7 @@ from qsim.core.results.jsonable import json_ready
 from qsim.core.results.plotting import ready
 from qsim.core.results.results import open_results
 from qsim.core.run import checkpoint, choice
+from qsim.core.run.files.identity import differing, summary_of
 from qsim.core.run.files.lock import OutputLock, lock_path
 from qsim.core.run.files.paths import (
     figure_paths,
@@ -40,7 +42,6 @@ from qsim.core.run.files.paths import (
     require_folder,
 )
 from qsim.core.run.files.publish import keep_state, publish, write
-from qsim.core.run.identity import differing, summary_of
 from qsim.core.run.job import Job, Options, Outcome, listed, make_job
 from qsim.core.run.progress import Monitor, RunClock
 from qsim.core.run.ranks import about_ranks, require_one_deck, require_share
@@ -180,6 +181,9 @@ def _work(
                 result = compute(problem, monitor)
                 device.synchronize()
             monitor.end()
+            # Once, after the build and the run have looked into the cache; what comes later is told at the end.
+            for notice in damage_told():
+                monitor.note(notice)
             monitor.warnings[:] = dict.fromkeys(
                 text for texts in comm.allgather(monitor.warnings) for text in texts
             )

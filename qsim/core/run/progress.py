@@ -41,6 +41,8 @@ T = TypeVar("T")
 # Seconds that a stop request waits for a step that can be saved, in a task that never could.
 # SLURM leaves 30 s between SIGTERM and the end, if a site has not changed that.
 GRACE = 10.0
+# The same once the wall time is over, which asks a task that never could save as much earlier.
+LATE = 1.5
 
 # What to do at a report; of several processes, the highest wish counts.
 NOTHING, SAVE, STOP, GIVE_UP, AT_ONCE = range(5)
@@ -244,8 +246,6 @@ class Monitor:
             yield
         finally:
             self.timing[name] = self.timing.get(name, 0.0) + self.working() - start
-            for notice in damage_told():
-                self.note(notice)
 
     # The monitor is told by the compiler; the bar says why nothing moves.
     def compiling(self) -> None:
@@ -383,7 +383,7 @@ class Monitor:
         self._longest_gap = max(self._longest_gap, now - self._polled_at)
         self._polled_at = now
         savable = state is not None and self.checkpoint is not None
-        reason = self._stop_reason(now)
+        reason = self._stop_reason(now, savable=savable)
         # All ranks do the same: a rank that has reason to stop, or is asked to save, takes the others with it.
         wish = self.comm.allmax(self._wish(reason, now, savable=savable))
         # This task has shown that it can save: later stops wait for a report that can.
@@ -421,7 +421,8 @@ class Monitor:
         self._stop_since = self._stop_since if self._stop_since is not None else now
         if savable:
             return STOP
-        waited = now - self._stop_since >= (GRACE if self.checkpoint else 0.0)
+        patience = LATE if self._clock.nearly_over(now, self._longest_gap) else GRACE
+        waited = now - self._stop_since >= (patience if self.checkpoint else 0.0)
         return GIVE_UP if waited and not self._savable else NOTHING
 
     @contextmanager
@@ -450,11 +451,12 @@ class Monitor:
                 hint="continue with the deck and the qsim that wrote it, or start anew with --force instead of --resume",
             ) from error
 
-    def _stop_reason(self, now: float) -> str:
+    def _stop_reason(self, now: float, *, savable: bool) -> str:
         if self.signals is not None and self.signals.stop:
             return f"stopped by {self.signals.stop}"
         # another step and the checkpoint must still fit
         needed = 1.5 * self._longest_gap + 2.0 * self._save_seconds + 0.5
+        needed += 0.0 if savable or self._savable or self.checkpoint is None else GRACE
         return "stopped before the wall time limit" if self._clock.nearly_over(now, needed) else ""
 
     def _save_in_passing(self, state: State, now: float) -> None:
@@ -591,4 +593,6 @@ class Monitor:
     ) -> None:
         self.end()
         self._tell_compilation()
+        for notice in damage_told():
+            self.note(notice)
         self._compilation.__exit__()

@@ -27,9 +27,9 @@ from qsim.core.errors import DeckError, FileError
 from qsim.core.results.atomic import refuse_controls, write_text
 from qsim.core.results.reading import read_bytes
 from qsim.core.results.results import open_results
+from qsim.core.run.files.identity import Identity, differing, summary_of
 from qsim.core.run.files.lock import BusyError, OutputLock, held
 from qsim.core.run.files.paths import WRITTEN, paths_in, remove
-from qsim.core.run.identity import Identity, differing, summary_of
 from qsim.core.run.stages import Method
 from qsim.core.sweeps.values import Axis, points
 from qsim.core.text import printable, reason

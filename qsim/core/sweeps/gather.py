@@ -16,7 +16,7 @@ from qsim.core.errors import FileError, MismatchError
 from qsim.core.physics.conversion import factor_between
 from qsim.core.results.display.views import output_of
 from qsim.core.results.quantities import by_task, headline
-from qsim.core.run.identity import at
+from qsim.core.run.files.identity import at
 from qsim.core.sweeps.collect import Cell, Collection, Column
 from qsim.core.sweeps.folder import SUMMARY
 from qsim.core.sweeps.rows import Row, in_units, rows_of, without_index

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from qsim.core.results.display.views import output_of
-from qsim.core.run.identity import at
+from qsim.core.run.files.identity import at
 from qsim.core.sweeps.runs import Run
 
 __all__ = ["Row", "in_units", "rows_of", "without_index"]

@@ -17,7 +17,7 @@ from qsim.core.results.display.views import output_of
 from qsim.core.results.jsonable import json_ready
 from qsim.core.results.results import Results, open_results
 from qsim.core.results.summary import entry, read_summary
-from qsim.core.run.identity import differing
+from qsim.core.run.files.identity import differing
 from qsim.core.run.stages import Method
 from qsim.core.sweeps.folder import FAILED, INDEX, SUMMARY
 from qsim.core.text import reason

@@ -38,6 +38,7 @@ img { max-width: 100%; height: auto; background: #fff; border-radius: 4px; }
 pre { background: var(--band); padding: .8rem; overflow-x: auto; font-size: .85rem; }
 .warning { background: var(--warn); padding: .4rem .8rem; margin: .3rem 0; } .about { color: var(--soft); margin-top: 0; }
 details { margin: .8rem 0; } summary { cursor: pointer; font-weight: 600; }
+@media (min-width: 40rem) { .numbers td:first-child { overflow-wrap: break-word; } }
 @media (max-width: 40rem) {
   body { margin: 1rem auto; padding: 0 .7rem; }
   .stack, .stack tbody, .stack tr, .stack td { display: block; } .stack thead { display: none; }
