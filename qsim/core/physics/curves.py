@@ -293,7 +293,7 @@ def _excess(c: Floats, x: Floats, y: Floats) -> Floats:
         s = np.clip(np.nan_to_num(s), 0.0, h)
         value = ((c[0] * s + c[1]) * s + c[2]) * s + c[3]
         out = np.maximum(out, np.maximum(value - high, low - value))
-    return out * unit
+    return np.asarray(out * unit, float)
 
 
 def _fine(missed: NDArray[np.bool_], over: Floats, y: Floats) -> NDArray[np.bool_]:
