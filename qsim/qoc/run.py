@@ -15,7 +15,7 @@ from qsim.qoc.errors.parts import Errors
 from qsim.qoc.errors.verification import Verification, verify
 from qsim.qoc.objectives.objective import Objective
 from qsim.qoc.optimizers.optimisation import Optimisation
-from qsim.qoc.optimizers.search import Search
+from qsim.qoc.optimizers.search import Search, told
 from qsim.qoc.quantum.problem import QuantumProblem
 from qsim.qoc.result import Result
 
@@ -55,11 +55,11 @@ def _run_grid(problem: Problem, monitor: Monitor) -> Result:
         monitor.warn(text)
     goal, optimizer = problem.goal, problem.optimizer
     objective = Objective(problem.propagator, problem.targets, goal.alpha, goal.coherent)
-    limit = getattr(optimizer, "max_sweeps", 1)
+    limit, (unit, what) = getattr(optimizer, "max_sweeps", 1), told(optimizer.type)
     search = Search(objective, problem.control, goal.threshold, limit)
     optimisation = Optimisation(problem, search, monitor.restored)
     with monitor.stage("optimise"):
-        drive(optimisation, monitor, total=limit, unit="sweeps", what=optimizer.type, at_most=True)
+        drive(optimisation, monitor, total=limit, unit=unit, what=what, at_most=True)
     if optimisation.escaped:
         monitor.warn(
             "the search came to a critical point, where the gradient vanishes and P is no maximum, and went on from a field "

@@ -127,9 +127,11 @@ def _formula_claims(
     steps: int,
 ) -> list[Claim]:
     """Return the claims of P under the formula itself, by its means over short steps."""
-    text = drawn.deck["control"]["guess"]["value"]
-    if drawn.deck["control"]["guess"]["type"] != "expression" or "1e5" in text:
+    guess = drawn.deck["control"]["guess"]
+    # a file has no values between its rows that were known
+    if guess["type"] != "expression" or "1e5" in guess["value"]:
         return []
+    text = guess["value"]
     wave, _, narrow = text.partition(" + ")
     values = []
     for finer in (FINER // 2, FINER):

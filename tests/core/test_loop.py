@@ -16,6 +16,9 @@ class Signals:
     stop = None
     at_once = False
 
+    def compiling(self, now):
+        """Take what a run says of its kernels."""
+
 
 class Sum:
     """Adds up 1 + 2 + ... + n; of each two reports, the first cannot be saved."""

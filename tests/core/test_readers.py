@@ -18,7 +18,7 @@ import pytest
 from qsim.core.deck.columns import read_columns, read_complex_columns, read_rows
 from qsim.core.device.device import cpu
 from qsim.core.errors import FileError, InvalidInput
-from qsim.core.physics.functions import spline
+from qsim.core.physics.functions import curve_of
 from qsim.core.results.arrays import map_array, map_arrays, read_arrays
 from qsim.core.results.compare import Tolerance, compare_results
 from qsim.core.results.hdf5 import open_datasets
@@ -258,6 +258,13 @@ def _all_results(path):
 GRID = np.linspace(0.6, 3.9, 7)
 TIMES = np.linspace(0.1, 0.9, 5)
 
+
+def _curve(path):
+    """Read a table as decks do: its curve on a grid, what else its rows allow, and what a user is told of it."""
+    curve = curve_of(TablePotential(type="table", file=path), GRID, "system.potential.file")
+    return curve.at(GRID), curve.other(GRID), curve.remark("x", "auto")
+
+
 # reader: (name of the file, writer, reader)
 READERS = {
     "columns": ("t.csv", _table, lambda path: read_columns(path, 2, "x, f")),
@@ -290,7 +297,7 @@ READERS = {
     "table of x": (
         "v.csv",
         _table,
-        lambda path: spline(TablePotential(type="table", file=path), GRID, "system.potential.file")(GRID),
+        _curve,
     ),
     "qoc field": (
         "f.csv",
@@ -332,7 +339,7 @@ READERS = {
     "table of x hdf5": (
         "v.h5",
         lambda path: _hdf5(path, {"x": np.linspace(0.5, 4.0, 9), "V": np.arange(9.0)}),
-        lambda path: spline(TablePotential(type="table", file=path), GRID, "system.potential.file")(GRID),
+        _curve,
     ),
     "qoc matrices": (
         "q.h5",

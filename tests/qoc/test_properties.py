@@ -691,7 +691,7 @@ class Stopping(Monitor):
     """Asks for a stop at its n-th report, as a signal would."""
 
     def __init__(self, path, after):
-        self.request = SimpleNamespace(stop=None, at_once=False)
+        self.request = SimpleNamespace(stop=None, at_once=False, compiling=lambda now: None)
         super().__init__(quiet=True, checkpoint=path, interval=1e9, signals=self.request)
         self.left = after
 

@@ -150,6 +150,26 @@ def test_random_normal(how):
     check(solve(a, b, c, draw(random, 2000), **how).x, "S09_random_normal")
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_small_unknowns_of_badly_scaled_systems_keep_their_digits(dtype):
+    """Two large elements off a small diagonal: scaled, the system is solved to a rounding of its larger unknown alone."""
+    a, b, c, d = (
+        np.array(v, dtype)
+        for v in (
+            [193784.71875, -886086.625],
+            [0.0, -1.427713596058311e-05],
+            [0.0213631559163332, 0.0],
+            [-1419.00634765625, -59.65983581542969],
+        )
+    )
+    found = solve(a, b, c, d)
+    (p, q, r, s), (u, v) = ([Fraction(float(z)) for z in row] for row in ((a[0], c[0], b[1], a[1]), d))
+    truth = (u * s - q * v) / (p * s - q * r), (p * v - r * u) / (p * s - q * r)
+    for x, exact in zip(found.x, truth, strict=True):
+        assert abs(float(Fraction(float(x)) / exact - 1)) < 8 * np.finfo(dtype).eps
+    assert found.rowwise_error < 8 * np.finfo(dtype).eps
+
+
 def test_smallest_systems():
     found = solve(np.array([2 + 1j]), np.zeros(0), np.zeros(0), np.array([1 - 3j]))
     check(found.x, "S10_n1")

@@ -473,6 +473,21 @@ def test_a_start_outside_the_sector_is_told_at_the_sector(trotter, initial):
     assert [found.key for found in caught.value.diagnostics] == ["sector"]
 
 
+def test_keys_in_the_wrong_place_are_told_where_they_belong(trotter):
+    ring = {"spins": 6, "terms": [RING]}
+    spectrum = {"levels": 2, "sector": {"sz": 0}}
+    trotter.refuses("sector is a key of the deck itself", task="spectrum", system=ring, spectrum=spectrum)
+    trotter.refuses(
+        r"total: .* is listed twice; see observe\.0; of several components write total: \[x, y\]",
+        **changed(**observe({"total": "x"}, {"total": "x"})),
+    )
+    kagome = {"terms": [{"type": "heisenberg", "lattice": {"type": "kagome", "Lx": 2, "Ly": 1}}], "spins": 6}
+    with pytest.raises(DeckError, match=r"momentum is that of a ring, .* sector\.permutations"):
+        trotter.execute(
+            task="spectrum", system=kagome, sector={"momentum": 1, "sz": 0}, spectrum={"levels": 2}
+        )
+
+
 @pytest.mark.parametrize("task", ["evolve", "spectrum", "thermal"])
 def test_a_correlator_of_a_single_spin_is_refused(trotter, task):
     """It has no pairs; the run had ended in an internal error when they were written."""

@@ -317,7 +317,7 @@ def _begun(*more, **environ):
             )
         except OSError:
             continue
-        if here and words[0].endswith(b"python") and b"deck.yaml" in words:
+        if here and b"python" in words[0] and b"deck.yaml" in words:
             ranks.append(int(entry.name))
     return process, max(ranks)
 

@@ -274,6 +274,9 @@ def _rows_missed(x: Floats, y: Floats) -> NDArray[np.bool_]:
 def _excess(c: Floats, x: Floats, y: Floats) -> Floats:
     """Return by how much cubics leave the range of the two rows beside them, (rows - 1,)."""
     h = np.diff(x)
+    # squares of huge coefficients overflow; a power of two costs no digit
+    unit = 2.0 ** np.frexp(np.abs(y).max())[1]
+    c, y = c / unit, y / unit
     # their extrema: zeros of the derivative, two at most
     a, b, d = 3.0 * c[0], c[1], c[2]
     root = np.sqrt(np.maximum(b * b - a * d, 0.0))
@@ -290,7 +293,7 @@ def _excess(c: Floats, x: Floats, y: Floats) -> Floats:
         s = np.clip(np.nan_to_num(s), 0.0, h)
         value = ((c[0] * s + c[1]) * s + c[2]) * s + c[3]
         out = np.maximum(out, np.maximum(value - high, low - value))
-    return out
+    return np.asarray(out * unit, float)
 
 
 def _fine(missed: NDArray[np.bool_], over: Floats, y: Floats) -> NDArray[np.bool_]:

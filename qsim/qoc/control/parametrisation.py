@@ -32,6 +32,8 @@ CLIP_POWER = 8
 NEWTON_STEPS = 200
 # Sum of values, relative to that of their sizes, that is none.
 NO_AREA = 1e-12
+# Of the values before the area is taken away: what is left by rounding.
+NOTHING = 1e-14
 # Share of the bounds that a first field may reach: of one that a search moves, and of one that is only propagated.
 ROOM, EXACT = 0.9, 1.0 - 1e-9
 
@@ -196,7 +198,9 @@ class Parametrisation:
         if self.area is None:
             return v
         inside, shift = self._shifts(v)
-        return v - inside * self.along[0] - shift * self.shape
+        kept = v - inside * self.along[0] - shift * self.shape
+        # of a single number whose integral vanishes only rounding would be left
+        return np.zeros_like(v) if np.abs(kept).max() <= NOTHING * np.abs(v).max() else kept
 
     def _sum(self, u: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return B u."""

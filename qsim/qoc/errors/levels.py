@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from qsim.qoc.models.builders import System
     from qsim.qoc.models.quantum import QuantumModel
 
-__all__ = ["Larger", "Look", "enlarged", "extrapolated", "look_at"]
+__all__ = ["Course", "Held", "Larger", "Look", "enlarged", "extrapolated"]
 
 # Operations of all propagations in larger bases: some seconds of a core, or some times those of the run's own.
 BUDGET = 1e10
@@ -60,12 +60,15 @@ class Look:
         P; of kets that lose what jumps, that of no jump.
     beside : float
         Probability of no jump; 1 where that is no part of the value.
+    floor : float
+        Changes that are no larger are rounding.
     """
 
     objective: SlotObjective
     columns: ComplexArray
     value: float
     beside: float
+    floor: float
 
 
 @dataclass(frozen=True)
@@ -90,18 +93,43 @@ class Larger:
     ratio: float = 0.0
 
 
-def look_at(objective: SlotObjective, fields: NDArray[np.float64], stream: int) -> Look:
-    """Return the final columns of an objective; of sampled histories their mean, with the noise of a stream."""
-    if isinstance(objective, Unravelling):
-        return Look(objective, np.zeros((0, 0), complex), objective.sampled(fields, stream).value, 1.0)
-    value, columns = objective.valued(fields)
-    return Look(objective, columns, value, objective.jump_free if objective.by_order else 1.0)
+class Course(Protocol):
+    """Controls that are the same in every basis."""
+
+    def operations(self, objective: SlotObjective) -> float:
+        """Return the operations of one propagation."""
+
+    def look(self, objective: SlotObjective) -> Look:
+        """Return the final columns of an objective."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """Controls (C, N) that are held in slots; sampled histories have the noise of a stream."""
+
+    fields: NDArray[np.float64]
+    stream: int
+
+    def operations(self, objective: SlotObjective) -> float:
+        """Return the operations of one propagation."""
+        count = objective.count if isinstance(objective, Unravelling) else 1
+        return count * objective.propagator.operations(self.fields, objective.start.shape[1])
+
+    def look(self, objective: SlotObjective) -> Look:
+        """Return the final columns of an objective; of sampled histories their mean."""
+        if isinstance(objective, Unravelling):
+            value, columns = objective.sampled(self.fields, self.stream).value, np.zeros((0, 0), complex)
+        else:
+            value, columns = objective.valued(self.fields)
+        beside = objective.jump_free if objective.by_order and columns.size else 1.0
+        slots = objective.propagator
+        return Look(objective, columns, value, beside, 4.0 * slots.products * ROUNDING + slots.remainder)
 
 
 def enlarged(
-    system: System, objective: SlotObjective, fields: NDArray[np.float64], least: int, stream: int
+    system: System, objective: SlotObjective, course: Course, fields: NDArray[np.float64], least: int
 ) -> Larger | None:
-    """Return what larger bases change of P under controls (C, N); None where no basis is cut.
+    """Return what larger bases change of P under some controls; None where no basis is cut.
 
     The first basis has all that the couplings reach from the levels of the deck, each further one twice as much beyond them,
     until the final states have settled or the next basis costs too much.
@@ -112,14 +140,15 @@ def enlarged(
         Block of the deck.
     objective
         Of the search.
+    course
+        Controls that are held in slots, or followed as functions of time.
     fields : (C, N) float64
+        Values of the slots, under which the highest levels are looked at.
     least : int
         Levels that are added at least.
-    stream : int
-        Noise of sampled histories.
     """
-    looks = [look_at(objective, fields, stream)]
-    budget = max(BUDGET, OWN * _operations(objective, fields))
+    looks = [course.look(objective)]
+    budget = max(BUDGET, OWN * course.operations(objective))
     more, ratio, stopped = max(1, -(-least // 2)), math.inf, ""
     while not stopped:
         try:
@@ -133,11 +162,11 @@ def enlarged(
         if stopped:
             break
         other = _same(objective, made)
-        budget -= _operations(other, fields)
+        budget -= course.operations(other)
         if budget < 0.0:
             stopped = f"a basis of {made.dimension} levels takes too long to propagate"
             break
-        looks.append(look_at(other, fields, stream))
+        looks.append(course.look(other))
         if len(looks) > 2:
             ratio, settled = _settling(looks)
             if settled:
@@ -179,12 +208,6 @@ def _same(objective: SlotObjective, made: QuantumModel) -> SlotObjective:
     return Unravelling(made, objective.motion, 0.0, objective.rates, objective.count, objective.seed)
 
 
-def _operations(objective: SlotObjective, fields: NDArray[np.float64]) -> float:
-    """Return the operations of one propagation."""
-    count = objective.count if isinstance(objective, Unravelling) else 1
-    return count * objective.propagator.operations(fields, objective.start.shape[1])
-
-
 def _too_large(made: QuantumModel, before: SlotObjective) -> str:
     """Return why a basis is not propagated, "" if it is."""
     if made.dimension > max(MOST_ROWS, TIMES * before.model.dimension):
@@ -197,8 +220,7 @@ def _too_large(made: QuantumModel, before: SlotObjective) -> str:
 
 def _settling(looks: Sequence[Look]) -> tuple[float, bool]:
     """Return the ratio of the last changes, and whether they fall fast enough to be extrapolated."""
-    slots = looks[-1].objective.propagator
-    floor = 1e-13 + 4.0 * slots.products * ROUNDING + slots.remainder
+    floor = 1e-13 + looks[-1].floor
     values = np.abs(np.diff([look.value for look in looks]))
     scale = max(1.0, float(np.abs([look.value for look in looks]).max()))
     rows = [(values[-2:], floor * scale)]

@@ -239,6 +239,11 @@ def _copied(u: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
     return None if u is None else u.copy()
 
 
+def told(kind: str) -> tuple[str, str]:
+    """Return what a search counts, and its name on the screen: controls that are given are propagated once."""
+    return ("propagation", "given controls") if kind == "none" else ("sweeps", kind)
+
+
 def no_step(loss: float) -> str:
     """Return why a search ends that finds no larger J: a maximum if the smallest step changes J (by `loss`) within rounding."""
     if abs(loss) < STATIONARY:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.qoc.control.mesh import gauss_points, steps_of
+from qsim.qoc.errors.levels import ROUNDING, Look
+from qsim.qoc.objectives.jumps import jump_free
 from qsim.qoc.objectives.slots import SlotObjective
 from qsim.qoc.objectives.unravelling import Unravelling
 from qsim.qoc.propagators.slots import UnequalSlots
@@ -49,12 +51,49 @@ class Continuous:
         How far purity, leakage and seepage are from those of the slots.
     unclaimed : str or None
         Why the error is not known.
+    course : Followed or None
+        The controls in the last steps, and the objective whose value it is.
+    levels : float or None
+        What the levels leave of the value; None where it is not known.
     """
 
     value: float
     error: float
     numbers: dict[str, float] = field(default_factory=dict)
     unclaimed: str | None = None
+    course: Followed | None = None
+    levels: float | None = 0.0
+
+    @property
+    def claimed(self) -> float | None:
+        """Error of the value under the functions, with that of the levels; None where either is not known."""
+        return None if self.unclaimed or self.levels is None else self.error + self.levels
+
+
+@dataclass(frozen=True)
+class Followed:
+    """Controls as functions of time, in steps with edges (n + 1,), and the objective that they were followed for."""
+
+    functions: Functions
+    edges: NDArray[np.float64]
+    shown: SlotObjective
+
+    def operations(self, objective: SlotObjective) -> float:
+        """Return the operations of one propagation."""
+        slots = UnequalSlots(objective.model, objective.motion)
+        return slots.operations(_rows(slots, self.edges, self._factors(objective)), objective.start.shape[1])
+
+    def look(self, objective: SlotObjective) -> Look:
+        """Return the final columns of an objective."""
+        slots = UnequalSlots(objective.model, objective.motion)
+        columns = slots.final(_rows(slots, self.edges, self._factors(objective)), objective.start)
+        beside = jump_free(columns, objective.mean_weights()) if objective.by_order else 1.0
+        floor = 4.0 * slots.products * ROUNDING + slots.remainder
+        return Look(objective, columns, objective.cost.value(columns), beside, floor)
+
+    def _factors(self, objective: SlotObjective) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
+        powers = np.array([c.power for c in objective.model.controls])[:, None]
+        return lambda times: self.functions.at(times) ** powers
 
 
 def continuous_value(
@@ -104,15 +143,16 @@ def continuous_value(
     # Amplitudes enter twice; rounding adds up over the steps, at a few units of the last place each.
     error = change + 2.0 * left + slots.remainder + 1e-15 * edges.size
     final = shown.propagator.final(fields, shown.start)
+    course = Followed(functions, edges, shown)
     unclaimed = f"{missed} narrow pulses of the controls were not followed" if missed else None
     if outcome.expansion is not None and shown is problem.objective:
         moved = before - outcome.expansion.zero
-        return Continuous(outcome.value + moved, error + abs(moved), {}, unclaimed)
+        return Continuous(outcome.value + moved, error + abs(moved), {}, unclaimed, course)
     if outcome.sampling is not None:
-        return Continuous(outcome.value + before - cost.value(final), error, {}, unclaimed)
+        return Continuous(outcome.value + before - cost.value(final), error, {}, unclaimed, course)
     held = numbers_of(shown, final)
     off = {name: abs(value - held[name]) + error for name, value in numbers_of(shown, columns).items()}
-    return Continuous(before, error, off, unclaimed)
+    return Continuous(before, error, off, unclaimed, course)
 
 
 def _rows(

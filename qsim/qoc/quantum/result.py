@@ -243,7 +243,7 @@ CHECKED: tuple[Quantity[QuantumResult], ...] = tuple(
             "",
             f"{text}, of the formulas and functions themselves instead of values that are held in slots",
             lambda r: None if r.continuous is None else r.continuous.value,
-            error=lambda r: None if r.continuous is None else r.continuous.error,
+            error=lambda r: None if r.continuous is None else r.continuous.claimed,
             when=_continuous_kind(name),
         ),
         Quantity(

@@ -10,6 +10,7 @@ import numpy as np
 from qsim.core.errors import NumericsError
 from qsim.core.run.loop import drive
 from qsim.qoc.kernels.portions import watched
+from qsim.qoc.optimizers.search import told
 from qsim.qoc.quantum.build import kind_of
 from qsim.qoc.quantum.ensembles.ensemble import looked_at, verified
 from qsim.qoc.quantum.maximisation import Maximisation
@@ -74,9 +75,9 @@ def _searched(problem: QuantumProblem, monitor: Monitor) -> QuantumResult:
         return _run_front(problem.points, monitor)
     search = QuantumSearch(problem)
     maximisation = Maximisation(problem, search, monitor.restored)
-    total, what = problem.max_sweeps * (1 + problem.restarts), problem.optimizer.type
+    total, (unit, what) = problem.max_sweeps * (1 + problem.restarts), told(problem.optimizer.type)
     with monitor.stage("optimise"):
-        drive(maximisation, monitor, total=total, unit="sweeps", what=what, at_most=True)
+        drive(maximisation, monitor, total=total, unit=unit, what=what, at_most=True)
     if maximisation.escaped:
         monitor.note(
             "the gradient vanishes at the first values of the controls, a critical point; the search went on from weak "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.qoc.deck.systems.matrices import MatricesSystem
-from qsim.qoc.errors.levels import Larger, enlarged, extrapolated
+from qsim.qoc.errors.levels import Held, Larger, enlarged, extrapolated
 from qsim.qoc.kernels.portions import look
 from qsim.qoc.models.quantum import ObservableTarget
 from qsim.qoc.objectives.costs import is_mixed
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.arrays import ComplexArray
+    from qsim.qoc.errors.levels import Course
     from qsim.qoc.models.quantum import QuantumModel
     from qsim.qoc.quantum.continuous import Continuous
     from qsim.qoc.quantum.problem import QuantumProblem
@@ -99,8 +100,17 @@ def verify(problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcom
         parts["sampling"] = SIGMAS * outcome.sampling
     # whatever the bounds say, a value that another algorithm does not confirm is not known better
     parts["difference"] = abs(found.value - outcome.value) + steps
-    larger = _levels(problem, fields)
     continuous, left = _slots(problem, fields, outcome)
+    course: Course = Held(fields, OTHER_NOISE)
+    larger = None
+    if continuous is not None and continuous.course is not None:
+        # a narrow pulse reaches levels that its mean over a slot does not
+        larger = _levels(problem, continuous.course.shown, continuous.course, fields)
+        continuous = replace(continuous, levels=_claimed(larger))
+    if continuous is not None and continuous.course is not None and left.parts:
+        course = continuous.course
+    else:
+        larger = _levels(problem, problem.objective, course, fields)
     parts |= left.parts
     unclaimed = found.unclaimed or left.unclaimed
     if larger is not None:
@@ -115,8 +125,14 @@ def verify(problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcom
     if not unclaimed:
         others = errors_of_state(problem, outcome, parts, found, _numbers(larger, outcome))
         if outcome.budget is not None:
-            off = _coherent_difference(problem, fields, outcome.budget.coherent)
-            others["coherent_value"] = parts["series"] + parts["mixture"] + parts.get("levels", 0.0) + off
+            closed = SlotObjective(
+                problem.model, replace(problem.objective.motion, lindblad=False, lossy=False)
+            )
+            off = _coherent_difference(closed, fields, outcome.budget.coherent)
+            # levels that jumps empty count for more without them
+            above = _claimed(_levels(problem, closed, course, fields))
+            if above is not None:
+                others["coherent_value"] = parts["series"] + parts["mixture"] + above + off
         others = {name: error + left.beside(name) for name, error in others.items()}
     most = farthest(problem.model, outcome.value)
     return Check(found.value, parts, unclaimed, others, continuous, most)
@@ -158,13 +174,11 @@ def farthest(made: QuantumModel, value: float) -> float:
     return math.inf if made.measured else max(value, 1.0 - value)
 
 
-def _coherent_difference(problem: QuantumProblem, fields: NDArray[np.float64], value: float) -> float:
+def _coherent_difference(closed: SlotObjective, fields: NDArray[np.float64], value: float) -> float:
     """Return how far the value without any jump is from that by another route."""
-    motion = replace(problem.objective.motion, lindblad=False, lossy=False)
-    closed = SlotObjective(problem.model, motion)
     if not _is_short(closed, fields):
         return 0.0
-    return abs(closed.cost.value(_propagated(problem.model, closed, fields)) - value)
+    return abs(closed.cost.value(_propagated(closed.model, closed, fields)) - value)
 
 
 def verified_first(problem: QuantumProblem, value: float) -> Check | None:
@@ -177,7 +191,9 @@ def verified_first(problem: QuantumProblem, value: float) -> Check | None:
     outcome = Outcome(
         value, searched.cost, None, 0.0, nothing, nothing, nothing.real, seepage=None, expansion=None
     )
-    return verify(replace(problem, finish=None), problem.guess, outcome)
+    # of a search they are the functions that it found
+    given = problem.functions if problem.functions is not None and problem.functions.given else None
+    return verify(replace(problem, finish=None, functions=given), problem.guess, outcome)
 
 
 def _independent(problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcome) -> Found:
@@ -282,12 +298,21 @@ def _dense(made: QuantumModel, lindblad: bool, lossy: bool) -> list[ComplexArray
     return generators
 
 
-def _levels(problem: QuantumProblem, fields: NDArray[np.float64]) -> Larger | None:
+def _levels(
+    problem: QuantumProblem, objective: SlotObjective, course: Course, fields: NDArray[np.float64]
+) -> Larger | None:
     """Return what larger bases find; None where no basis is cut, or the levels are the model."""
     if problem.verify.levels == 0 or isinstance(problem.system, MatricesSystem):
         # a file is taken as given
         return None
-    return enlarged(problem.system, problem.objective, fields, problem.verify.levels, OTHER_NOISE)
+    return enlarged(problem.system, objective, course, fields, problem.verify.levels)
+
+
+def _claimed(larger: Larger | None) -> float | None:
+    """Return the error that larger bases find; None where it is not known, and 0 where no basis is cut."""
+    if larger is None:
+        return 0.0
+    return None if larger.unclaimed else larger.error
 
 
 def _numbers(larger: Larger | None, outcome: Outcome) -> dict[str, float] | None:

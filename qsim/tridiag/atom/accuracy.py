@@ -9,9 +9,10 @@ dense core spoils order 4), and q = 3, the order of the first derivative at the 
     |Q_A - Q| / |h^p - 1| + |Q_B - Q_A| / |k^q - 1| + |Q_C - Q_B|
 
 and rounding.  Where tables give the atom or the field, a fourth one is A with other curves that their rows allow; what
-changes is claimed whole.  A pulse narrower than a step acts at once in length gauge, with the same error for all steps: the
-run is repeated in velocity gauge, where A is exact.  Long runs have coarser companions, short runs finer ones.  All have the
-walls and the absorber of the run: the claim is about the box that the deck states.
+changes is claimed whole, of populations at least what the largest turn of one of them allows.  A pulse narrower than a step
+acts at once in length gauge, with the same error for all steps: the run is repeated in velocity gauge, where A is exact.  Long
+runs have coarser companions, short runs finer ones.  All have the walls and the absorber of the run: the claim is about the
+box that the deck states.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from qsim.tridiag.atom.photoelectrons.flux import flux_interval, spheres, spread
 from qsim.tridiag.atom.result import QUANTITIES
 from qsim.tridiag.atom.states.observables import level_states
 from qsim.tridiag.deck.atom import AtomObserved, AtomPopulations
+from qsim.tridiag.tdse.quantities import turned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -200,6 +202,7 @@ class _Companions:
         shares = 1.0 / abs(h**order - 1.0), 1.0 / abs(k**ORDER - 1.0), 1.0
         own = numbers(self.result)
         a, b, c, t, g = (_same_peaks(own, numbers(one)) for one in (*runs[1:], table, gauge))
+        least = turned(a, t)
         for name, value in own.items():
             # found beside the propagation, with an error of its own, or with no value in a companion
             if not all(name in one for one in (a, b, c, t, g)):
@@ -210,7 +213,7 @@ class _Companions:
                 "the angular momenta (grid.l_max)": _apart(name, c[name], b[name]),
             }
             if doubted is not None:
-                parts[TABLE] = _apart(name, t[name], a[name])
+                parts[TABLE] = max(_apart(name, t[name], a[name]), least.get(name, 0.0))
             if kicked:
                 parts[KICK] = _apart(name, g[name], value)
             self.parts[name] = parts

@@ -26,7 +26,8 @@ difference of two may vanish by accident.  All companions then have the potentia
 changes from the run to it is a part of the error, and its number takes the place of Q above.
 
 Where tables give the potential or the field, one more companion has other curves that their rows allow
-(:mod:`qsim.core.physics.curves`): what changes from the companion of the same size to it is a part of the error.  A pulse
+(:mod:`qsim.core.physics.curves`): what changes from the companion of the same size to it is a part of the error, of populations
+at least what the largest turn of one of them allows.  A pulse
 narrower than a step acts at once in length gauge, as a kick whose Cayley form is wrong by the same amount for all steps: one
 more companion has the velocity gauge, where A is exact.
 
@@ -59,6 +60,7 @@ from qsim.tridiag.propagate.result import Propagated
 from qsim.tridiag.propagate.stepping.propagator import Propagator, Stepping
 from qsim.tridiag.propagate.stepping.shared import SharedPropagator
 from qsim.tridiag.tdse import absorbers, potentials
+from qsim.tridiag.tdse.quantities import turned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -312,7 +314,10 @@ class Companions:
                 other = _run(one, self.comm, report, done)
                 done += one.steps * one.lattice.points
                 known = self.numbers[1]
-                self.changes[cause] = {k: MARGIN * abs(other[k] - known[k]) for k in known if k in other}
+                least = turned(known, other) if cause == TABLE else {}
+                self.changes[cause] = {
+                    k: MARGIN * max(abs(other[k] - known[k]), least.get(k, 0.0)) for k in known if k in other
+                }
             self.spectral = _spectral_norms(self.problem, self.problems[0])
         except QsimError as error:
             # what a companion cannot do (deck or numerics) costs the errors only; other failures end the run

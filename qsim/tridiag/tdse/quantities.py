@@ -5,6 +5,7 @@ They belong to results with a `problem` that has ``pulse``, ``t_final`` and ``ip
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,9 @@ from qsim.core.deck.units import to_unit
 from qsim.core.results.quantities import Quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-__all__ = ["CUTOFF", "FIELD", "HARMONICS", "KELDYSH", "driven", "spectrum", "traces"]
+__all__ = ["CUTOFF", "FIELD", "HARMONICS", "KELDYSH", "driven", "spectrum", "traces", "turned"]
 
 
 def driven(r: Any) -> bool:
@@ -25,6 +26,21 @@ def driven(r: Any) -> bool:
 def spectrum(name: str) -> Callable[[Any], Any]:
     """Return a function that gives a spectrum of a result, None where it was not requested."""
     return lambda r: r.spectra.get(name)
+
+
+def turned(own: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
+    """Return by how much populations may change, by name, from a run and one with another curve of a table, which is one of many.
+
+    A population ``p = sin^2(a)`` that this curve leaves alone may change by another one as those beside it do: the largest change
+    of their angles a, d, allows ``2 sqrt(p (1 - p)) d + d^2``.
+    """
+
+    def size(run: Mapping[str, float], name: str) -> float:
+        return math.sqrt(min(max(run[name], 0.0), 1.0))
+
+    names = [k for k in own if k in other and k.startswith("population_") and k != "population_sum"]
+    d = max((abs(math.asin(size(own, k)) - math.asin(size(other, k))) for k in names), default=0.0)
+    return {k: (2.0 * size(own, k) * math.sqrt(1.0 - size(own, k) ** 2) + d) * d for k in names}
 
 
 def intensity(peak: float) -> float:

@@ -540,3 +540,65 @@ def test_bare_lifetimes_are_told_with_their_unit(tmp_path):
     path.write_text(json.dumps(made))
     told = [item.message for item in examine("qoc", path) if item.key == "objective.threshold"]
     assert ["T1: 50 without a unit is 50 ns" in text for text in told] == [True]
+
+
+@pytest.mark.parametrize("parameters", [{"type": "slots", "count": 1}, "constant"])
+@pytest.mark.parametrize("shape", [None, "sin2"])
+def test_a_single_number_without_area_is_zero(tmp_path, caplog, parameters, shape):
+    """Rounding of what the area takes away would be all of it, and all of its area."""
+    one = {
+        "name": "x",
+        "parameters": parameters,
+        "area": 0,
+        "guess": {"type": "expression", "value": "0.0173*(t + 1)"},
+    }
+    made = PULSE | {"control": [one | ({"shape": shape} if shape else {}), {"name": "y"}]}
+    with qsim.run(made, output=tmp_path / "r", figures="none") as results:
+        assert not results["control/x"].any()
+    assert "the area is missed" not in caplog.text
+
+
+@pytest.mark.parametrize("optimizer", ["none", "lbfgs"])
+def test_values_of_functions_claim_their_levels(tmp_path, optimizer):
+    """A pulse narrower than its slot drives an oscillator out of the levels kept, which its mean over the slot does less.
+
+    A kick of area a leaves the coherent state of amplitude a/2, whose vacuum has exp(-a^2/4): H = u (b + b+)/2 here.
+    """
+    part = {"name": "o", "type": "ladder", "levels": 4, "frequency": 0.37}
+    kick = {"type": "expression", "value": "1.9/(0.003*sqrt(pi))*exp(-((t - 4.1)/0.003)^2)"}
+    made = {
+        "method": "qoc",
+        "system": {
+            "type": "model",
+            "parts": [part],
+            "controls": {"x": "o.x/2"},
+            "initial": "0",
+            "target": "0",
+        },
+        "time": {"T": 9.0, "slots": 6},
+        "control": [{"name": "x", "guess": kick}],
+        "optimizer": "none",
+    }
+    if optimizer == "lbfgs":
+        # of a search, the spline itself beside the values of its slots
+        made["optimizer"] = {"type": "lbfgs", "max_sweeps": 2}
+        made["control"] = [
+            {
+                "name": "x",
+                "parameters": {"type": "bspline", "count": 4},
+                "guess": {"type": "expression", "value": "0.4"},
+            }
+        ]
+        made["objective"] = {"threshold": 1.0}
+    with qsim.run(made, output=tmp_path / "r", figures="none") as results:
+        followed, held = (results.scalars[n] for n in ("probability_continuous", "probability"))
+        levels = results.scalars["error_levels"].value
+    assert levels > 1e-6
+    if optimizer == "none":
+        truth = np.exp(-(1.9**2) / 4)
+        off = abs(followed.value - truth)
+        assert off > 1e-4
+        assert off <= followed.error < 0.01
+        assert abs(held.value - truth) <= held.error
+    else:
+        assert followed.error > 0.5 * levels

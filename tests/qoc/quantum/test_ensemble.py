@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy.linalg import expm
 import qsim
 from qsim.core.device.device import cpu
 from qsim.core.errors import QsimError, Stopped
+from qsim.core.run.examine import examine
 from qsim.qoc.models.quantum import ControlTerm
 from qsim.qoc.objectives.ensemble import EnsembleObjective, Member, Weighted, Worst
 from qsim.qoc.objectives.slots import SlotObjective
@@ -354,3 +356,38 @@ def test_a_stopped_search_of_an_ensemble_is_continued_to_the_bit(tmp_path):
     with qsim.run(search, output=tmp_path / "part", resume=True, figures="none") as part:
         for name, values in expected.items():
             assert np.array_equal(part[name], values), name
+
+
+def test_numbers_of_an_ensemble_with_jumps_are_those_of_its_members(run):
+    """Mean without jumps, and the spread with weights, of a qubit that decays under drives of three strengths."""
+    weights, scales = np.array([3.0, 1.0, 2.0]), [0.8, 1.05, 1.3]
+    system = {"parts": [{"name": "q", "type": "qubit", "T1": 1.7}]}
+    results = run(
+        deck(
+            system=system, ensemble={"members": [{"scale": {"control.x": scales}}], "weights": list(weights)}
+        )
+    )
+    x, lower, rho = np.array([[0, 1], [1, 0]]), np.array([[0, 1], [0, 0]]) / np.sqrt(1.7), np.diag([1.0, 0.0])
+    closed = [np.sin(s * np.pi / 2) ** 2 for s in scales]
+    truth = [(expm(liouvillian(s * np.pi / 2 * x, [lower])) @ rho.ravel())[3].real for s in scales]
+    coherent, spread = (results.scalars[name].value for name in ("coherent_value", "probability_spread"))
+    assert coherent == pytest.approx(np.average(closed, weights=weights), abs=1e-12)
+    mean = np.average(truth, weights=weights)
+    assert results.scalars["probability"].value == pytest.approx(mean, abs=1e-11)
+    assert spread == pytest.approx(np.sqrt(np.average((truth - mean) ** 2, weights=weights)), abs=1e-11)
+
+
+@pytest.mark.parametrize(("scales", "told"), [([0.3, 0.6], True), ([0.3, 1.4], False)])
+def test_a_threshold_beyond_the_members_is_told(tmp_path, scales, told):
+    """Bounds of 1.3 turn a qubit by 2.6 times the factor in T = 1; pi is what the goal asks for."""
+    control = [{"name": "x", "bounds": [-1.3, 1.3], "guess": {"type": "expression", "value": "0.5"}}]
+    made = deck(
+        control=control,
+        optimizer="lbfgs",
+        objective={"threshold": 0.99},
+        ensemble={"members": [{"scale": {"control.x": scales}}]},
+    )
+    path = tmp_path / "deck.yaml"
+    path.write_text(json.dumps(made))
+    found = [item for item in examine("qoc", path) if "the threshold 0.99 is above" in item.message]
+    assert bool(found) == told

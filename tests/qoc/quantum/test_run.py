@@ -241,3 +241,66 @@ def test_claims_hold_for_random_systems(tmp_path, seed):
 def hermitian(rng, size):
     a = rng.standard_normal((size, size)) + 1j * rng.standard_normal((size, size))
     return (a + a.conj().T) / 2.0
+
+
+@pytest.mark.parametrize("gate", ["z", "s", "x"])
+def test_searches_from_zero_reach_gates(run, gate):
+    """Zero is a critical point of all of them; the truth by exponentials of the controls that were found."""
+    wanted = {"z": np.diag([1, -1]), "s": np.diag([1, 1j]), "x": np.array([[0, 1], [1, 0]])}[gate]
+    system = {
+        "type": "model",
+        "parts": [QUBIT],
+        "controls": {"x": "q.sx", "y": "q.sy"},
+        "target": {"gate": gate},
+    }
+    controls = [{"name": name, "guess": "zero"} for name in "xy"]
+    made = deck(control=controls, optimizer="lbfgs", objective={"threshold": 0.9999}) | {"system": system}
+    results = run(made)
+    assert value(results, "threshold_reached")
+    u = np.eye(2)
+    for x, y in zip(results["control/x"], results["control/y"], strict=True):
+        u = expm(-0.1j * np.array([[0, x - 1j * y], [x + 1j * y, 0]])) @ u
+    fidelity = (2 + abs(np.trace(wanted.conj().T @ u)) ** 2) / 6
+    assert fidelity >= 0.9999
+    assert value(results, "fidelity") == pytest.approx(fidelity, abs=1e-12)
+
+
+@pytest.mark.parametrize(("start", "told"), [(3, True), ({"level": 3}, False), ({"state": "3"}, False)])
+def test_a_number_that_is_a_level_and_another_label_is_told(run, caplog, start, told):
+    """Levels of a displaced ladder are no number states."""
+    part = {"name": "o", "type": "ladder", "levels": 7, "frequency": 1.0, "anharmonicity": -0.3}
+    system = {
+        "type": "model",
+        "parts": [part],
+        "terms": [{"operator": "o.x", "value": 0.45}],
+        "controls": {"n": "o.x"},
+        "initial": {"level": 0},
+        "target": start,
+    }
+    results = run(
+        deck(control=[{"name": "n", "guess": {"type": "expression", "value": "0.8"}}], verify={"levels": 0})
+        | {"system": system}
+    )
+    n = np.arange(7.0)
+    x = np.diag(np.sqrt(n[1:]), 1)
+    h = np.diag(n - 0.15 * n * (n - 1)) + 0.45 * (x + x.T)
+    levels = np.linalg.eigh(h)[1]
+    goal = np.eye(7)[3] if start == {"state": "3"} else levels[:, 3]
+    exact = abs(goal @ expm(-1j * (h + 0.8 * (x + x.T))) @ levels[:, 0]) ** 2
+    assert value(results, "probability") == pytest.approx(exact, abs=1e-11)
+    text = caplog.text
+    assert ('write {level: 3} for the level, or "3" in quotes' in text) == told
+
+
+@pytest.mark.parametrize(("place", "size"), [("H0", 2.0**63), ("control", 1e180), ("H0", 1e300)])
+def test_sizes_beyond_computing_name_the_matrix(run, tmp_path, place, size):
+    h = np.diag([0.0, size if place == "H0" else 1.0])
+    x = (size if place == "control" else 1.0) * np.array([[0.0, 1.0], [1.0, 0.0]])
+    np.savez(tmp_path / "s.npz", **{"H0": h, "controls/x": x})
+    made = deck() | {"system": {"type": "matrices", "file": "s.npz", "initial": "0", "target": "1"}}
+    with pytest.raises(QsimError) as refused:
+        run(made)
+    text = str(refused.value)
+    assert place in text
+    assert "nan" not in text
+    assert f"{size:.3g}" in text or f"{0.5 * size:.3g}" in text

@@ -319,7 +319,14 @@ def _together(ensemble: Ensemble, values: NDArray[np.float64], checks: dict[int,
     if len(followed) == len(claims):
         error = max(c.error for c in followed)
         moved = np.array([c.value for c in followed]) - values[own]
-        continuous = Continuous(value + shift(moved), error)
+        levels = [c.levels for c in followed if c.levels is not None]
+        why = next((c.unclaimed for c in followed if c.unclaimed), None)
+        continuous = Continuous(
+            value + shift(moved),
+            error,
+            unclaimed=why,
+            levels=max(levels) if len(levels) == len(followed) else None,
+        )
     most = math.inf if math.isinf(claims[0].most) else max(value, 1.0 - value)
     return Check(value + shift(change), parts, unclaimed, continuous=continuous, most=most)
 
