@@ -72,11 +72,10 @@ class Options(TypedDict, total=False):
         ``"refuse"`` (the default) raises for a matrix that is singular to working precision; ``"solve"`` returns the
         solution, which satisfies the equations to the tolerance, and notes the condition number (inverse iteration).
     tolerance
-        Largest backward error to accept; by default 1e-14 in double, 1e-6 in single precision.  Row by row, 45 rounding errors
-        are accepted whatever it is.
+        Largest backward error to accept, by default 1e-14 (single precision: 1e-6).  Row by row, 45 rounding errors always are.
     cyclic
-        ``b[0]`` couples row 0 to row n - 1 and ``c[n-1]`` row n - 1 to row 0; b and c need n entries then
-        (:mod:`qsim.tridiag.solver.cyclic`).  False by default.
+        ``b[0]`` couples row 0 to row n - 1 and ``c[n-1]`` row n - 1 to row 0 (:mod:`qsim.tridiag.solver.cyclic`), for b and c
+        of n entries.  False by default.
     """
 
     type: Algorithm
@@ -128,8 +127,7 @@ def solve(
     device
         Where to compute, such as ``"cuda:0"``; where the arrays are if not given.
     **options
-        ``type``, ``blocks``, ``iterations``, ``on_unstable``, ``on_singular``, ``tolerance`` and ``cyclic``: see
-        :class:`Options`.
+        ``type``, ``blocks``, ``iterations``, ``on_unstable``, ``on_singular``, ``tolerance``, ``cyclic``: see :class:`Options`.
 
     Returns
     -------
@@ -153,8 +151,7 @@ def solve(
     for name, choices in (("on_unstable", ("ladder", "error")), ("on_singular", ("refuse", "solve"))):
         if (given := getattr(how, name)) not in choices:
             raise ValueError(f"{name} is {' or '.join(map(repr, choices))}, not {given!r}")
-    arrays = (a, b, c, d)
-    for name, v in zip("abcd", arrays, strict=True):
+    for name, v in zip("abcd", arrays := (a, b, c, d), strict=True):
         require_unmasked(name, v)
     where = _device(device, arrays, how.type)
     if how.cyclic:
