@@ -236,14 +236,14 @@ def _kick(
         return block, lambda t: peak / np.cosh(np.clip((t - place) / width, -300, 300)) ** 2, place, width
     if kind == "static":
         peak = float(f"{kick / width:.6g}")
-        block = {
+        constant: dict[str, Any] = {
             "shape": kind,
             "E0": abs(peak),
             "delay": place,
             "duration": width,
             "polarity": int(np.sign(peak)),
         }
-        return block, lambda t: np.where((t >= place) & (t <= place + width), peak, 0.0), place, width
+        return constant, lambda t: np.where((t >= place) & (t <= place + width), peak, 0.0), place, width
     rows = place + width * np.array([-2.0, -1.0, -0.4, 0.4, 1.0, 2.0])
     values = kick / (1.4 * width) * np.array([0.0, 0.0, 1.0, 1.0, 0.0, 0.0])
     path = folder / f"kick{number}.txt"

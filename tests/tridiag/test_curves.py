@@ -67,3 +67,18 @@ def test_three_rows_that_are_singular_to_rounding():
     a, b, c = np.array([1.0, 1.0 + 2.0**-52, 1.0]), np.array([0.0, 1.0, 0.0]), np.array([1.0, 0.0, 0.0])
     found = solve(a, b, c, np.array([2.0, 2.0, 5.0]), on_singular="solve")
     assert np.array_equal(found.x, [2.0, 0.0, 5.0])
+
+
+@pytest.mark.parametrize(("wall", "told"), [(7.0, True), (45.0, False)])
+def test_populations_of_levels_that_the_walls_squeeze_are_told(tridiag, wall, told):
+    """The upper level of a Poschl-Teller well with s = 1.4 falls off as exp(-0.4 |x|)."""
+    deck = {
+        "task": "propagate",
+        "grid": {"xmin": -wall, "xmax": wall, "points": round(wall / 0.05)},
+        "potential": {"type": "poschl_teller", "depth": 1.68, "a": 1.0},
+        "initial": {"type": "eigenstate", "level": 0},
+        "time": {"dt": 0.05, "t_final": 0.5},
+        "observe": [{"populations": {"levels": 2}}],
+    }
+    found = tridiag.load(**deck).warnings
+    assert any("the walls shape level 1" in str(text) for text in found) == told

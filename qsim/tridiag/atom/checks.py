@@ -13,6 +13,7 @@ from qsim.core.physics.functions import remark_on
 from qsim.tridiag.atom.polarization import frame_of
 from qsim.tridiag.atom.problem import CORE, TURN, angular_estimate, potential_value
 from qsim.tridiag.deck.central.given import TableAtom
+from qsim.tridiag.deck.initial import Level
 from qsim.tridiag.deck.photoelectrons import TsurffSpectrum
 from qsim.tridiag.tdse import absorbers
 
@@ -33,6 +34,8 @@ STEPS_PER_CYCLE = (8, 20)
 PHASE = 2.0
 # of the estimate of lmax, that weak fields do not need
 LEAST_L = 5
+# norm of a level beyond so much of the box, from which the wall shapes it
+OUTER, SHAPED = 0.9, 1e-4
 # A at the end, relative to its largest value
 REST = 1e-3
 
@@ -67,6 +70,7 @@ def findings(setup: Setup) -> Iterator[Finding]:
         spacing,
         sampling,
         levels_in_box,
+        populations_in_box,
         momenta,
         absorber,
         core,
@@ -162,6 +166,32 @@ def levels_in_box(setup: Setup) -> Iterator[Finding]:
                 f"{_radius_of(setup, one.n):.4g} holds it",
                 "error" if edge > 1e-2 else "warning",
             )
+
+
+def populations_in_box(setup: Setup) -> Iterator[Finding]:
+    """Yield levels of requested populations that the wall shapes: they are levels of the box, not of the atom."""
+    from qsim.tridiag.atom.states.levels import Radial
+
+    asked, lattice = [one.populations for one in setup.deck.observe if one.populations], setup.lattice
+    if not asked:
+        return
+    nmax, shaped = asked[0].nmax, {}
+    for l in range(min(nmax, setup.setting.lmax + 1)):
+        radial = Radial(lattice, l)
+        for n in range(l + 1, min(nmax, l + radial.below(0.0)) + 1):
+            phi = radial.state(radial.energy(n - l - 1))
+            outer = float(np.sum(phi[lattice.grid.r > OUTER * lattice.grid.wall] ** 2))
+            if outer > SHAPED:
+                shaped[n, l] = outer
+    if shaped:
+        names = ", ".join(Level(n=n, l=l).name for n, l in sorted(shaped))
+        worst, highest = max(shaped.values()), max(n for n, _ in shaped)
+        yield Finding(
+            "observe",
+            f"populations: the wall of {lattice.grid.wall:.4g} bohr shapes {names}, of whose norm up to {worst:.2g} "
+            f"lies in its last tenth; grid.rmax of {_radius_of(setup, highest):.4g} holds them",
+            "warning",
+        )
 
 
 def _radius_of(setup: Setup, n: int) -> float:

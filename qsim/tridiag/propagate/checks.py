@@ -395,8 +395,9 @@ def bound_levels(setup: Setup) -> Iterator[Finding]:
 
 
 def squeezed_levels(setup: Setup) -> Iterator[Finding]:
-    """Yield levels whose energies the walls change."""
-    levels, block = levels_of(setup.blocks.initial), setup.blocks.potential
+    """Yield levels of the initial state and of the populations whose energies the walls change."""
+    block, observed = setup.blocks.potential, setup.blocks.observed.populations
+    levels = {*levels_of(setup.blocks.initial), *range(observed.levels if observed is not None else 0)}
     if not levels or block.zero or max(levels) >= CHECKED_LEVELS:
         return
     free = math.inf if setup.threshold is None else setup.threshold

@@ -128,7 +128,8 @@ def climb(
     strict
         Raise instead of climbing.
     polished
-        Refine whatever LAPACK solves, which is better in small unknowns, too.
+        The systems are equilibrated: refine whatever LAPACK solves and whatever is not solved to rounding row by row, which is
+        better in small unknowns, too.
 
     Returns
     -------
@@ -144,6 +145,10 @@ def climb(
     """
     # rungs: refinement, other joint lines, pivoting; each only for the systems that the one before has left
     weak = (smallest < WEAK_PIVOT) | systems.failing(outcome.errors)
+    if polished and again is not None and not strict:
+        # scales leave unknowns of different size: a small one keeps its digits where every row is solved to rounding
+        rough = ~weak & (outcome.errors.rowwise > ROUNDED * systems.eps)
+        refine_some(systems, outcome, rough, again, "small rows")
     # the usual case
     if not (weak.any() or (polished and again is None)):
         return np.flatnonzero(weak)

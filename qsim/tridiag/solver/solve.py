@@ -222,10 +222,6 @@ def _climbed(systems: Systems, arrays: Arrays, plan: _Plan, how: _How) -> _Solve
     judged, top = (systems, None) if scales is None else systems.scaled(scales)
     if scales is not None:
         outcome, smallest = _first(judged, plan)
-        if again is not None and how.on_unstable == "ladder":
-            # scales leave unknowns of different size: a small one keeps its digits where every row is solved to rounding
-            rough = (outcome.errors.rowwise > ladder.ROUNDED * judged.eps) & (smallest >= ladder.WEAK_PIVOT)
-            ladder.refine_some(judged, outcome, rough, again, "small rows")
     try:
         left = ladder.climb(
             judged,

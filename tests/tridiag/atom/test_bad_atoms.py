@@ -245,6 +245,10 @@ WARNINGS = {
         },
         r"time\.dt: warning: velocity gauge with dt A .* dt of 0\.00",
     ),
+    "populations at the wall": (
+        {"grid": {"rmax": 24, "dr": 0.15, "l_max": 4}, "observe": [{"populations": {"nmax": 3}}]},
+        r"observe: warning: populations: the wall of 24 bohr shapes 3s, 3p, 3d, .*last tenth; grid\.rmax of 55\.65",
+    ),
     "turning": (
         {
             "grid": {"rmax": 400, "l_max": 20},
