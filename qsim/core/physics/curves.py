@@ -7,6 +7,7 @@ corners, or by monotone cubics (Fritsch and Carlson).  A table that is smooth an
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -275,7 +276,7 @@ def _excess(c: Floats, x: Floats, y: Floats) -> Floats:
     """Return by how much cubics leave the range of the two rows beside them, (rows - 1,)."""
     h = np.diff(x)
     # squares of huge coefficients overflow; a power of two costs no digit
-    unit = 2.0 ** np.frexp(np.abs(y).max())[1]
+    unit = math.ldexp(1.0, min(math.frexp(float(np.abs(y).max()))[1], 1023))
     c, y = c / unit, y / unit
     # their extrema: zeros of the derivative, two at most
     a, b, d = 3.0 * c[0], c[1], c[2]

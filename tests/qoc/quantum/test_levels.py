@@ -131,3 +131,49 @@ def test_labels_of_the_states_kept_stay_in_a_larger_basis():
     assert more.shape == (11, 11)
     assert set(few.labels) < set(more.labels)
     assert more.labels[int(np.argmax(np.abs(more.states[:, 0])))] == "78"
+
+
+@pytest.mark.parametrize("optimizer", ["none", "lbfgs"])
+def test_values_of_functions_claim_their_levels(tmp_path, optimizer):
+    """A pulse narrower than its slot drives an oscillator out of the levels kept, which its mean over the slot does less.
+
+    A kick of area a leaves the coherent state of amplitude a/2, whose vacuum has exp(-a^2/4): H = u (b + b+)/2 here.
+    """
+    part = {"name": "o", "type": "ladder", "levels": 4, "frequency": 0.37}
+    kick = {"type": "expression", "value": "1.9/(0.003*sqrt(pi))*exp(-((t - 4.1)/0.003)^2)"}
+    made = {
+        "method": "qoc",
+        "system": {
+            "type": "model",
+            "parts": [part],
+            "controls": {"x": "o.x/2"},
+            "initial": "0",
+            "target": "0",
+        },
+        "time": {"T": 9.0, "slots": 6},
+        "control": [{"name": "x", "guess": kick}],
+        "optimizer": "none",
+    }
+    if optimizer == "lbfgs":
+        # of a search, the spline itself beside the values of its slots
+        made["optimizer"] = {"type": "lbfgs", "max_sweeps": 2}
+        made["control"] = [
+            {
+                "name": "x",
+                "parameters": {"type": "bspline", "count": 4},
+                "guess": {"type": "expression", "value": "0.4"},
+            }
+        ]
+        made["objective"] = {"threshold": 1.0}
+    with qsim.run(made, output=tmp_path / "r", figures="none") as results:
+        followed, held = (results.scalars[n] for n in ("probability_continuous", "probability"))
+        levels = results.scalars["error_levels"].value
+    assert levels > 1e-6
+    if optimizer == "none":
+        truth = np.exp(-(1.9**2) / 4)
+        off = abs(followed.value - truth)
+        assert off > 1e-4
+        assert off <= followed.error < 0.01
+        assert abs(held.value - truth) <= held.error
+    else:
+        assert followed.error > 0.5 * levels
