@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Problem", "Sector", "Symmetry", "sectors_of"]
 
+# Relative change of the eigenvalues of functions from one grid to the next at which they are settled.
+SETTLED = 1e-8
+# Finer grids after the first one, and points of the finest.
+ROUNDS, FINEST = 5, 1200
+
 Symmetry = tuple[int, int, str]
 """L, S and parity (``even`` or ``odd`` la + lb)."""
 
@@ -183,10 +188,11 @@ class Problem:
             self.refuse([Finding(error.key, str(error))])
             raise
 
-    def finer_functions(self, functions: Sturmians) -> tuple[RadialGrid, Sturmians] | None:
-        """Return a finer grid, in a larger box if the functions decay, with as many functions.
+    def finer_functions(self, functions: Sturmians) -> list[tuple[RadialGrid, Sturmians]]:
+        """Return one or two finer grids, in a larger box if the functions decay, with as many functions; the finest last.
 
-        None if it does not hold that many.
+        Two where the functions of the first are far from settled: they may agree with those of the deck by chance.  Empty if no
+        finer grid holds that many.
         """
         grid = self.grid
         bounds = grid.bounds
@@ -199,13 +205,22 @@ class Problem:
         # In a larger box there may be fewer independent functions; the box of the deck is tried
         # next.
         for tried in (bounds, grid.bounds):
-            fine = RadialGrid(tried, finer_order(grid.order), keep_last=grid.keep_last)
-            try:
-                other = parameters.sturmians(self.radial, self.values, fine, functions.l, functions.size)
-            except InvalidInput:
-                continue
-            return fine, other
-        return None
+            found: list[tuple[RadialGrid, Sturmians]] = []
+            before, order = functions, finer_order(grid.order)
+            while len(found) <= ROUNDS:
+                fine = RadialGrid(tried, order, keep_last=grid.keep_last)
+                try:
+                    other = parameters.sturmians(self.radial, self.values, fine, functions.l, functions.size)
+                except InvalidInput:
+                    break
+                found.append((fine, other))
+                order = order * 3 // 2
+                if np.all(before.apart(other) <= SETTLED * np.abs(other.beta)) or tried.size * order > FINEST:
+                    break
+                before = other
+            if found:
+                return found[-2:]
+        return []
 
     def _fills_the_box(self) -> bool:
         """Return True if the generating potential is a well that ends with the box, whose wall then belongs to the functions."""
@@ -239,6 +254,15 @@ class Problem:
                 self._functions[l] = functions
 
     # ------------------------------------------------------------------------------------ scans
+
+    def doubted(self) -> list[Problem]:
+        """Return the problem with the other curves that the rows of its tables allow, one after the other."""
+        return [
+            replace(
+                self, radial=radial, V=parameters.one_body(radial, self.grid), _functions={}, _orbitals={}
+            )
+            for radial in self.radial.doubted()
+        ]
 
     def with_(self, **changes: float) -> Problem:
         """Return the problem with other values of N, l_max, R, alpha, energy or order; what can be shared is.

@@ -50,12 +50,12 @@ def _extrapolated(rng: np.random.Generator, folder: Path) -> Trial:
 
 
 def _integrals(rng: np.random.Generator, folder: Path) -> Trial:
-    deck, model = decks.integrals(rng)
+    deck, model = decks.integrals(rng, folder)
     return Trial(deck, lambda results: judges.integrals(results, deck, model))
 
 
 def _basis(rng: np.random.Generator, folder: Path) -> Trial:
-    deck, model = decks.basis(rng)
+    deck, model = decks.basis(rng, folder)
     return Trial(deck, lambda results: judges.basis(results, deck, model))
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Model", "basis", "bound", "extrapolated", "integrals"]
 
+FIRST, LAST = 0.001, 20.0  # first and last row of a generating potential, bohr and in lengths of its decay
 MOST_WORK = 6e6  # pairs times roots times cubed radial functions of a deck
 
 
@@ -41,6 +42,8 @@ class Model:
         Name of an exactly known family: ``coulomb``, ``oscillator`` or nothing.
     outer : float or None
         Charge far outside, or what acts like it; None: Z.
+    rate : float
+        Of functions whose generating potential may be a table, 1/bohr.
     """
 
     block: dict[str, Any] | None
@@ -50,6 +53,7 @@ class Model:
     breaks: tuple[float, ...] = ()
     known: str = ""
     outer: float | None = None
+    rate: float = 0.0
 
     @property
     def far(self) -> float:
@@ -116,21 +120,19 @@ def _oscillator(rng: np.random.Generator, _: float) -> Model:
 
 
 def _table(rng: np.random.Generator, Z: float, folder: Path) -> Model:
-    from scipy.interpolate import CubicSpline
-
     rows, a = int(rng.integers(12, 60)), _log(rng, 0.3, 2.0)
     r = np.geomspace(0.01, rng.uniform(4.0, 12.0), rows)
-    V = -(1.5 + (Z - 1.5) * np.exp(-a * r)) / r
+
+    def charge(x: Array) -> Array:
+        return np.asarray(1.5 + (Z - 1.5) * np.exp(-a * np.clip(x, r[0], r[-1])), float)
+
     file = folder / "potential.csv"
-    np.savetxt(file, np.stack([r, V], axis=1), delimiter=",", header="r,V", fmt="%.15e")
-    r, V = np.loadtxt(file, delimiter=",").T
-    spline = CubicSpline(r, r * V)
-    first, slope, end = float(spline(r[0])), float(spline(r[0], 1)), float(r[-1] * V[-1])
+    np.savetxt(file, np.stack([r, -charge(r) / r], axis=1), delimiter=",", header="r,V", fmt="%.15e")
+    # what the rows sample, and further inwards its tangent
+    slope = a * (Z - 1.5) * math.exp(-a * r[0])
 
     def value(x: Array) -> Array:
-        inside = np.clip(x, r[0], r[-1])
-        rV = np.where(x < r[0], first + slope * (x - r[0]), np.where(x > r[-1], end, spline(inside)))
-        return np.asarray(rV / x, float)
+        return np.asarray((slope * np.minimum(x - r[0], 0.0) - charge(x)) / x, float)
 
     return Model({"type": "table", "file": file.name}, Z, Z, value, (float(r[0]), float(r[-1])), "", 1.5)
 
@@ -168,18 +170,23 @@ def _grid(rng: np.random.Generator, size: float) -> Any:
     return {"order": order, "elements": [*(float(f"{b:.5g}") for b in bounds), R]}
 
 
-def _generating(rng: np.random.Generator, rate: float, folder: Path | None) -> Any:
+def _generating(rng: np.random.Generator, rate: float, folder: Path) -> Any:
     kind = _pick(rng, "yukawa", "yukawa", "hulthen", "exponential", "coulomb", "square_well", "table")
-    if kind == "coulomb" or (kind == "table" and folder is None):
+    if kind == "coulomb":
         return "coulomb"
     if kind == "square_well":
         return {"type": kind, "r0": round(3.0 / rate, 3), "tail": _pick(rng, 0.0, round(1.0 / rate, 3))}
     if kind == "table":
-        assert folder is not None
-        r = np.geomspace(0.001, 20.0 / rate, 80)
-        np.savetxt(folder / "generating.dat", np.stack([r, np.exp(-0.5 * rate * r) / r], axis=1))
+        # few rows leave the curve open
+        r = np.geomspace(FIRST, LAST / rate, int(rng.integers(10, 90)))
+        np.savetxt(folder / "generating.dat", np.stack([r, tabulated(rate, r) / r], axis=1))
         return {"type": kind, "file": "generating.dat"}
     return {"type": kind, "alpha": "auto" if _coin(rng, 0.6) else float(f"{rate * _log(rng, 0.2, 1.0):.4g}")}
+
+
+def tabulated(rate: float, r: Array) -> Array:
+    """Return what a table of a generating potential samples, r v(r)."""
+    return np.asarray(np.exp(-0.5 * rate * np.maximum(r, FIRST)), float)
 
 
 def _basis(rng: np.random.Generator, rate: float, folder: Path, harmonic: bool) -> Any:
@@ -332,7 +339,7 @@ def extrapolated(rng: np.random.Generator) -> tuple[dict[str, Any], Model]:
     return deck, Model(None, Z, Z, lambda r: -Z / r, (), "coulomb")
 
 
-def basis(rng: np.random.Generator) -> tuple[dict[str, Any], Model]:
+def basis(rng: np.random.Generator, folder: Path) -> tuple[dict[str, Any], Model]:
     """Draw a deck that makes the bound functions of one l, alone."""
     Z = float(_pick(rng, 1, 2, 3))
     kappa = _log(rng, 0.4, 1.5) * Z
@@ -341,7 +348,7 @@ def basis(rng: np.random.Generator) -> tuple[dict[str, Any], Model]:
         "grid": {"R": round(_log(rng, 8.0, 40.0) / kappa, 3), "order": int(_pick(rng, 4, 6, 9, 12, 16))},
         "basis": {
             "type": "gsf",
-            "generating": _generating(rng, kappa, None),
+            "generating": _generating(rng, kappa, folder),
             "energy": float(f"{-0.5 * kappa**2:.6g}"),
             "N": int(rng.integers(2, 16)),
         },
@@ -349,12 +356,12 @@ def basis(rng: np.random.Generator) -> tuple[dict[str, Any], Model]:
     }
     if _coin(rng, 0.5):
         deck["grid"]["elements"] = int(rng.integers(2, 16))
-    return deck, Model(None, Z, Z, lambda r: -Z / r, (), "coulomb")
+    return deck, Model(None, Z, Z, lambda r: -Z / r, (), "coulomb", rate=kappa)
 
 
-def integrals(rng: np.random.Generator) -> tuple[dict[str, Any], Model]:
+def integrals(rng: np.random.Generator, folder: Path) -> tuple[dict[str, Any], Model]:
     """Draw a deck of repulsion integrals between the functions of one l."""
-    deck, model = basis(rng)
+    deck, model = basis(rng, folder)
     l = int(rng.integers(0, 3))
     deck["basis"]["N"] = int(rng.integers(2, 9))
     deck["channels"] = {"L": 0, "S": 0, "pairs": [[l, l]]}

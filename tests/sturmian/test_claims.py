@@ -440,6 +440,111 @@ def test_errors_of_beta(sturmian, R, order):
     assert bool(result.notes) == bool(np.any(errors > 0.01 * np.abs(found)))
 
 
+@pytest.mark.parametrize(("elements", "order", "l"), [(3, 8, 1), (3, 11, 2), (4, 7, 3)])
+def test_errors_of_beta_on_poor_grids(sturmian, elements, order, l):
+    """The next finer grid is poor as well, and agrees in some eigenvalue by chance."""
+    grid = {"R": 24.0, "order": order, "elements": elements}
+    block = {"type": "gsf", "generating": "coulomb", "energy": -0.605, "N": 11}
+    result = sturmian.run(Notes(), system={"Z": 1}, grid=grid, basis=block, task={"type": "basis", "l": l})
+    off = np.abs(result.bases[l].beta - (1.1 * (np.arange(1, 12) + l) - 1.0))
+    errors = result.beta_errors[l]
+    seen = off > 1e-7
+    assert np.all(errors[seen] / off[seen] > 0.9)
+    assert np.all(errors[seen] / off[seen] < 2.0)
+
+
+def _charge(r):
+    return -(1.3 + 1.7 * np.exp(-1.4 * r))
+
+
+@pytest.fixture
+def sampled(tmp_path):
+    """Write a smooth potential in few rows and return its block."""
+
+    def write(rows, **keys):
+        r = np.geomspace(0.02, 9.0, rows)
+        np.savetxt(
+            tmp_path / "V.csv",
+            np.stack([r, _charge(r) / r], axis=1),
+            delimiter=",",
+            header="r,V",
+            fmt="%.15e",
+        )
+        return {"type": "table", "file": str(tmp_path / "V.csv"), **keys}
+
+    return write
+
+
+@pytest.mark.parametrize("rows", [12, 21])
+def test_expectation_values_hold_what_a_table_leaves_open(sturmian, sampled, rows):
+    written = {"type": "expression", "value": "-(1.3 + 1.7*exp(-1.4*r))/r"}
+    deck = {
+        "grid": {"R": 18, "order": 10},
+        "basis": "fedvr",
+        "channels": {"L": 0, "S": 0, "pairs": [[0, 0], [1, 1]]},
+    }
+    found, known = (
+        scalars(sturmian.run(Notes(), **deck, system={"Z": 3, "potential": potential}))
+        for potential in (sampled(rows), written)
+    )
+    for name in (
+        "energy_0",
+        "mean_r_0",
+        "mean_inv_r_0",
+        "mean_r2_0",
+        "mean_inv_r12_0",
+        "nuclear_0",
+        "ionisation_energy_0",
+    ):
+        off = abs(found[name].value - known[name].value)
+        assert off < found[name].error, name
+        assert found[name].error > known[name].error, name
+    stated = scalars(
+        sturmian.run(Notes(), **deck, system={"Z": 3, "potential": sampled(rows, interpolation="linear")})
+    )
+    assert "error_table_0" in found
+    assert "error_table_0" not in stated
+
+
+def test_integrals_hold_what_a_table_leaves_open(sturmian, tmp_path):
+    def made(rows):
+        r = np.geomspace(0.002, 22.0, rows)
+        np.savetxt(tmp_path / "v.dat", np.stack([r, np.exp(-0.6 * r) / r], axis=1), fmt="%.15e")
+        generating = {"type": "table", "file": str(tmp_path / "v.dat")}
+        return sturmian.run(
+            Notes(),
+            system={"Z": 2},
+            grid={"R": 22, "order": 14, "elements": [1, 3, 7, 12, 22]},
+            basis={"type": "gsf", "generating": generating, "energy": -0.7, "N": 5},
+            channels={"L": 0, "S": 0, "pairs": [[1, 1]]},
+            task={"type": "integrals", "l": [1], "route": "poisson_gemm"},
+        )
+
+    poor, dense = made(11), made(400)
+    for name in ("overlap", "coulomb", "exchange"):
+        off = np.abs(np.abs(getattr(poor, name)) - np.abs(getattr(dense, name)))
+        assert off.max() > 1e-5
+        assert np.all(off < 3.0 * poor.errors[name] + dense.errors[name]), name
+        assert dense.errors[name].max() < 0.1 * poor.errors[name].max()
+
+
+def test_no_error_is_known_of_a_response_beside_what_a_table_leaves_open(sturmian, sampled):
+    deck = {
+        "grid": {"R": 22, "order": 9},
+        "basis": {"type": "gsf", "generating": "yukawa", "energy": -0.8, "N": 7},
+        "states": [{"L": 0, "S": 0}],
+        "channels": {"l_max": 2},
+        "task": {"type": "response", "observables": ["polarisability"]},
+    }
+    for potential, claims in ((sampled(14), False), (sampled(14, interpolation="linear"), True)):
+        monitor = Notes()
+        result = sturmian.run(monitor, **deck, system={"Z": 3, "potential": potential})
+        alpha = scalars(result)["alpha1_0"]
+        assert (alpha.error is not None) == claims
+        assert any("no error known, for the rows of" in text for text in monitor.told) != claims
+        assert np.isfinite(Method("sturmian").arrays(result)["alpha_error"]).any() == claims
+
+
 def test_the_second_bound_state_of_the_negative_ion_of_hydrogen(sturmian):
     """2p^2 3P^e, bound below n = 2 by 0.01 eV: -0.1253547 hartree (M. Bylicki, E. Bednarz, Phys. Rev. A 67, 022503 (2003))."""
     deck = {

@@ -87,7 +87,7 @@ def test_contour_begins_where_the_potential_has_settled():
     near, far = (RadialGrid(contour_bounds(element_bounds(r, 2), 0.3, 5.0), 8) for r in (3.0, 12.0))
     V = potential(far.r)
     assert V[~far.is_real] == pytest.approx(-1 / far.r[~far.is_real])
-    with pytest.raises(InvalidInput, match="where the complex contour begins"):
+    with pytest.raises(InvalidInput, match="a complex contour begins at 3 bohr, where V is not yet"):
         potential(near.r)
 
 

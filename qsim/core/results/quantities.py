@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, cast
 
+import numpy as np
 from typing_extensions import TypeVar
 
 from qsim.core.results.tables import NO_ERROR, SPEED_UNITS, Scalar, Table, Value
@@ -165,11 +166,17 @@ def arrays(
 
     An array whose function raises is left out and given to `failed`; without it the exception is raised.
     """
-    return {
+    found = {
         name: cast("NDArray[Any]", value)
         for quantity in quantities
         if quantity.axes is not None
         for name, value in _named(quantity, result, failed)
+    }
+    if _claims(result):
+        return found
+    return {
+        name: value * np.nan if name.endswith(("_error", "_errors")) else value
+        for name, value in found.items()
     }
 
 
@@ -189,11 +196,18 @@ def scalars(quantities: Iterable[Quantity[R]], result: R, failed: Failed | None 
                 value = Scalar(cast("Value", value), quantity.unit, error, quantity.meaning(name))
             elif error is not None:
                 value = replace(value, error=error)
+            if not _claims(result):
+                value = replace(value, error=None)
             if not quantity.exact and _unclaimed(name, value):
                 # a run that was told not to look for errors says so
                 value = replace(value, note=getattr(result, "why_no_errors", "") or NO_ERROR)
             found[name] = value
     return found
+
+
+def _claims(result: object) -> bool:
+    """Return False for a result whose attribute `claims` says that its errors do not hold all that is not known."""
+    return bool(getattr(result, "claims", True))
 
 
 def _unclaimed(name: str, scalar: Scalar) -> bool:

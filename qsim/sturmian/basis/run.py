@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.sturmian.basis.result import BasisResult
+from qsim.sturmian.radial import parameters
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,19 +53,30 @@ def condition(c: NDArray[Any]) -> float:
 
 
 def beta_errors(problem: Problem, functions: Sturmians) -> NDArray[np.float64]:
-    """Return the distance of the eigenvalues to the same on a finer grid, in a larger box if the functions decay, hartree, (N,).
+    """Return the distance of the eigenvalues to the same on finer grids, in a larger box if the functions decay, hartree, (N,).
 
-    Complex ones are compared with the nearest; NaN where the finer grid has no such functions.
+    It holds by how much these differ themselves, and what the rows of a table leave open.  Complex ones are compared with the
+    nearest; NaN where no finer grid has such functions.
     """
-    remade = problem.finer_functions(functions)
-    if remade is None:
+    remade = [other for _, other in problem.finer_functions(functions)]
+    if not remade:
         return np.full(functions.size, np.nan)
-    _, other = remade
-    if not np.iscomplexobj(functions.beta):
-        return np.asarray(np.abs(other.beta - functions.beta))
-    # Complex eigenvalues have no order that both grids keep.
-    distances = np.abs(functions.beta[:, None] - other.beta[None, :])
-    return np.asarray(distances.min(axis=1))
+    # zero where there is one finer grid
+    out = functions.apart(remade[-1]) + remade[-1].apart(remade[0])
+    for other in problem.doubted():
+        # of the same functions, without the signs by which a change may vanish
+        v, U = (np.abs(one - two) for one, two in zip(_potentials(problem), _potentials(other), strict=True))
+        first = (np.abs(functions.c.T) ** 2) @ U + np.abs(functions.beta) * ((np.abs(functions.c.T) ** 2) @ v)
+        out += np.maximum(first, functions.apart(other.functions(functions.l, functions.size)))
+    return out
+
+
+def _potentials(problem: Problem) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the generating and the auxiliary potential at the nodes, (n,)."""
+    return (
+        parameters.generating_values(problem.radial, problem.values, problem.grid),
+        parameters.auxiliary(problem.radial, problem.grid)[0],
+    )
 
 
 def _coarse(functions: Sturmians, errors: NDArray[np.float64]) -> list[str]:

@@ -79,14 +79,26 @@ def moment_errors(state: State, problem: Problem, waves: Waves | None) -> dict[s
     by_box = _by_box(state, float(problem.grid.R))
     settled = dict.fromkeys(MOMENTS, UNSETTLED) | {"inv_r2": _at_the_nucleus(problem.grid.order)}
     errors: dict[str, float] = {}
+    least = _least(state)
     for number, name in enumerate(MOMENTS):
         own = state.moments[name]
         finer = state.finer_moments.get(name, math.nan)
         missing = 0.0 if waves is None else _missing(own, waves.moments[:, number], waves)
-        error = settled[name] * abs(finer - own) + by_box[name] + missing + ROUNDING * (1.0 + abs(own))
+        change = max(abs(finer - own), least * abs(own))
+        error = settled[name] * change + by_box[name] + missing + ROUNDING * (1.0 + abs(own))
+        error += UNSETTLED * state.doubts.get(name, 0.0)
         if math.isfinite(error):
             errors[name] = error
     return errors
+
+
+def _least(state: State) -> float:
+    """Return the least relative change of a moment on the finer grid: on a poor one a single moment may agree by chance.
+
+    It is the smaller one of an outer moment and an inner one.
+    """
+    changes = (state.finer_moments.get(name, math.nan) / state.moments[name] - 1.0 for name in ("r", "inv_r"))
+    return min(map(abs, changes))
 
 
 def _at_the_nucleus(order: int) -> float:

@@ -15,12 +15,11 @@ from qsim.core.errors import NumericsError
 from qsim.sturmian.bound.dense import solve_sector
 from qsim.sturmian.bound.moments import Waves, moment_errors, unknown_moments
 from qsim.sturmian.bound.observables import MOMENTS, observe
-from qsim.sturmian.bound.points import SATELLITES, Point, points_of, satellites
+from qsim.sturmian.bound.points import SATELLITES, Point, basis_for, doubted, points_of, satellites
 from qsim.sturmian.bound.result import BoundResult, Scan
 from qsim.sturmian.bound.states import State
 from qsim.sturmian.bound.warnings import radius_needed, require_contained, wall_shift
-from qsim.sturmian.deck.blocks import AUTO, Gsf
-from qsim.sturmian.radial import automatic
+from qsim.sturmian.deck.blocks import AUTO
 from qsim.sturmian.two_electron import davidson, reference
 from qsim.sturmian.two_electron.extrapolation import partial_wave_limit
 from qsim.sturmian.two_electron.hamiltonian import TwoElectron
@@ -241,7 +240,7 @@ class _Run:
         weakest = min(state.threshold - state.energy for state in states if state.bound)
         return {
             "R": min(max(needed), LARGEST_GROWTH * problem.values.R),
-            **_basis_for(problem, weakest),
+            **basis_for(problem, weakest),
         }
 
     def _main(self) -> list[State]:
@@ -359,7 +358,8 @@ class _Run:
 
     def _scan_point(self, point: Point) -> None:
         """Append the energies of all states and the largest number of unknowns at one point; NaN where there is no state."""
-        problem = self.problem.with_(**point.changes)
+        other = doubted(self.problem) if point.key == "table" else None
+        problem = self.problem.with_(**point.changes) if other is None else other
         # the deck itself
         if point.key == "partial" and problem.sectors == self.problem.sectors:
             self.done["energies"] = [
@@ -379,10 +379,15 @@ class _Run:
                 energies |= {(sector.L, sector.S, sector.parity, root): np.nan for root in sector.roots}
                 continue
             solve = partial(self._scan_sector, problem, sector, point, name, moments)
-            # partial waves that the deck does not extrapolate only tell an error, and may fail
-            if point.key == "partial" and not self.problem.extrapolate:
+            # partial waves that the deck does not extrapolate, and other curves, only tell an error, and may fail
+            if point.key == "table" or (point.key == "partial" and not self.problem.extrapolate):
                 nothing = {(sector.L, sector.S, sector.parity, root): np.nan for root in sector.roots}
-                added, size = self.monitor.judged("what further partial waves add", solve, (nothing, 0))
+                adds = (
+                    "the rows of the table leave open"
+                    if point.key == "table"
+                    else "further partial waves add"
+                )
+                added, size = self.monitor.judged(f"what {adds}", solve, (nothing, 0))
             else:
                 added, size = solve()
             energies |= added
@@ -396,7 +401,7 @@ class _Run:
     ) -> tuple[dict[tuple[Any, ...], float], int]:
         """Return the energies of a sector's states at a point and their unknowns; rough ones where they tell an error only.
 
-        Of partial waves the expectation values go into the rows of `moments`.
+        Of partial waves and other curves the expectation values go into the rows of `moments`.
         """
         energies: dict[tuple[Any, ...], float] = {}
         own = {pair for part in self.problem.sectors if _same(part, sector) for pair in part.pairs}
@@ -404,7 +409,7 @@ class _Run:
         # points with more pairs than the deck only tell an error, unless they are extrapolated
         rough = more and not self.problem.extrapolate
         operator, eigenpairs, vectors = self._energies(problem, sector, name, energies, rough=rough)
-        for root in sector.roots if point.key == "partial" else ():
+        for root in sector.roots if point.key in ("partial", "table") else ():
             seen = observe(operator, vectors[root], problem.V).moments
             row = self.order.index((sector.L, sector.S, sector.parity, root))
             moments[row] = [seen[one] for one in MOMENTS]
@@ -474,6 +479,11 @@ class _Run:
             for key in dict.fromkeys(point.key for point in self.points)
         }
         waves = scans.pop("partial", _EMPTY)
+        if scans.pop("table", None) is not None and (other := doubted(problem)) is not None:
+            for k, state in enumerate(states):
+                level = min(float(other.orbitals(l).e[0]) for l in {int(l) for l in state.pairs.ravel()})
+                moments = dict(zip(MOMENTS, self.done["moments"][-1][k].tolist(), strict=True))
+                state.doubt(float(self.done["energies"][-1][k]), moments, level)
         limits = []
         # Limits last: they need all partial waves, and the largest radial error of the energies
         # that are fitted.
@@ -583,16 +593,3 @@ def _limit(
 
 def _restored(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {name: dict(value) if isinstance(value, Mapping) else value for name, value in entry.items()}
-
-
-def _basis_for(problem: Problem, ionisation: float) -> dict[str, float]:
-    """Return energy and alpha of the functions for an ionisation energy, hartree, as far as the deck leaves them open."""
-    basis = problem.radial.basis
-    settled: dict[str, float] = {}
-    if not isinstance(basis, Gsf):
-        return {}
-    if basis.energy == AUTO:
-        settled["energy"] = automatic.energy(ionisation, basis.generating.type)
-        if getattr(basis.generating, "alpha", None) == AUTO:
-            settled["alpha"] = automatic.alpha(settled["energy"], basis.generating.type)
-    return settled

@@ -11,6 +11,9 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+# Largest ratio of a change without signs to the change that counts.
+MOST_CANCELLED = 10.0
+
 __all__ = ["State", "box_density", "total"]
 
 
@@ -59,7 +62,9 @@ class State:
     finer_moments : dict of float
         The moments on the finer grid; empty where they were not computed.
     error_table : float
-        Mean of what the rows of a table leave open in the potential, first order; 0 without a table.
+        What the rows of a table leave open in the potential changes the energy by: its mean, or more; 0 without a table.
+    doubts : dict of float
+        The same of the moments; empty without a table.
     moment_errors : dict of float
         Errors of the moments, in their units; empty where none are known.
     """
@@ -89,6 +94,23 @@ class State:
     finer_moments: dict[str, float] = field(default_factory=dict)
     moment_errors: dict[str, float] = field(default_factory=dict)
     error_table: float = 0.0
+    doubts: dict[str, float] = field(default_factory=dict)
+
+    def doubt(self, energy: float, moments: dict[str, float], level: float) -> None:
+        """Keep the distances to the state in the other potential that the rows of a table allow; NaN where it was not found.
+
+        What cancels in the change of the energy, whose mean without signs is known, cancels in the moments as well.
+
+        Parameters
+        ----------
+        energy, moments, level
+            Energy and one-electron level there, hartree, and expectation values.
+        """
+        shift = abs(energy - self.energy)
+        cancelled = min(max(self.error_table / max(shift, 1e-300), 1.0), MOST_CANCELLED)
+        self.error_table = float(np.fmax(self.error_table, shift))
+        self.error_threshold += cancelled * abs(level - self.one_electron)
+        self.doubts = {name: cancelled * abs(other - self.moments[name]) for name, other in moments.items()}
 
     @property
     def error_in_pairs(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from qsim.sturmian.deck.collision_symmetry import pairs_of
@@ -53,10 +54,16 @@ class Problem:
         """Name of the process."""
         return self.task.process
 
+    @cached_property
+    def potential(self) -> potentials.OneBody:
+        """One-body potential as a function of the radius."""
+        system = self.settings.system
+        return potentials.OneBody(system.potential, system.Z)
+
     @property
     def errors(self) -> bool:
-        """True if coarser solutions tell the errors."""
-        return self.task.errors
+        """True if coarser solutions tell the errors; not beside what a table leaves open."""
+        return self.task.errors and not self.potential.left_open()
 
     def pairs(self) -> list[list[tuple[int, int]]]:
         """Return the pairs of every sector."""
@@ -105,10 +112,9 @@ class Problem:
 
     def setup(self, *, coarser: bool = False) -> Setup:
         """Return grid and operators."""
-        system = self.settings.system
-        numbers = self.numbers.coarser(float(system.Z)) if coarser else self.numbers
-        potential = potentials.OneBody(system.potential, system.Z)
-        return Setup(self.device, numbers, float(system.Z), potential, coarser)
+        Z = float(self.settings.system.Z)
+        numbers = self.numbers.coarser(Z) if coarser else self.numbers
+        return Setup(self.device, numbers, Z, self.potential, coarser)
 
     def rounding(self, operator: Driven) -> float:
         """Return the residual that the condition of the contour allows."""

@@ -82,24 +82,38 @@ def run(problem: Problem, monitor: Monitor) -> IntegralsResult:
 
 
 def _errors(result: IntegralsResult, functions: Sturmians, multipole: int) -> dict[str, NDArray[np.float64]]:
-    """Return the distance of the tables from the same tables on a finer grid; empty where it holds fewer functions.
+    """Return the distance of the tables from the same tables on finer grids; empty where none holds as many functions.
 
-    The comparison holds what the grid lacks for functions and integrals, what the box cuts off, and the quadrature of the route.
-    A single element may agree by chance: its error is at least what the overlaps of its two functions are off by, relative.
+    The comparison holds what the grid lacks for functions and integrals, what the box cuts off, the quadrature of the route, by
+    how much the finer grids differ, and what the rows of a table leave open.  A single element may agree by chance: its error is
+    at least what the overlaps of its two functions are off by, relative.
     """
     remade = result.problem.finer_functions(functions)
-    if remade is None:
+    if not remade:
         return {}
-    grid, finer = remade
     # all begin with r^(l + 1) of either sign
-    c = finer.c * np.sign(finer.c[0] * functions.c[0])
-    tables = dict(zip(TABULATED, _tabulated(grid, c, multipole), strict=True))
+    found = [
+        _tabulated(grid, finer.c * np.sign(finer.c[0] * functions.c[0]), multipole) for grid, finer in remade
+    ]
     out = {}
-    for name, table in tables.items():
+    for name, first, table in zip(TABULATED, found[0], found[-1], strict=True):
         own = np.asarray(getattr(result, name))
-        # The difference of two grids, and rounding of the largest integral.
-        out[name] = np.abs(own - table) + ROUNDING * np.abs(table).max()
+        # The difference of the grids, and rounding of the largest integral.
+        out[name] = np.abs(own - table) + np.abs(table - first) + ROUNDING * np.abs(table).max()
+    tables = dict(zip(TABULATED, found[-1], strict=True))
     norm = np.sqrt(np.abs(np.diag(tables["overlap"])))
+    for problem in result.problem.doubted():
+        c = problem.functions(functions.l, functions.size).c
+        doubts = _tabulated(problem.grid, c * np.sign(c[0] * functions.c[0]), multipole)
+        apart = [
+            np.abs(np.asarray(getattr(result, name)) - other)
+            for name, other in zip(TABULATED, doubts, strict=True)
+        ]
+        # of overlaps no less than what the norms of both functions change by
+        change = np.diag(apart[0]) / norm**2
+        apart[0] = np.maximum(apart[0], 0.5 * (change[:, None] + change) * np.outer(norm, norm))
+        for name, part in zip(TABULATED, apart, strict=True):
+            out[name] += part
     off = (out["overlap"] / np.outer(norm, norm)).max(axis=1)
     for name in ("coulomb", "exchange"):
         out[name] = np.maximum(out[name], 0.5 * (off[:, None] + off) * np.abs(tables[name]))

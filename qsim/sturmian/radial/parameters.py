@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.deck.table_units import doubted
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.sturmian.deck.blocks import Gsf, SquareWell, as_list
 from qsim.sturmian.deck.response import Response
@@ -56,6 +57,15 @@ class Radial:
         """Charge that an electron sees far away; the nuclear charge where the potential has no such limit."""
         charge = self.potential.charge
         return charge if charge > 0.0 else self.system.Z
+
+    def doubted(self) -> list[Radial]:
+        """Return the blocks with the other curve that the rows of a table allow, once for the potential, once for the basis."""
+        out = []
+        if (potential := doubted(self.system.potential)) is not None:
+            out.append(replace(self, system=self.system.model_copy(update={"potential": potential})))
+        if isinstance(self.basis, Gsf) and (other := doubted(self.basis.generating)) is not None:
+            out.append(replace(self, basis=self.basis.model_copy(update={"generating": other})))
+        return out
 
 
 @dataclass(frozen=True)

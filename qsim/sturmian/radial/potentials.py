@@ -15,6 +15,7 @@ import numpy as np
 from qsim.core.deck.expression import Expression
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.physics.curves import table_curve
+from qsim.core.physics.functions import chosen
 from qsim.sturmian.radial.grid import RadialGrid
 from qsim.sturmian.radial.inputs import read_radial
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 FAR = 1e4
 # Relative deviation from -charge/r that counts as having reached it.
 SETTLED = 1e-6
+# What the rows of a table may leave open of r V, of the charge.
+NEGLIGIBLE = 1e-9
 # Radii at which a potential is looked at.
 SCANNED = 4000
 KEY = "system.potential"
@@ -118,7 +121,7 @@ class OneBody:
     def _on_axis(self, r: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.curve is None:
             return self._formula(r)
-        spline = self.curve.at
+        spline = chosen(self.block, self.curve)
         first, last = float(spline.x[0]), float(spline.x[-1])
         # Inside of the first row V goes on as -a/r + b, outside of the last one as -charge/r.
         inner = np.where(r < first, first, np.minimum(r, last))
@@ -138,6 +141,20 @@ class OneBody:
         out = np.zeros(r.shape)
         out[inside] = np.abs(apart) / r[inside]
         return out
+
+    def left_open(self) -> str:
+        """Return what the rows of a table leave open where that counts, for a warning; empty without it."""
+        if self.curve is None:
+            return ""
+        r = 0.5 * (self.curve.at.x[1:] + self.curve.at.x[:-1])
+        off = self.unsure(r)
+        worst = int(np.argmax(off * r))
+        if off[worst] * r[worst] <= NEGLIGIBLE * max(1.0, abs(self.charge)):
+            return ""
+        return (
+            f"{self.key}.file: no error known, for the rows of {self.block.file} leave V open by up to {off[worst]:.2g} hartree "
+            f"near r = {r[worst]:.4g} bohr; more rows determine V, interpolation: linear states it"
+        )
 
     def _formula(self, r: NDArray[np.float64]) -> NDArray[np.float64]:
         try:
@@ -291,7 +308,8 @@ def _generating_table(block: Any, r: NDArray[Any]) -> NDArray[Any]:
         )
     # table_curve refuses what is too large
     with np.errstate(over="ignore"):
-        curve = table_curve(block.file, table[:, 0], table[:, 0] * table[:, 1], block.interpolation).at
+        found = table_curve(block.file, table[:, 0], table[:, 0] * table[:, 1], block.interpolation)
+    curve = chosen(block, found)
     v = np.zeros(r.shape, r.dtype if np.iscomplexobj(r) else float)
     within = real & (r.real <= last)
     x = r.real[within]

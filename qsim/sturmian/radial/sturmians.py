@@ -76,6 +76,13 @@ class Sturmians:
         """Number of functions."""
         return int(self.beta.shape[0])
 
+    def apart(self, other: Sturmians) -> NDArray[np.float64]:
+        """Return by how much the eigenvalues of others differ, hartree, (N,)."""
+        if not np.iscomplexobj(self.beta):
+            return np.asarray(np.abs(other.beta - self.beta))
+        # Complex eigenvalues have no order that both grids keep.
+        return np.asarray(np.abs(self.beta[:, None] - other.beta).min(axis=1))
+
 
 @dataclass(frozen=True, eq=False)
 class Orbitals:
