@@ -13,6 +13,7 @@ from matplotlib.container import Container
 from qsim import methods
 from qsim.core.errors import FileError
 from qsim.core.examples.check import cases, folders, run_case
+from qsim.core.physics.conversion import factor_between
 from qsim.core.results import plotting
 from qsim.core.results.display import overlay as overlaying
 from qsim.core.results.results import open_results
@@ -140,9 +141,9 @@ def overlaid(function, results):
     single = overlaying._axes(alone)
     if not any(map(overlaying._count, single)):
         with pytest.raises(FileError, match="a map cannot be overlaid"):
-            overlaying.overlay(function, [results, results], ["a", "b"])
+            overlaying.overlay(function, [results, results], ["a", "b"], factor_between)
         return alone
-    both = overlaying.overlay(function, [results, results], ["a", "b"])
+    both = overlaying.overlay(function, [results, results], ["a", "b"], factor_between)
     for ax, source in zip(overlaying._axes(both), single, strict=True):
         curves = overlaying._curves(ax)
         for line in overlaying._curves(source):
