@@ -205,7 +205,9 @@ def _course(
     given = limits.guess.type == "expression" or (
         limits.guess.type == "file" and limits.guess.table_file() is not None
     )
-    if deck.optimizer.type != "none" or not given or control.modes is not None:
+    # `interpolation: hold` says that the values in the steps are the field.
+    held = deck.verify is not None and deck.verify.interpolation == "hold"
+    if deck.optimizer.type != "none" or not given or control.modes is not None or held:
         return None
     formulas = [b.value for b in (limits.guess, limits.shape) if b is not None and b.type == "expression"]
     profiles = tuple(FormulaProfile(Expression(f, ("t", "T")).with_values(T=duration)) for f in formulas)

@@ -49,7 +49,7 @@ class StopAfter(Monitor):
         super().__init__(quiet=True, **settings)
         self.calls = calls
 
-    def _stop_reason(self, now):
+    def _stop_reason(self, now, *, savable=True):
         self.calls -= 1
         return "enough" if self.calls < 0 else ""
 

@@ -252,7 +252,7 @@ class StopAfter(Monitor):
         super().__init__(quiet=True, **options)
         self.left = calls
 
-    def _stop_reason(self, now):
+    def _stop_reason(self, now, *, savable=True):
         self.left -= 1
         return "stopped by the test" if self.left <= 0 else ""
 

@@ -150,7 +150,7 @@ def test_a_resumed_run_keeps_its_tiles(cache, trotter, monkeypatch):
     """Whatever the cache says by then, and with all bits."""
 
     class StopAtOnce(Monitor):
-        def _stop_reason(self, now):
+        def _stop_reason(self, now, *, savable=True):
             return "stopped by the test"
 
     file, _ = cache

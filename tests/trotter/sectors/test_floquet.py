@@ -152,7 +152,7 @@ class StopAfter(Monitor):
         super().__init__(quiet=True, **settings)
         self.left = reports
 
-    def _stop_reason(self, now):
+    def _stop_reason(self, now, *, savable=True):
         self.left -= 1
         return "stopped by the test" if self.left <= 0 else ""
 
