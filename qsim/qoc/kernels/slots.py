@@ -201,32 +201,35 @@ def slot_forward(
         )
         return
     # CPU: ranges of members on all threads, none of which writes where another one does
-    for members, slots, parts in _calls(batch, factors, x):
+    for members, slots, parts in _calls(batch, factors, x, device.threads):
         look()
-        kept = (
-            np.empty((1, 0, 0, 0))
-            if trajectory is None
-            else trajectory[members, part_rows(slots, parts, batch.parts)]
-        )
+        rows = part_rows(slots, parts, batch.parts)
+        kept = np.empty((1, 0, 0, 0)) if trajectory is None else trajectory[members, rows]
+        # kernels are compiled for arrays without gaps
+        whole = np.ascontiguousarray(kept)
         own = x[members]
         arguments = (
             *_shared_by_calls(batch, factors, members, slots, parts),
             own,
-            kept,
+            whole,
             trajectory is not None,
         )
         each_part(
             Shared(_slot_forward_shared, arguments), own.shape[0], own.size * factors.shape[1], device.threads
         )
+        if whole is not kept:
+            kept[...] = whole
 
 
-def _calls(batch: SlotBatch, factors: RealArray, x: RealArray) -> Iterator[tuple[slice, slice, slice]]:
-    """Yield members, slots and parts of each call of a CPU kernel."""
+def _calls(
+    batch: SlotBatch, factors: RealArray, x: RealArray, threads: int
+) -> Iterator[tuple[slice, slice, slice]]:
+    """Yield members, slots and parts of each call of a CPU kernel; each thread has about as much as one call may take."""
     count, slots = x.shape[0], factors.shape[1]
     work = float(batch.terms * batch.pattern.entries * x.shape[2])
     pieces = portions(slots, batch.parts, work)
-    # One member at a time where it needs several calls, else as many as one call holds.
-    group = 1 if len(pieces) > 1 else max(1, int(MOST / max(1.0, slots * batch.parts * work)))
+    each = 1 if len(pieces) > 1 else max(1, int(MOST / max(1.0, slots * batch.parts * work)))
+    group = each * max(1, threads)
     for first in range(0, count, group):
         for some, parts in pieces:
             yield slice(first, min(first + group, count)), some, parts
@@ -291,9 +294,10 @@ def slot_backward(
         return gradient[:, 0] if launch.blocks[1] == 1 else gradient.sum(axis=1)
     # CPU: members on all threads, each of which writes its own rows.
     gradient = np.zeros((count, *factors.shape))
-    for members, slots, parts in reversed(list(_calls(batch, factors, lam))):
+    for members, slots, parts in reversed(list(_calls(batch, factors, lam, device.threads))):
         look()
-        own, kept = lam[members], trajectory[members, part_rows(slots, parts, batch.parts)]
+        own = lam[members]
+        kept = np.ascontiguousarray(trajectory[members, part_rows(slots, parts, batch.parts)])
         rows = np.empty((own.shape[0], factors.shape[0], slots.stop - slots.start))
         arguments = (*_shared_by_calls(batch, factors, members, slots, parts), own, kept, rows)
         each_part(

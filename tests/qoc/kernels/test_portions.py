@@ -39,9 +39,11 @@ def test_several_calls_give_the_bits_of_one(monkeypatch, levels, bath, most):
         assert np.array_equal(some.gradient, whole.gradient)
 
 
-def test_members_in_several_calls_give_the_bits_of_one(monkeypatch):
+@pytest.mark.parametrize("threads", [1, 4])
+def test_members_in_several_calls_give_the_bits_of_one(monkeypatch, threads):
+    """Each thread has members of its own in every call, also where a member takes several calls."""
     systems = [Slots(system(4, bath=False), Motion(3.0, 5))]
-    made = SlotMembers(cpu(1), systems, np.zeros(6, int), np.linspace(0.5, 1.5, 12).reshape(6, 2))
+    made = SlotMembers(cpu(threads), systems, np.zeros(6, int), np.linspace(0.5, 1.5, 12).reshape(6, 2))
     fields = np.random.default_rng(4).normal(size=(2, 5))
     starts = made.placed(np.tile(np.eye(4, 2, dtype=complex), (6, 1, 1)))
 
