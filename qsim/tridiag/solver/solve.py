@@ -259,9 +259,7 @@ def _allowed(systems: Systems, arrays: tuple[Any, ...], plan: _Plan, how: _How) 
         if how.on_singular != "solve":
             raise
         solved = _climbed(systems.shifted(), arrays, plan, how)
-    solved.outcome.notes += [
-        "singular to rounding, no pivot is left: the diagonal was shifted by a rounding of each row"
-    ]
+    solved.outcome.notes += ["singular to rounding: the diagonal was shifted by a rounding of each row"]
     return solved
 
 
