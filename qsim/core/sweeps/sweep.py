@@ -16,7 +16,7 @@ from typing import Any
 from qsim.core.device.workers import Crew
 from qsim.core.errors import FileError, Interrupted, QsimError, Stopped
 from qsim.core.results.atomic import write_text
-from qsim.core.run.files.lock import BusyError, OutputLock, held
+from qsim.core.run.files.lock import BusyError, OutputLock, held, remove_dead
 from qsim.core.run.pipeline import Options, execute
 from qsim.core.sweeps.folder import Point, Sweep
 
@@ -123,6 +123,8 @@ def _shared(
                 time.sleep(LOOK)
                 if not all(held(task.point.stem) for task in tasks):
                     break
+    # A run that was killed after its results were complete, or before its deck got another number, has nobody who follows it.
+    remove_dead(sweep.folder)
 
 
 def _run_one(task: _Task) -> Done:
