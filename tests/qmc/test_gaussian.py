@@ -504,8 +504,6 @@ def test_missing_files_and_channels(tmp_path):
         read_xml(tmp_path / "none.xml", "C")
     with pytest.raises(FileError, match="has no local channel"):
         from_ecp("C", 6, (2, CARBON[1][1:]))
-    with pytest.raises(FileError, match=r"term r\^-2"):
-        from_ecp("C", 6, (2, [(-1, [[[1.0, 1.0]]])]))
 
 
 def test_nonlocal_energy_by_rule():

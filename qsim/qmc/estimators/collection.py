@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Estimators", "blocks", "estimator_tables", "make"]
 
+OPEN = "open"  # names of a block that is not over begin with it in a checkpoint
+
 
 @cache
 def blocks() -> tuple[type[EstimatorBlock], ...]:
@@ -119,22 +121,34 @@ class Estimators:
         """Return the remarks of all estimators."""
         return [note for member in self.members.values() for note in member.notes()]
 
-    def state(self) -> dict[str, FloatArray]:
-        """Return the closed blocks as arrays, for a checkpoint between blocks."""
-        return {
+    def state(self, comm: Comm | None = None) -> dict[str, Array]:
+        """Return the closed blocks as arrays, and the histograms of one that is open; a collective call."""
+        shared = comm if comm is not None and comm.size > 1 and self.exact else None
+        found: dict[str, Array] = {
             f"{name}.{key}": array
             for name, member in self.members.items()
             for key, array in member.sums.state().items()
         }
+        weight = _summed(shared, self.device.to_host(self._weight))
+        if weight > 0:
+            found[OPEN] = weight
+            for name, member in self.members.items():
+                found[f"{OPEN}.{name}"] = _summed(shared, self.device.to_host(member.counts))
+        return found
 
-    def restore(self, state: Mapping[str, FloatArray]) -> None:
-        """Continue from :meth:`state`."""
+    def restore(self, state: Mapping[str, Array], comm: Comm | None = None) -> None:
+        """Continue from :meth:`state`; of exact histograms the first process goes on with what all have counted."""
+        mine = comm is None or comm.rank == 0 or not self.exact
         for name, member in self.members.items():
             # Names of a checkpoint begin with the name of the estimator.
             start = f"{name}."
             member.sums.restore(
                 {key.removeprefix(start): v for key, v in state.items() if key.startswith(start)}
             )
+            if mine and OPEN in state:
+                member.counts[...] = self.device.asarray(np.asarray(state[f"{OPEN}.{name}"]))
+        if mine and OPEN in state:
+            self._weight[...] = int(state[OPEN])
 
 
 def _summed(comm: Comm | None, counts: Array) -> Array:

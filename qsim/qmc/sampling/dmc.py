@@ -196,7 +196,7 @@ class DmcSampling:
         if saved:
             walkers.restore(saved["walkers"])
             if estimators:
-                estimators.restore(saved.get("estimators", {}))
+                estimators.restore(saved.get("estimators", {}), walkers.comm)
         self.rows = Rows(saved.get("rows"))
         self.warm = int(saved.get("warm", 0))  # generations of the warm-up that are done
         self.begun = int(saved.get("begun", len(self.rows) * self.steps))  # generations of blocks
@@ -407,8 +407,8 @@ class DmcSampling:
             if len(self.rows) > before:
                 energy = self.rows.columns["energy"][-1]
                 self._report(report, Progress(len(self.rows), {"energy": energy}))
-            # A long block hears a stop between generations; histograms are saved when they are closed.
-            elif not self.estimators and self._agreement.overdue:
+            # A long block hears a stop between generations.
+            elif self._agreement.overdue:
                 self._report(report, Progress())
 
     def _report(self, report: Report, progress: Progress) -> None:
@@ -494,7 +494,7 @@ class DmcSampling:
             "before": np.array(self.before).reshape(-1, TOTALS),
         }
         if self.estimators:
-            state["estimators"] = self.estimators.state()
+            state["estimators"] = self.estimators.state(self.walkers.comm)
         return state
 
     def series(self) -> Series:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -16,19 +17,20 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qsim.core.device.parallel import Comm
     from qsim.core.run.loop import Report
     from qsim.core.run.progress import Monitor
     from qsim.qmc.sampling.walkers import Walkers
     from qsim.qmc.statistics.samples import Samples
 
-__all__ = ["ENERGIES", "PIECE", "Agreement", "Beginning", "Sampler", "Series", "averaged", "sample"]
+__all__ = ["ENERGIES", "PIECE", "Agreement", "Beginning", "Pace", "Sampler", "Series", "averaged", "sample"]
 
 #: Names of the energies of a block, in the order of ``State.energy``; hartree, for the whole system.
 ENERGIES = ("kinetic", "electron_electron", "local", "nonlocal", "external", "energy")
 SUMMED = ("weight", "seconds", "generations", "persistent")  # of all twists, and not their mean
 LARGEST = ("inverse_error",)
 EVERY = 1.0  # seconds between two reports of several ranks
-PIECE = 0.5  # seconds of a block, on one rank, to the next chance to stop
+PIECE = 0.5  # seconds of a block to the next chance to stop
 
 
 @dataclass
@@ -161,29 +163,69 @@ class Agreement:
         self.due, self._reported = self._alone, time.monotonic()
 
 
+class Pace:
+    """Numbers of generations that take about `PIECE` seconds, after which a stop is possible; the same on all ranks.
+
+    On a GPU, whose launches are not waited for, all of them are one piece.
+
+    Parameters
+    ----------
+    walkers
+        Whose generations they are.
+    """
+
+    def __init__(self, walkers: Walkers) -> None:
+        self._comm = walkers.comm
+        # It is found from one generation.
+        self._pace = self._left = math.inf if walkers.device.is_cuda else 1.0
+        self._done, self._since = 0, 0.0
+
+    def part(self, count: int) -> int:
+        """Return how many of `count` generations are to be done at once."""
+        if not self._done:
+            self._since = time.perf_counter()
+        return int(min(max(1.0, self._left), count))
+
+    def due(self, count: int) -> bool:
+        """Return whether it is time to report after so many more generations; a collective call."""
+        self._done += count
+        self._left -= count
+        if self._left >= 1.0:
+            return False
+        # The slowest rank sets the pace.
+        took = self._comm.gather_numbers(np.array([time.perf_counter() - self._since]))
+        self._pace = PIECE * self._done / max(float(took.max()), 1e-9)
+        self._left, self._done = self._pace, 0
+        return True
+
+
 class Beginning:
     """The state in which an iteration began: what a stop within it saves, so that it begins again.
 
     Attributes
     ----------
     state
-        Between :meth:`begin` and :meth:`end`; None of several ranks, which would have to agree when to look, and on a GPU.
+        Between :meth:`begin` and :meth:`end`; None on a GPU.
     """
 
     def __init__(self) -> None:
         self.state: Mapping[str, Any] | None = None
         self._report: Report | None = None
+        self._comm: Comm | None = None
         self._looked = 0.0
 
     def begin(self, walkers: Walkers, state: Callable[[], Mapping[str, Any]], report: Report) -> None:
         """Keep a state whose walkers are determined by their positions."""
-        if walkers.comm.size == 1 and not walkers.device.is_cuda:
+        if not walkers.device.is_cuda:
+            self._comm = walkers.comm
             self.state = copy.deepcopy({**state(), "walkers": walkers.saved(exact=True)})
             self._report, self._looked = report, time.perf_counter()
 
     def look(self) -> None:
-        """Look for a request to stop, if it is time to."""
-        if self.state is not None and self._report is not None and time.perf_counter() - self._looked > PIECE:
+        """Look for a request to stop, if it is time to on any rank; a collective call."""
+        if self.state is None or self._report is None or self._comm is None:
+            return
+        if self._comm.gather_numbers(np.array([time.perf_counter() - self._looked])).max() > PIECE:
             self._report(Progress())
             self._looked = time.perf_counter()
 

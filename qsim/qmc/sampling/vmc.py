@@ -2,9 +2,8 @@ r"""Variational Monte Carlo: energies of the trial function :math:`\psi`, as mea
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -15,7 +14,7 @@ from qsim.qmc.kernels.walkers import walk
 from qsim.qmc.kernels.walkers.walk_cpu import ACCEPTED, DRIFT, PLAIN
 from qsim.qmc.sampling.exchange import bounds
 from qsim.qmc.sampling.messages import Message
-from qsim.qmc.sampling.series import ENERGIES, PIECE, Agreement, Series
+from qsim.qmc.sampling.series import ENERGIES, Agreement, Pace, Series
 from qsim.qmc.statistics.samples import GROUPS, Samples
 
 if TYPE_CHECKING:
@@ -96,21 +95,25 @@ class WarmUp:
         self.sweeps = sweeps
         self.section = section
         self.done = done
+        self._pace = Pace(walkers)
 
     def advance(self, report: Report) -> None:
         """Do what is missing of the sweeps."""
         walkers = self.walkers
         while self.done < self.sweeps:
             # Some sweeps in one launch, and then a look for a request to stop.
-            chunk = min(WARM_UP_CHUNK, self.sweeps - self.done)
+            begun = self.done % WARM_UP_CHUNK
+            chunk = min(WARM_UP_CHUNK, self.sweeps - self.done + begun)
             # Far moves beside them, for what short ones do not reach.
-            for k in range(chunk // FAR_SHARE):
+            for k in range(0 if begun else chunk // FAR_SHARE):
                 walkers.far_sweep(FAR_MOVES + self.section, walkers.generation + k)
+            piece = self._pace.part(chunk - begun)
             stream = walkers.stream(self.section)
-            walk.walk(walkers.device, walkers.mine, walkers.tables, self.tau, self.mode, chunk, stream)
-            walkers.count_sweeps(chunk, self.tau)
-            self.done += chunk
-            report(Progress())
+            walk.walk(walkers.device, walkers.mine, walkers.tables, self.tau, self.mode, piece, stream)
+            walkers.count_sweeps(piece, self.tau)
+            self.done += piece
+            if self._pace.due(piece) or begun + piece == chunk:
+                report(Progress())
         # Many updates have added up rounding in the inverses before the first block.
         walkers.recompute()
 
@@ -159,7 +162,7 @@ class VmcSampling:
         if saved:
             walkers.restore(saved["walkers"])
             if estimators:
-                estimators.restore(saved.get("estimators", {}))
+                estimators.restore(saved.get("estimators", {}), walkers.comm)
         self.rows = Rows(saved.get("rows"))
         # A saved state within the warm-up has no rows, and the number of sweeps that are
         # done.
@@ -169,10 +172,9 @@ class VmcSampling:
         # A block that takes long is sampled in pieces, after each of which a stop is possible: generations done, sums.
         self._open: tuple[int, Array] | None = None
         if "open" in saved:
-            sums = walkers.device.asarray(np.asarray(saved["open"]["sums"], np.float64))
+            sums = walkers.device.asarray(np.asarray(saved["open"]["sums"], np.float64)[walkers.own])
             self._open = int(saved["open"]["done"]), sums
-        # Generations in `PIECE` seconds, found from one; as many as there are where launches do not wait, or ranks would differ.
-        self._pace = math.inf if walkers.device.is_cuda or walkers.comm.size > 1 else 1.0
+        self._pace = Pace(walkers)
         # A GPU samples the next block while the sums of one are added up; histograms are closed
         # in between.
         self._ahead = 1 if walkers.device.is_cuda and not estimators else 0
@@ -221,23 +223,11 @@ class VmcSampling:
             "samples": self.samples.state(),
         }
         if self.estimators:
-            state["estimators"] = self.estimators.state()
+            state["estimators"] = self.estimators.state(self.walkers.comm)
         if self._open is not None:
-            state["open"] = {"done": self._open[0], "sums": self.walkers.device.to_host(self._open[1])}
+            sums = self.walkers.join(self.walkers.device.to_host(self._open[1]))
+            state["open"] = {"done": self._open[0], "sums": sums}
         return state
-
-    def _pieces(self, done: int) -> Iterator[int]:
-        """Yield numbers of generations, of what is missing of a block, that are one launch each."""
-        if self.estimators:
-            yield from _parts(self.steps, SAMPLES)
-            return
-        while done < self.steps:
-            piece = int(min(max(1.0, self._pace), self.steps - done))
-            since = time.perf_counter()
-            yield piece
-            done += piece
-            if math.isfinite(self._pace):
-                self._pace = PIECE * piece / max(time.perf_counter() - since, 1e-9)
 
     def _begin_block(self, report: Report) -> None:
         """Sample one block; its sums are left on their way."""
@@ -248,27 +238,28 @@ class VmcSampling:
             walkers.state.moves[...] = 0.0
         (done, sums), mine = self._open, walkers.mine
         # Estimators other than the energy see a few configurations of a block: neighbouring
-        # ones hardly differ, and histograms cost more than moves. Without any, a block is one
-        # call.
-        for steps in self._pieces(done):
-            walk.generations(
-                device,
-                mine,
-                walkers.tables,
-                self.tau,
-                self.mode,
-                self.sweeps,
-                steps,
-                walkers.stream(self.section),
-                sums,
-            )
-            walkers.count_sweeps(steps * self.sweeps, self.tau)
-            if self.estimators:
-                walkers.measure(self.estimators)
-            done += steps
-            if not self.estimators and done < self.steps and time.perf_counter() - self._since > PIECE:
-                self._open = done, sums
-                report(Progress())
+        # ones hardly differ, and histograms cost more than moves.
+        for end in _ends(self.steps, SAMPLES if self.estimators else 1):
+            while done < end:
+                steps = self._pace.part(end - done)
+                walk.generations(
+                    device,
+                    mine,
+                    walkers.tables,
+                    self.tau,
+                    self.mode,
+                    self.sweeps,
+                    steps,
+                    walkers.stream(self.section),
+                    sums,
+                )
+                walkers.count_sweeps(steps * self.sweeps, self.tau)
+                done += steps
+                if self.estimators and done == end:
+                    walkers.measure(self.estimators)
+                if self._pace.due(steps) and done < self.steps:
+                    self._open = done, sums
+                    report(Progress())
         self._open = None
         # one message: the sums of every walker and its accepted moves
         found = device.xp.concatenate((sums, mine.moves[:, ACCEPTED, None]), axis=1)
@@ -354,11 +345,11 @@ class VmcSampling:
         )
 
 
-def _parts(steps: int, most: int) -> list[int]:
-    """Cut the steps of a block into at most `most` parts of nearly equal length."""
+def _ends(steps: int, most: int) -> list[int]:
+    """Return where at most `most` parts of nearly equal length end in the steps of a block."""
     # Lengths differ by one at most, whatever the numbers.
     count = min(steps, most)
-    return [steps * (k + 1) // count - steps * k // count for k in range(count)]
+    return [steps * (k + 1) // count for k in range(count)]
 
 
 def _blame(walkers: Walkers, sums: NDArray[np.float64]) -> None:

@@ -2,12 +2,15 @@ r"""Semilocal pseudopotentials: ``V = V_loc(r) + sum_l [V_l(r) - V_loc(r)] sum_m
 
 They come as FSATOM/QMCPACK XML files or as sums of ``c r^(n-2) exp(-a r^2)`` (effective core potentials of quantum chemistry,
 such as ccECP).  The local part is kept as ``r V_loc + Zeff``, which is short-ranged and regular; of the nonlocal part, what
-differs from the local channel, up to a cutoff.
+differs from the local channel, up to a cutoff.  Terms up to r^-2 are replaced next to the ion by polynomials with the same
+matrix elements (:class:`Finite`).
 """
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +28,7 @@ from qsim.qmc.system.radial import Jet, RadialFunction, Terms
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Pseudopotential", "from_ecp", "read_xml"]
+__all__ = ["Finite", "Pseudopotential", "from_ecp", "read_xml"]
 
 EXPECTED = "a semilocal pseudopotential in the FSATOM XML format"
 MAX_XML = 64 * 2**20  # bytes
@@ -34,6 +37,7 @@ LARGEST_VALUE = 1e8  # hartree bohr, of r V
 LETTERS = "spdfg"
 SMALL = 1e-5  # hartree: beyond the radius where all differences are smaller, they are left out
 UNITS = {"hartree": 1.0, "rydberg": 0.5}
+INNER = 2.0**-8  # bohr, 8 intervals of the tables: an r^-2 beyond is right to 1e-6 of itself in them
 UNSUPPORTED = {"local": "a separate local potential", "L2": "an L2 operator"}
 
 Ecp = tuple[
@@ -104,7 +108,7 @@ def from_ecp(symbol: str, number: int, ecp: Ecp, origin: str = "") -> Pseudopote
     Raises
     ------
     FileError
-        If there is no local channel, or a term is more singular than 1/r.
+        If there is no local channel.
     """
     core, parts = ecp
     charge = float(number - core)
@@ -114,32 +118,87 @@ def from_ecp(symbol: str, number: int, ecp: Ecp, origin: str = "") -> Pseudopote
         raise FileError(f"the pseudopotential of {symbol} ({origin}) has no local channel")
     # The local part is kept as r V + Zeff, which is finite at r = 0 and ends at a finite
     # range.
-    local = _ecp_terms(by_l[-1], 1, symbol, origin)
-    channels = max(by_l) + 1
-    delta: list[RadialFunction | None] = []
-    for l in range(channels):
-        terms = _ecp_terms(by_l.get(l, []), 0, symbol, origin)
-        delta.append(terms if terms is not None and np.any(terms.c != 0.0) else None)
-    nothing = Terms.of(0.0)
-    f = local if local is not None else nothing
-    return Pseudopotential(symbol, charge, f, radial.reach_of(f), tuple(delta), _cutoff(delta), origin)
+    local = _ecp_function(by_l[-1], -1)
+    delta = tuple(_ecp_function(by_l.get(l, []), l) for l in range(max(by_l) + 1))
+    f = local if local is not None else Terms.of(0.0)
+    return Pseudopotential(symbol, charge, f, radial.reach_of(f), delta, _cutoff(delta), origin)
 
 
-def _ecp_terms(
-    by_power: Sequence[Sequence[Sequence[float]]], raised: int, symbol: str, origin: str
-) -> Terms | None:
-    """Collect ``r^raised`` times the terms; by_power[n] holds the pairs (a, c) of r^(n-2)."""
-    total = None
-    for n, pairs in enumerate(by_power):
-        for pair in pairs:
-            # A term r^-2 would be more singular than the tables can hold.
-            if n - 2 + raised < 0:
-                raise FileError(
-                    f"the pseudopotential of {symbol} ({origin}) has a term r^{n - 2}, which is not supported"
-                )
-            term = Terms.of(float(pair[1]), n - 2 + raised, 0.0, float(pair[0]))
-            total = term if total is None else total + term
-    return total
+def _ecp_function(by_power: Sequence[Sequence[Sequence[float]]], l: int) -> RadialFunction | None:
+    """Return the sum of the terms, for l = -1 times r; None if it vanishes; by_power[n] holds the pairs (a, c) of r^(n-2)."""
+    found = [
+        (n - 2, float(pair[1]), float(pair[0]))
+        for n, pairs in enumerate(by_power)
+        for pair in pairs
+        if pair[1] != 0.0
+    ]
+    if not found:
+        return None
+    lowest, raised = min(found)[0], 1 if l < 0 else 0
+    if lowest + raised >= 0:
+        return _sum(found, raised)
+    finite = Finite(_sum(found, 2), max(l, 0))
+    return finite.times_r if l < 0 else finite
+
+
+def _sum(found: Sequence[tuple[int, float, float]], raised: int) -> Terms:
+    """Return ``r^raised`` times the terms (power, c, a)."""
+    terms = [Terms.of(c, power + raised, 0.0, a) for power, c, a in found]
+    return functools.reduce(operator.add, terms)
+
+
+class Finite:
+    r"""A potential :math:`V=g(r)/r^2` that is finite at r = 0, with the same matrix elements.
+
+    Below `INNER` an even polynomial of degree 6 takes its place, with the value, slope and curvature of V there, and its integral
+    with :math:`r^{2l+2}`.  V acts on what orbitals have of the angular momentum l, whose square is
+    :math:`r^{2l}(c_0+c_2r^2+\dots)` next to the ion: what is left is of the order `INNER` to the power 3 + 2l.
+
+    Parameters
+    ----------
+    g
+        Regular, with g(0) that need not vanish.
+    l
+        Angular momentum on which V acts; 0 for a local potential.
+    """
+
+    def __init__(self, g: Terms, l: int) -> None:
+        self.g = g
+        k = np.arange(4)
+        x, weights = np.polynomial.legendre.leggauss(16)
+        x, weights = 0.5 * (x + 1.0), 0.5 * weights
+        inside = g(INNER * x).value * weights / INNER**2
+        value, slope, curvature = (float(part[0]) for part in self._outer(np.array([INNER])))
+        conditions = [
+            np.ones(4),
+            2 * k,
+            2 * k * (2 * k - 1),
+            1 / (2 * k + 2 * l + 3),
+        ]
+        known = [value, INNER * slope, INNER**2 * curvature, inside @ x ** (2 * l)]
+        self.c = np.linalg.solve(np.array(conditions), np.array(known))
+
+    def _outer(self, r: NDArray[np.float64]) -> Jet:
+        g = self.g(r)
+        # Quotient rule for g / r^2 and its two derivatives.
+        return Jet(
+            g.value / r**2,
+            (g.slope - 2.0 * g.value / r) / r**2,
+            (g.curvature - 4.0 * g.slope / r + 6.0 * g.value / r**2) / r**2,
+        )
+
+    def __call__(self, r: NDArray[np.float64]) -> Jet:
+        """Return the jet of V at radii (n,) in bohr, r = 0 included."""
+        x = np.asarray(r, np.float64) / INNER
+        p = np.polynomial.Polynomial(np.stack([self.c, np.zeros(4)], -1).ravel())
+        close = (p(x), p.deriv()(x) / INNER, p.deriv(2)(x) / INNER**2)
+        far = self._outer(np.maximum(r, INNER))
+        return Jet(*(np.where(x < 1.0, a, b) for a, b in zip(close, far, strict=True)))
+
+    def times_r(self, r: NDArray[np.float64]) -> Jet:
+        """Return the jet of r V."""
+        v = self(r)
+        return Jet(r * v.value, v.value + r * v.slope, 2.0 * v.slope + r * v.curvature)
 
 
 def _cutoff(delta: Sequence[RadialFunction | None]) -> float:
