@@ -33,7 +33,7 @@ from qsim.core.results.atomic import remove_parts_of
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["EXPIRY", "RENEWAL", "BusyError", "OutputLock", "Owner", "held", "lock_path"]
+__all__ = ["EXPIRY", "RENEWAL", "BusyError", "OutputLock", "Owner", "held", "lock_path", "remove_dead"]
 
 # Seconds after which a run renews its lock.
 RENEWAL = 60.0
@@ -72,7 +72,7 @@ class Owner:
         """Return this process."""
         pid = os.getpid()
         return cls(
-            socket.gethostname(), _boot(), pid, _started(pid), time.strftime("%Y-%m-%d %H:%M:%S %z").strip()
+            socket.gethostname(), _boot(), pid, _status(pid)[1], time.strftime("%Y-%m-%d %H:%M:%S %z").strip()
         )
 
     @classmethod
@@ -102,9 +102,11 @@ class Owner:
         return f"process {self.pid} on {host}, since {since}"
 
     def lives_here(self) -> bool:
-        """Return True if the process exists and was started under this running system, or if that cannot be told."""
+        """Return True if the process is at work and was started under this running system, or if that cannot be told."""
         if sys.platform == "win32":
             return True  # signal 0 ends a process there
+        if self.pid < 1:
+            return False  # a group of processes
         try:
             # Signal 0 does nothing, but tells whether the process exists; a process of another user does.
             os.kill(self.pid, 0)
@@ -112,8 +114,10 @@ class Owner:
             pass
         except (OSError, OverflowError):
             return False
-        # Numbers of processes are used again: only one that began at the recorded tick is the run.
-        return not self.started or _started(self.pid) in (0, self.started)
+        # Numbers of processes are used again: only one that began at the recorded tick is the run.  One that has ended is
+        # there until its parent asks for its exit code, which the parent may never do.
+        state, started = _status(self.pid)
+        return state not in ("Z", "X") and (not self.started or started in (0, self.started))
 
 
 def _printable(text: str) -> str:
@@ -126,12 +130,13 @@ def _boot() -> str:
     return ""
 
 
-def _started(pid: int) -> int:
-    """Return when a process began, in ticks since the system did; 0 if that is not known."""
+def _status(pid: int) -> tuple[str, int]:
+    """Return the state of a process, one letter, and when it began, in ticks since the system did; ``""``, 0 if unknown."""
     with suppress(OSError, ValueError, IndexError):
         status = Path(f"/proc/{pid}/stat").read_bytes()
-        return int(status[status.rindex(b")") + 2 :].split()[19])  # the name may hold blanks and brackets
-    return 0
+        fields = status[status.rindex(b")") + 2 :].split()  # the name may hold blanks and brackets
+        return fields[0].decode("ascii"), int(fields[19])
+    return "", 0
 
 
 class BusyError(FileError):
@@ -160,6 +165,17 @@ def held(stem: Path) -> Owner | None:
     here = bool(owner.boot) and owner.boot == _boot()
     lives = owner.lives_here() if here else age < EXPIRY
     return owner if lives else None
+
+
+def remove_dead(folder: Path) -> None:
+    """Remove the locks in a folder whose runs are dead, and what these were writing; what lives, or may, stays."""
+    for path in sorted(folder.glob("*.lock")):
+        stem = path.with_name(path.name.removesuffix(".lock"))
+        # empty: being made at this moment
+        with suppress(OSError, FileError):
+            if path.stat().st_size and held(stem) is None:
+                # The process was writing whatever it was writing: decks under the lock of the index, records of failures.
+                OutputLock(stem, whole=True).__enter__().release()
 
 
 def lock_path(stem: Path) -> Path:
