@@ -4,11 +4,14 @@
 right.  In a game two or three processes sweep one folder, some of them over other values or another deck; some are killed,
 and results, summaries, decks, index and the data file change meanwhile.  Afterwards every number that a process has told, and
 every row of every table, is computed anew from the deck that it belongs to, by the map itself; results that were finished and
-that nobody damaged or replaced by force must be there, byte for byte.
+that nobody damaged or replaced by force must be there, byte for byte.  A game that takes longer than `LONGEST` is wrong, and
+says where its processes were.
 """
 
 import argparse
 import csv
+import faulthandler
+import functools
 import hashlib
 import json
 import os
@@ -43,6 +46,8 @@ VALUES = tuple(f"0.{n}" for n in range(11, 21))
 GROWTHS = {"a": 3.7, "b": 3.3}
 CONTENTS = (0.0, 0.01, 0.02)
 ROUNDS = 3
+# Seconds that a game may take; about 5 on an idle machine.
+LONGEST = 120
 
 
 def model():
@@ -50,6 +55,7 @@ def model():
     return Method("counter").deck.DECK
 
 
+@functools.cache
 def last(start, growth=3.9, steps=20, seed=SEED):
     """Return the last value of the map, step by step."""
     value, key = start, key_from_seed(seed)
@@ -168,7 +174,7 @@ class Game:
     def __init__(self, seed, place):
         self.draw, self.place = random.Random(seed), place
         self.contents = [self.draw.choice(CONTENTS)]
-        self.wrong = []
+        self.wrong, self.alive = [], set()
         pause = self.draw.choice([0, 1, 4])
         for name, growth in GROWTHS.items():
             write_deck(place / name, growth, pause)
@@ -187,6 +193,18 @@ class Game:
             if right(path, self.contents[-1])
         }
 
+    def start(self, name, values, force, report):
+        pid = start(act, self.place, name, values, force, report)
+        self.alive.add(pid)
+        return pid
+
+    def wait(self):
+        while self.alive:
+            # In any order: nobody asks for the exit code of one that was killed while another waits for it.
+            pid = next(iter(self.alive))
+            os.waitpid(pid, 0)
+            self.alive.discard(pid)
+
     def round(self, number):
         draw, place = self.draw, self.place
         before = self.finished()
@@ -199,9 +217,8 @@ class Game:
             forced |= force
             values = draw.sample(VALUES, draw.randint(2, 6))
             report = place / f"report-{number}-{one}.json"
-            actors[start(act, place, name, values, force, report)] = (name, report)
+            actors[self.start(name, values, force, report)] = (name, report)
             time.sleep(draw.choice([0.0, 0.0, 0.01, 0.05, 0.2]))
-        alive = set(actors)
         for pid in actors:
             if draw.random() < 0.3:
                 time.sleep(draw.random() * 0.3)
@@ -214,8 +231,7 @@ class Game:
                 self.write_data(self.contents[-1])
             else:
                 touched.add(disturb(draw, place).partition(".")[0])
-        for pid in alive:
-            os.waitpid(pid, 0)
+        self.wait()
         for name, report in actors.values():
             if report.exists():
                 self.judge(GROWTHS[name], json.loads(report.read_text(encoding="utf-8")))
@@ -242,7 +258,8 @@ class Game:
         # An index that was damaged is refused, and a folder of another deck: then the folder starts anew.
         report = self.place / "end.json"
         for attempt in range(2):
-            os.waitpid(start(act, self.place, "a", VALUES, True, report), 0)
+            self.start("a", VALUES, True, report)
+            self.wait()
             found = json.loads(report.read_text(encoding="utf-8"))
             if not found["ended"].startswith("refused") or attempt:
                 break
@@ -269,7 +286,32 @@ class Game:
 
 def play(seed, place):
     """Play one game in a folder; return what was wrong, nothing if all was right."""
-    return Game(seed, Path(place)).play()
+
+    def late(number, frame):
+        raise TimeoutError(f"not over after {LONGEST} s")
+
+    game, before = Game(seed, Path(place)), signal.signal(signal.SIGALRM, late)
+    with (game.place / "stacks.txt").open("w+", encoding="utf-8") as stacks:
+        # The processes of the game inherit the handler and the file.
+        faulthandler.register(signal.SIGUSR2, stacks, all_threads=True)
+        signal.alarm(LONGEST)
+        try:
+            return game.play()
+        except Exception as error:
+            game.wrong.append(f"{type(error).__name__}: {error}")
+            for pid in game.alive:
+                os.kill(pid, signal.SIGUSR2)
+            # time to write where they are
+            time.sleep(0.5 if game.alive else 0.0)
+            for pid in game.alive:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+            stacks.seek(0)
+            return "; ".join([*game.wrong, stacks.read()])
+        finally:
+            signal.alarm(0)
+            signal.signal(signal.SIGALRM, before)
+            faulthandler.unregister(signal.SIGUSR2)
 
 
 def main():
@@ -278,11 +320,17 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()
     bad = 0
+    with tempfile.TemporaryDirectory(prefix="qsim-stress-") as folder:
+        # Here once, what each process would import and compile.
+        write_deck(Path(folder, "a"), GROWTHS["a"], 0)
+        Path(folder, "data.txt").write_text("0.0", encoding="utf-8")
+        act(Path(folder), "a", VALUES[:1], False, Path(folder, "report.json"))
     for seed in range(chosen.seed, chosen.seed + chosen.count):
         with tempfile.TemporaryDirectory(prefix="qsim-stress-") as folder:
             if wrong := play(seed, folder):
                 bad += 1
                 sys.stdout.write(f"{seed}: {wrong}\n")
+                sys.stdout.flush()
     sys.stdout.write(f"{chosen.count} games, {bad} wrong\n")
     return int(bad > 0)
 

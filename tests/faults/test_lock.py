@@ -6,13 +6,14 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from qsim.core.errors import FileError
 from qsim.core.results.atomic import temporary_name
 from qsim.core.run.files import lock as module
-from qsim.core.run.files.lock import EXPIRY, OutputLock, Owner
+from qsim.core.run.files.lock import EXPIRY, OutputLock, Owner, held, remove_dead
 
 
 @pytest.fixture
@@ -21,6 +22,19 @@ def dead():
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
     return dataclasses.replace(Owner.this(), pid=process.pid, started=1)
+
+
+@pytest.fixture
+def zombie():
+    """Yield an owner of this system whose process has ended, while its parent has not asked for its exit code."""
+    with subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE) as process:
+        owner = dataclasses.replace(Owner.this(), pid=process.pid, started=module._status(process.pid)[1])
+        # closed by its end, shortly before the system counts it as ended
+        process.stdout.read()
+        end = time.monotonic() + 10
+        while module._status(process.pid)[0] not in ("Z", "") and time.monotonic() < end:
+            time.sleep(0.01)
+        yield owner
 
 
 @pytest.fixture(params=[True, False], ids=["flock", "no flock"])
@@ -127,6 +141,63 @@ def test_the_lock_of_a_dead_run_is_taken_over_with_what_it_was_writing(tmp_path,
         assert part.name in lock.notices[0]
         assert not part.exists()
     assert sorted(tmp_path.iterdir()) == sorted(others)
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/stat").exists(), reason="the system does not tell states of processes"
+)
+def test_a_run_whose_exit_code_nobody_has_asked_for_is_dead(tmp_path, flock, zombie):
+    os.kill(zombie.pid, 0)
+    assert zombie.started
+    leave(tmp_path / "run.lock", zombie)
+    assert held(tmp_path / "run") is None
+    with OutputLock(tmp_path / "run") as lock:
+        assert f"process {zombie.pid} on" in lock.notices[0]
+
+
+def test_without_states_of_processes_flock_alone_tells_what_lives(tmp_path, flock, zombie, monkeypatch):
+    monkeypatch.setattr(module, "_status", lambda pid: ("", 0))
+    leave(tmp_path / "run.lock", zombie)
+    # Whoever only looks cannot know; whoever tries to take it does.
+    assert held(tmp_path / "run") == zombie
+    if flock:
+        with OutputLock(tmp_path / "run") as lock:
+            assert lock.notices
+    else:
+        with pytest.raises(FileError, match="another run is writing"), OutputLock(tmp_path / "run"):
+            pass
+
+
+@pytest.mark.parametrize("pid", [2**22 + 1, 0, -1, 2**70])
+def test_of_a_process_that_does_not_exist_nothing_is_known(pid):
+    assert module._status(pid) == ("", 0)
+    assert not dataclasses.replace(Owner.this(), pid=pid).lives_here()
+
+
+def test_what_dead_runs_left_in_a_folder_goes_and_all_else_stays(tmp_path, flock, dead, zombie):
+    mark = temporary_name(tmp_path / "x").split(".")[1].rpartition("-")[0]
+    for name, owner in (("run", dead), ("index", zombie)):
+        leave(tmp_path / f"{name}.lock", owner)
+        # under the lock of the index, decks are written
+        for part in (f"{name}.h5", "deck-0003.yaml"):
+            (tmp_path / f"{part}.{mark}-{owner.pid}.part").write_text("")
+    there = dataclasses.replace(Owner.this(), host="node7", boot="another", pid=4711)
+    leave(tmp_path / "far.lock", there, age=EXPIRY - 100)
+    leave(tmp_path / "gone.lock", there, age=EXPIRY + 5)
+    stay = [
+        f"far.h5.{mark}-4711.part",
+        "poetry.lock",
+        "made-now.lock",
+        "deck-0003.yaml",
+        f"x.h5.{mark}-1.part",
+    ]
+    for name in stay:
+        (tmp_path / name).write_text("" if name == "made-now.lock" else "precious")
+    (tmp_path / "folder.lock").mkdir()
+    with OutputLock(tmp_path / "mine"):
+        remove_dead(tmp_path)
+        left = sorted(path.name for path in tmp_path.iterdir())
+        assert left == sorted([*stay, "far.lock", "folder.lock", "mine.lock"])
 
 
 def test_a_number_that_was_given_to_another_process_is_no_life(tmp_path, monkeypatch):

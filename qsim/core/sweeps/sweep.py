@@ -22,8 +22,9 @@ from qsim.core.sweeps.folder import Point, Sweep
 
 __all__ = ["Done", "run", "run_here"]
 
-# Seconds between two looks at decks that another process runs.
-LOOK = 0.3
+# Seconds between two looks at decks that another process runs, and after which one of them is tried, whatever is seen: where the
+# system does not tell whether a process lives, its lock does.
+LOOK, TRY = 0.3, 5.0
 
 
 @dataclass(frozen=True)
@@ -119,9 +120,10 @@ def _shared(
                 told.add(task.point)
             tasks = busy
             # Also where the lock does not tell who lives: not at once again.
+            until = time.monotonic() + TRY
             while tasks and not stop():
                 time.sleep(LOOK)
-                if not all(held(task.point.stem) for task in tasks):
+                if time.monotonic() > until or not all(held(task.point.stem) for task in tasks):
                     break
     # A run that was killed after its results were complete, or before its deck got another number, has nobody who follows it.
     remove_dead(sweep.folder)

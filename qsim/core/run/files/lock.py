@@ -105,6 +105,8 @@ class Owner:
         """Return True if the process is at work and was started under this running system, or if that cannot be told."""
         if sys.platform == "win32":
             return True  # signal 0 ends a process there
+        if self.pid < 1:
+            return False  # a group of processes
         try:
             # Signal 0 does nothing, but tells whether the process exists; a process of another user does.
             os.kill(self.pid, 0)
@@ -129,7 +131,7 @@ def _boot() -> str:
 
 
 def _status(pid: int) -> tuple[str, int]:
-    """Return the state of a process, one letter, and when it began, in ticks since the system did; `` ``, 0 if unknown."""
+    """Return the state of a process, one letter, and when it began, in ticks since the system did; ``""``, 0 if unknown."""
     with suppress(OSError, ValueError, IndexError):
         status = Path(f"/proc/{pid}/stat").read_bytes()
         fields = status[status.rindex(b")") + 2 :].split()  # the name may hold blanks and brackets
@@ -172,7 +174,8 @@ def remove_dead(folder: Path) -> None:
         # empty: being made at this moment
         with suppress(OSError, FileError):
             if path.stat().st_size and held(stem) is None:
-                OutputLock(stem).__enter__().release()
+                # The process was writing whatever it was writing: decks under the lock of the index, records of failures.
+                OutputLock(stem, whole=True).__enter__().release()
 
 
 def lock_path(stem: Path) -> Path:
