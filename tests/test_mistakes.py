@@ -88,6 +88,34 @@ DECKS = {
     ),
     "positions in angstrom": ("qmc/li2_dimer", "2.5255]]", "-2.0]]", "warning", "are 0.526 bohr apart"),
     "time of a bare number": ("qoc/cnot", 'T1: "30 us"', "T1: 3", "error", "T2 = 20 us exceeds 2 T1 = 6 ns"),
+    "grid in angstrom": (
+        "qoc/morse",
+        "xmin: 1.0, xmax: 5.0",
+        "xmin: 0.4, xmax: 1.9",
+        "error",
+        "if the grid is meant in angstrom, write xmin: '0.4 angstrom', xmax: '1.9 angstrom'",
+    ),
+    "duration in fs": (
+        "qoc/morse",
+        "T: 30000",
+        "T: 700",
+        "warning",
+        "T = 700 a.u. (16.9 fs) is shorter than",
+    ),
+    "shift in ppm": (
+        "trotter/nmr_cluster",
+        "values: [0.1,",
+        "values: ['1.2 ppm',",
+        "error",
+        "found '1.2 ppm'; chemical shifts in ppm are not there yet",
+    ),
+    "time in ms": (
+        "trotter/nmr_cluster",
+        "t_final: 10.0",
+        "t_final: 2 ms",
+        "error",
+        "found '2 ms'; numbers have no unit here",
+    ),
     # numbers of other origin
     "dash for a minus": (
         "tridiag/eckart",
@@ -118,6 +146,14 @@ DECKS = {
         "write 1.0e-6",
     ),
     # words of the field
+    "momentum of a lattice of cells": (
+        "trotter/kagome_momenta",
+        "spectrum:",
+        "sector: {momentum: all}\nspectrum:",
+        "error",
+        "sector.momentum: momentum belongs to shifts of a ring by one site, which a lattice of type kagome does not have; the "
+        "shifts by one cell are permutations: [{sites: [3, 4, 5, 0, 1, 2, 9, 10, 11, 6, 7, 8], number: 0}",
+    ),
     "states": (
         "sturmian/he_ground",
         "type: bound",
@@ -264,9 +300,14 @@ DECKS = {
 #: Tables of a potential: name, content of v.csv, severity (none: as meant), a part of the answer.
 TABLES = {
     "third column": (
-        well(comma=", ").replace("\n", ", 1\n"),
+        well(comma=", ").replace("\n", ", 1\n").replace(", 1", "", 1),
         "warning",
-        "v.csv has 3 columns; the first 2 are read, as x, V",
+        "v.csv has 3 columns; the first 2 are read, as x, V; a header with names, such as 'x, a, V', chooses others",
+    ),
+    "third column with its name": (
+        well("r (bohr), mu (D), V (hartree)", comma=", 1, "),
+        None,
+        "",
     ),
     "decimal commas": (
         well(comma=";", point=","),

@@ -93,7 +93,10 @@ def _plan_grid(loaded: LoadedDeck[QocDeck]) -> Plan:
     try:
         nominal = loaded.once(nominal_molecule)
         steps = step_count(deck, nominal)
-        findings = [*checks.physics(deck, nominal, steps), *checks.unit_slips(deck, loaded.data, nominal)]
+        findings = [
+            *checks.physics(deck, nominal, steps, loaded.data),
+            *checks.unit_slips(deck, loaded.data, nominal),
+        ]
         sample = midpoints(min(steps, PLAN_TIMES), deck.time.T)
         shape_function(deck.control.shape, sample, deck.time.T)
         if deck.control.band is not None:

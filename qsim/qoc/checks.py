@@ -14,10 +14,11 @@ import numpy as np
 from qsim.core.deck.blocks import Finding
 from qsim.core.deck.table_units import Tabulated
 from qsim.core.deck.units import to_unit
-from qsim.core.errors import InvalidInput
+from qsim.core.errors import InvalidInput, QsimError
 from qsim.core.physics.functions import curve_of, remark_on
 from qsim.qoc.control.transitions import ladder_rungs
 from qsim.qoc.deck.states import levels_of
+from qsim.qoc.models.molecule import molecule as solved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,12 +41,15 @@ MODEL_INTENSITY = 1e15
 RWA_PERIODS = 10
 
 
-def physics(deck: QocDeck, molecule: Molecule, steps: int) -> Iterator[Finding]:
-    """Yield the findings of all checks."""
+def physics(
+    deck: QocDeck, molecule: Molecule, steps: int, data: Mapping[str, Any] | None = None
+) -> Iterator[Finding]:
+    """Yield the findings of all checks; of numbers without a unit, in `data` as they were written, with what may be meant."""
+    data = data or {}
     for name in ("potential", "dipole"):
         if isinstance(block := getattr(deck.system, name, None), Tabulated):
             yield from remark_on(block, curve_of(block), f"system.{name}")
-    yield from _levels(deck, molecule)
+    yield from _levels(deck, molecule, _angstrom(deck, data, molecule))
     yield from _degenerate(deck, molecule)
     try:
         rungs = ladder_rungs(deck, molecule)
@@ -58,7 +62,7 @@ def physics(deck: QocDeck, molecule: Molecule, steps: int) -> Iterator[Finding]:
     yield from _sampling(deck, molecule, rungs, steps)
     yield from _random_guess(deck, steps)
     if deck.optimizer.type != "none":
-        yield from _reach(deck, molecule, rungs)
+        yield from _reach(deck, molecule, rungs, bare_duration(data))
 
 
 def _used_levels(deck: QocDeck) -> list[tuple[str, int]]:
@@ -71,7 +75,7 @@ def _used_levels(deck: QocDeck) -> list[tuple[str, int]]:
     return used
 
 
-def _levels(deck: QocDeck, molecule: Molecule) -> Iterator[Finding]:
+def _levels(deck: QocDeck, molecule: Molecule, remedy: str = "") -> Iterator[Finding]:
     last = deck.system.potential.highest_bound(molecule.mass)
     top = float(min(molecule.potential[0], molecule.potential[-1]))
     for key, level in _used_levels(deck):
@@ -89,13 +93,13 @@ def _levels(deck: QocDeck, molecule: Molecule) -> Iterator[Finding]:
             yield Finding(
                 key,
                 f"level {level} (E = {energy:.6g} hartree) is a box state: it lies above the potential at a wall "
-                f"({top:.6g} hartree); widen system.grid",
+                f"({top:.6g} hartree); widen system.grid{remedy}",
             )
         elif (density := molecule.wall_density((level,))) > WALL_DENSITY:
             yield Finding(
                 "system.grid",
                 f"|psi|^2 dx of level {level} at the wall is {density:.2g} (should stay below {WALL_DENSITY:g}); "
-                "the box shifts this level, widen it",
+                f"the box shifts this level, widen it{remedy}",
                 "warning",
             )
 
@@ -139,9 +143,9 @@ def unit_slips(deck: QocDeck, data: Mapping[str, Any], molecule: Molecule) -> It
     data : dict
         The deck as it was written: numbers are in atomic units, texts have a unit of their own.
     """
-    duration = (data.get("time") or {}).get("T")
+    duration = bare_duration(data)
     used = sorted({level for _, level in _used_levels(deck) if level < molecule.energies.size})
-    if isinstance(duration, int | float) and len(used) > 1:
+    if duration is not None and len(used) > 1:
         span = float(molecule.energies[used[-1]] - molecule.energies[used[0]])
         # less than one period as it is, at least one if femtoseconds were meant
         periods = deck.time.T * span / (2 * math.pi)
@@ -169,6 +173,33 @@ def unit_slips(deck: QocDeck, data: Mapping[str, Any], molecule: Molecule) -> It
             f"{value**2 * float(to_unit(1.0, 'W/cm2', 'intensity')):.2g} W/cm2; if V/nm are meant, write '{value:g} V/nm'",
             "warning",
         )
+
+
+def bare_duration(data: Mapping[str, Any]) -> float | None:
+    """Return the duration T of a deck that gives no unit for it, else None."""
+    duration = (data.get("time") or {}).get("T")
+    return duration if type(duration) in (int, float) else None
+
+
+def _angstrom(deck: QocDeck, data: Mapping[str, Any], molecule: Molecule) -> str:
+    """Return a remedy for a grid without a unit whose walls cut a level in use, where the same numbers in angstrom hold it."""
+    typed = (data.get("system") or {}).get("grid") or {}
+    given = [typed.get(name) for name in ("xmin", "xmax")]
+    ends = [float(end) for end in given if isinstance(end, int | float)]
+    used = tuple({level for _, level in _used_levels(deck) if level < molecule.energies.size})
+    if len(ends) < 2 or not used or molecule.wall_density(used) <= WALL_DENSITY:
+        return ""
+    bohr = 1.0 / float(to_unit(1.0, "angstrom", "length"))
+    wider = deck.system.grid.model_copy(update={"xmin": ends[0] * bohr, "xmax": ends[1] * bohr})
+    try:
+        held = solved(deck.system.model_copy(update={"grid": wider}), max(used) + 1)
+    except (QsimError, ValueError):
+        # a table or a formula that ends before
+        return ""
+    if held.wall_density(used) > WALL_DENSITY:
+        return ""
+    begin, end = (f"{x:g}" for x in ends)
+    return f"; if the grid is meant in angstrom, write xmin: '{begin} angstrom', xmax: '{end} angstrom'"
 
 
 def _sampling(
@@ -202,7 +233,9 @@ def _random_guess(deck: QocDeck, steps: int) -> Iterator[Finding]:
         )
 
 
-def _reach(deck: QocDeck, molecule: Molecule, rungs: list[tuple[int, int]]) -> Iterator[Finding]:
+def _reach(
+    deck: QocDeck, molecule: Molecule, rungs: list[tuple[int, int]], bare: float | None = None
+) -> Iterator[Finding]:
     duration, energies, mu = deck.time.T, molecule.energies, np.abs(molecule.dipole_matrix)
     gaps = sorted({round(abs(energies[b] - energies[a]), 15) for a, b in rungs})
     nearby = []
@@ -217,11 +250,15 @@ def _reach(deck: QocDeck, molecule: Molecule, rungs: list[tuple[int, int]]) -> I
                 ):
                     continue
                 nearby.append(abs(abs(energies[other] - energies[level]) - abs(energies[b] - energies[a])))
-    if nearby and duration < 2 * math.pi / min(nearby):
+    need = 2 * math.pi / min(nearby) if nearby and min(nearby) > 0.0 else math.inf
+    if nearby and duration < need:
+        meant = ""
+        if bare is not None and duration * FEMTOSECOND >= need:
+            meant = f"; if {bare:g} fs is meant, write '{bare:g} fs'"
         yield Finding(
             "time.T",
-            f"T = {duration:g} a.u. is shorter than 2 pi / {min(nearby):.4g} = {2 * math.pi / min(nearby):.4g} a.u., the time to "
-            "resolve the wanted transition from its neighbour; expect leakage",
+            f"T = {duration:g} a.u. ({duration / FEMTOSECOND:.3g} fs) is shorter than 2 pi / {min(nearby):.4g} = {need:.4g} a.u. "
+            f"({need / FEMTOSECOND:.3g} fs), the time to resolve the wanted transition from its neighbour: expect leakage{meant}",
             "warning",
         )
     alpha, threshold = deck.objective.alpha, deck.objective.threshold

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 from qsim.core.deck.blocks import Finding
 from qsim.core.errors import DeckError, FileError, NumericsError
 from qsim.trotter.deck.couplings import OrientedTerm
+from qsim.trotter.deck.lattices import Crystal, Ladder
 from qsim.trotter.deck.profiles import TableProfile
+from qsim.trotter.deck.sectors import SectorBlock
 from qsim.trotter.initial.ground import GroundState
 from qsim.trotter.lattices.bonds import bonds
+from qsim.trotter.lattices.momenta import shifts
 from qsim.trotter.model.models import GROUND_TERMS
 from qsim.trotter.model.profiles import factor
 from qsim.trotter.model.tensors import undirected
@@ -29,8 +32,9 @@ LONG_STEP = 1.0
 
 
 def shells(deck: TrotterDeck) -> Iterator[Finding]:
-    """Yield neighbour shells that the lattice of their term does not have, also of the terms of a ground state and of an echo."""
+    """Yield neighbour shells and momenta that lattices do not have, also those of a ground state and of an echo."""
     yield from shells_of_terms(deck.system.terms, deck.system, "system.terms")
+    yield from _momentum(deck)
     if deck.task == "evolve" and isinstance(deck.initial, GroundState):
         yield from shells_of_terms(deck.initial.terms, deck.system, "initial.terms")
     for index, item in enumerate(deck.observe):
@@ -53,6 +57,35 @@ def shells_of_terms(terms: Sequence[Term], system: System, key: str) -> Iterator
         why = undirected(term, lattice, system.spins) if isinstance(term, OrientedTerm) else ""
         if why:
             yield Finding(f"{key}.{number}.lattice", why)
+
+
+def _momentum(deck: TrotterDeck) -> Iterator[Finding]:
+    """Yield a momentum of a ring where the sites make a lattice of cells, with the shifts that this lattice has."""
+    sector, lattice, spins = deck.sector, deck.lattice, deck.system.spins
+    if not isinstance(sector, SectorBlock) or sector.momentum is None:
+        return
+    if not isinstance(lattice, Crystal | Ladder):
+        return
+    try:
+        pairs = {(bond.j, bond.k) for bond in bonds(lattice, spins, [1])}
+        cells = shifts(lattice, spins)
+    except ValueError:
+        # shells are told above
+        return
+    if pairs == {tuple(sorted(((j + 1) % spins, (k + 1) % spins))) for j, k in pairs}:
+        return
+    text = f"momentum belongs to shifts of a ring by one site, which a lattice of type {lattice.type} does not have"
+    if not cells:
+        yield Finding(
+            "sector.momentum", f"{text}; nor has it shifts by one cell, as it is open: see periodic"
+        )
+        return
+    lists = ", ".join(f"{{sites: {sites}, number: 0}}" for sites in cells)
+    one = "the shift" if len(cells) == 1 else "the shifts"
+    yield Finding(
+        "sector.momentum",
+        f"{text}; {one} by one cell are permutations: [{lists}], where number m of a shift of order L is the momentum 2 pi m / L",
+    )
 
 
 def couplings(deck: TrotterDeck, models: Models) -> Iterator[Finding]:

@@ -416,7 +416,7 @@ WARNINGS = {
     ),
     "short run": (
         {"time__t_final": 50},
-        r"time.t_final: the run ends at 50 a.u., before the last pulse does \(94.2478",
+        r"time.t_final: the run ends at 50 a.u. \(1.21 fs\), before the last pulse does \(94.2478",
     ),
     "box state": (
         {"initial__level": 14, "absorber": "none"},

@@ -296,7 +296,7 @@ CASES = [
         {"pulses": [PULSE], "t_final": 100.0},
         "time.t_final",
         "warning",
-        "the run ends at 100 a.u., before the last pulse does (220.64 a.u.)",
+        "the run ends at 100 a.u. (2.42 fs), before the last pulse does (220.64 a.u., 5.34 fs)",
     ),
     ({"pulses": [{**PULSE, "cycles": 1.0, "envelope_on": "E"}]}, "laser.pulses", "warning", "light has none"),
     # the photoelectron spectrum

@@ -14,12 +14,15 @@ from hypothesis import strategies as st
 from qsim.core.errors import DeckError, FileError
 from qsim.trotter import checks
 from qsim.trotter.deck import couplings as blocks
+from qsim.trotter.deck import lattices as cells
 from qsim.trotter.deck.lattices import cells_of
 from qsim.trotter.deck.rules import check_system
 from qsim.trotter.lattices import bonds as lattices
+from qsim.trotter.lattices.momenta import shifts
 from qsim.trotter.model.hamiltonian import Hamiltonian, Model, build_hamiltonian, conserved, dense, energies
 from qsim.trotter.model.models import Models
 from qsim.trotter.model.profiles import factor
+from qsim.trotter.sectors.symmetric import order_of
 
 REFERENCE = Path(__file__).resolve().parents[1] / "reference_data" / "trotter.json"
 REFERENCES = {r["name"]: r for r in json.loads(REFERENCE.read_text(encoding="utf-8"))["references"]}
@@ -827,3 +830,21 @@ def test_a_single_site_has_no_pairs(trotter, kind):
     model = problem.hamiltonian().at(0.0)
     assert not model.J.any()
     assert model.h[0, 0] == 0.4
+
+
+@pytest.mark.parametrize(
+    ("block", "spins", "orders"),
+    [
+        (cells.Kagome(type="kagome", Lx=3, Ly=2, periodic=True), 18, [3, 2]),
+        (cells.Honeycomb(type="honeycomb", Lx=2, Ly=4, periodic=[False, True]), 16, [4]),
+        (cells.Cubic(type="cubic", Lx=2, Ly=3, Lz=3, periodic=True), 18, [2, 3, 3]),
+        (cells.Ladder(type="ladder", legs=3, periodic=True), 12, [4]),
+        (cells.Square(type="square", Lx=3, Ly=3, periodic=False), 9, []),
+    ],
+)
+def test_shifts_by_a_cell_map_the_bonds_onto_themselves(block, spins, orders):
+    pairs = {(bond.j, bond.k) for bond in lattices.bonds(block, spins, [1])}
+    found = shifts(block, spins)
+    assert [order_of(sites) for sites in found] == orders
+    for sites in found:
+        assert {tuple(sorted((sites[j], sites[k]))) for j, k in pairs} == pairs

@@ -34,6 +34,8 @@ MAX_LINES = 200
 # What says in words that a column has no unit.
 NO_UNIT = ("", "-", "1", "dimensionless", "none", "arb. u.", "arb. units")
 PLAIN = ("au", "atomic units", "hbar/J")
+# What a table may hold beside the columns that are read, in an example.
+OTHERS = ("a", "b", "c")
 # Names that axes of tables have.
 AXES = ("x", "r", "R", "t", "time", "distance")
 
@@ -99,16 +101,26 @@ def read_table(
     if path is None:
         raise FileError("no table is named")
     units = column_units(path, columns, table.given_units())
-    if path.suffix in HDF5:
-        values = _stored_columns(path, columns)
-    else:
-        names = ", ".join(column.name for column in columns)
-        values = read_columns(path, len(columns), names, check=check, distinct=distinct)
+    stored = path.suffix in HDF5
+    values = _stored_columns(path, columns) if stored else _text_columns(path, columns, check, distinct)
     for index, unit in enumerate(units):
         # A factor of 1 leaves the bits of the file.
         if unit.factor != 1.0:
             values[:, index] *= unit.factor
     return values
+
+
+def _text_columns(
+    path: Path, columns: Sequence[Column], check: Callable[[Sequence[float]], str] | None, distinct: str
+) -> NDArray[np.float64]:
+    """Return the columns of a text file: those that its header calls by their names, or the first."""
+    names, places = ", ".join(column.name for column in columns), _places(path, columns)
+    if places == tuple(range(len(columns))):
+        return read_columns(path, len(columns), names, check=check, distinct=distinct)
+    names += f" in the columns {', '.join(str(place + 1) for place in places)}"
+    chosen = None if check is None else (lambda row: check([row[place] for place in places]))
+    # Equal values of the first column are told where the curve is made of it.
+    return read_columns(path, max(places) + 1, names, check=chosen)[:, places]
 
 
 def column_units(
@@ -154,10 +166,13 @@ def units_in_doubt(table: Tabulated, key: str) -> Iterator[Finding]:
         # The reader refuses this file later, and names the place.
         return
     place = f"{key}.file" if key else "file"
-    if (found := _width(path, len(units))) > len(units):
-        names = ", ".join(unit.column.name for unit in units)
-        text = f"{path.name} has {found} columns; the first {len(units)} are read, as {names}"
-        yield Finding(place, text, "warning")
+    names = [unit.column.name for unit in units]
+    found = 0 if path.suffix in HDF5 else _names_of_text(path, len(units))[1]
+    if found > len(units) and not _named(path, table.columns()):
+        text = f"{path.name} has {found} columns; the first {len(units)} are read, as {', '.join(names)}"
+        example = ", ".join([*names[:1], *OTHERS[: found - len(names)], *names[1:]])
+        remedy = f"a header with names, such as '{example}', chooses others"
+        yield Finding(place, f"{text}; {remedy}", "warning")
     bare = [unit.column for unit in units if unit.source == "" and not unit.column.ignored]
     if not bare:
         return
@@ -169,19 +184,6 @@ def units_in_doubt(table: Tabulated, key: str) -> Iterator[Finding]:
         f"name units in its header, '{header}', or in the key units",
         "note",
     )
-
-
-def _width(path: Path, count: int) -> int:
-    """Return the number of columns of a text file, by its first row of numbers."""
-    if path.suffix in HDF5:
-        return count
-    for number, full in text_lines(path, "columns of numbers"):
-        text = _split_comment(full)[0]
-        if _begins_with_number(text):
-            return len(text.replace(",", " ").replace(";", " ").split())
-        if number > MAX_LINES:
-            break
-    return count
 
 
 def _plain_unit(column: Column) -> str:
@@ -217,7 +219,8 @@ def _one_unit(column: Column, label: _Label | None, given: str | None) -> Column
         if label.comment and not _known(label.unit):
             return ColumnUnit(column)
         hint = (
-            f"name the unit by units: {{{column.name}: ...}} in the deck if the header means something else"
+            f"name the column {column.name} in the header, and it is read wherever it stands; or name the unit by "
+            f"units: {{{column.name}: ...}} in the deck if the header means something else"
         )
         raise FileError(f"{label.where}: unit of {column.name}: {error}", hint=hint) from None
     # Two units that differ by a factor: one of them is a mistake.
@@ -259,14 +262,17 @@ def _known(unit: str) -> bool:
 def _header(path: Path, columns: Sequence[Column]) -> dict[int, _Label]:
     """Return the units that the lines before the numbers name, by column."""
     labels: dict[int, _Label] = {}
-    names = ", ".join(column.name for column in columns)
+    names, places = ", ".join(column.name for column in columns), _places(path, columns)
     for number, full in text_lines(path, f"{len(columns)} columns of numbers ({names})"):
         text, mark, remark = _split_comment(full)
         if number > MAX_LINES or (text.strip() and _begins_with_number(text)):
             break
         # A remark behind names on one line is no header of its own.
         comment = bool(mark) and not text.strip()
-        units = _fields(remark if comment else text, len(columns))
+        fields = _fields(remark if comment else text, max(places) + 1)
+        units = {
+            k: unit for k, place in enumerate(places) if (unit := _unit_in(fields.get(place, ""))) is not None
+        }
         # Prose with brackets: no bracket of the comment holds a unit of its column.
         if comment and not any(_fits(unit, columns[index].kind) for index, unit in units.items()):
             continue
@@ -293,18 +299,54 @@ def _begins_with_number(text: str) -> bool:
 
 
 def _fields(text: str, count: int) -> dict[int, str]:
-    """Return the units in a line of names, by column; nothing if it cannot be a line of `count` names."""
+    """Return the names in a line, with their units, by column; nothing if it cannot be a line of `count` names."""
     if match := _NUMBERED.fullmatch(text):
-        unit = _unit_in(match[2])
         # Columns of such comments count from 1.
-        index = int(match[1]) - 1
-        return {} if unit is None or not 0 <= index < count else {index: unit}
+        return {int(match[1]) - 1: match[2]}
     fields = _split(text, count)
     # Further columns of the file are not read.
-    if len(fields) < count:
-        return {}
-    units = {index: _unit_in(field) for index, field in enumerate(fields[:count])}
-    return {index: unit for index, unit in units.items() if unit is not None}
+    return {} if len(fields) < count else dict(enumerate(fields))
+
+
+def _places(path: Path, columns: Sequence[Column]) -> tuple[int, ...]:
+    """Return which columns of a text file are read, from 0: those that its header names, or the first."""
+    return _named(path, columns) or tuple(range(len(columns)))
+
+
+def _named(path: Path, columns: Sequence[Column]) -> tuple[int, ...]:
+    """Return which columns the header of a text file calls by the names of these; empty if it does not name them all.
+
+    The first column may have any name of an axis, where the file has one such column.
+    """
+    names, width = _names_of_text(path, len(columns))
+    wanted = [[k for k, name in names.items() if name == column.name] for column in columns]
+    wanted[0] = wanted[0] or [k for k, name in names.items() if name in AXES]
+    # As many names as numbers in a row: a sentence in a comment is no header.
+    if len(names) != width or any(len(found) != 1 for found in wanted):
+        return ()
+    places = tuple(found[0] for found in wanted)
+    return places if len(set(places)) == len(places) else ()
+
+
+def _names_of_text(path: Path, count: int) -> tuple[dict[int, str], int]:
+    """Return the names of columns in the header of a text file, without units, and the numbers in its first row."""
+    numbered: dict[int, str] = {}
+    line: dict[int, str] = {}
+    for number, full in text_lines(path, f"{count} columns of numbers"):
+        text, _, remark = _split_comment(full)
+        if _begins_with_number(text):
+            width = len(text.replace(",", " ").replace(";", " ").split())
+            return line if len(line) == width else numbered, width
+        if number > MAX_LINES:
+            break
+        fields = _fields(text if text.strip() else remark, count)
+        named = {k: re.split(r"[\s(\[/]", field.strip(), maxsplit=1)[0] for k, field in fields.items()}
+        # Of two lines, names and units, the first has the names.
+        if len(named) == 1 and _NUMBERED.fullmatch(remark):
+            numbered |= named
+        elif len(line) < count or not set(line.values()) & {*AXES}:
+            line = named
+    return {}, 0
 
 
 def _split(text: str, count: int) -> list[str]:

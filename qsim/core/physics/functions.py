@@ -10,6 +10,7 @@ from qsim.core.deck.blocks import Finding
 from qsim.core.deck.columns import by_first_column
 from qsim.core.deck.expression import Expression
 from qsim.core.deck.tables import read_table
+from qsim.core.deck.units import to_unit
 from qsim.core.device.pool import each_part
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.physics.curves import table_curve
@@ -226,9 +227,11 @@ def curve_of(table: Tabulated, x: NDArray[np.float64] | None = None, key: str = 
     # Ends of a grid that agree with the ends of the table but for rounding are inside.
     slack = 1e-9 * (last - first)
     if x is not None and (x[0] < first - slack or x[-1] > last + slack):
-        raise InvalidInput(
-            key, f"the table covers [{first:g}, {last:g}] bohr, the grid needs [{x[0]:g}, {x[-1]:g}]"
-        )
+        text = f"the table covers [{first:g}, {last:g}] bohr, the grid needs [{x[0]:g}, {x[-1]:g}]"
+        wider = x[[0, -1]] / float(to_unit(1.0, "angstrom", "length"))
+        if first - slack <= wider[0] and wider[1] <= last + slack:
+            text += f"; if the grid is meant in angstrom, write '{x[0]:g} angstrom' and '{x[-1]:g} angstrom'"
+        raise InvalidInput(key, text)
     return table_curve(path, points[:, 0], points[:, 1], getattr(table, "interpolation", "auto"))
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from qsim.core.deck.blocks import Finding
-from qsim.core.deck.units import FORGOTTEN, to_unit, without_unit
+from qsim.core.deck.units import FORGOTTEN, format_quantity, to_unit, without_unit
 from qsim.core.errors import NumericsError
 from qsim.core.physics.functions import remark_on
 from qsim.tridiag.deck.electron import GaussianInitial, levels_of
@@ -461,7 +461,8 @@ def field_length(setup: Setup) -> Iterator[Finding]:
     if math.isfinite(duration) and setup.t_final < duration * (1.0 - 1e-6):
         yield Finding(
             "time.t_final",
-            f"the run ends at {setup.t_final:.6g} a.u., before the last pulse does ({duration:.6g} a.u.)",
+            f"the run ends at {setup.t_final:.6g} a.u. ({format_quantity(setup.t_final, 'time', 3)}), before the last pulse does "
+            f"({duration:.6g} a.u., {format_quantity(duration, 'time', 3)})",
             "warning",
         )
     yield from setup.pulse.check_tables(setup.t_final)

@@ -226,6 +226,16 @@ class Ensemble(Block):
 # A lattice that has no name here.
 BONDS = "a lattice without a name is given by its bonds: {type: pairs, list: [[j, k, J], ...]}, or by file"
 
+# Units of other programs.  A shift of 1 ppm is a field of nu0 / 1e6 in the unit of J, which the deck has to state as a number.
+UNITS = (
+    "numbers have no unit here: couplings and fields are in one unit of energy of your choice, J, and times in hbar/J; with J in "
+    "Hz a time of t seconds is 2 pi t"
+)
+PPM = (
+    "chemical shifts in ppm are not there yet: give each as a field in the unit of the couplings; where these are in Hz, 1 ppm "
+    "at 400 MHz is 400"
+)
+
 
 class TrotterDeck(Deck):
     """Exact dynamics of spins 1/2 on the state vector, of the whole space or of a sector of conserved Sz."""
@@ -251,6 +261,9 @@ class TrotterDeck(Deck):
         **{f"*lattice={name}": BONDS for name in ("diamond", "hyperkagome", "lieb", "shastry*", "checkerboard", "graph")},
         "initial=[01ud]*": "up and down spins are {type: basis, bits: \"0101\"}, or up: [sites]",
         "initial.type=[01ud]*": "up and down spins are {type: basis, bits: \"0101\"}, or up: [sites]",
+        "*=*[0-9]ppm": PPM,
+        "*=*[0-9] ppm": PPM,
+        **{f"*=*[0-9]{blank}{unit}": UNITS for unit in ("*Hz", "*eV", "K", "cm-1", "[munpf]s", "s") for blank in ("", " ")},
         "task=ground_state": "the ground state is that of task: spectrum",
         "task=ground*": "the ground state is that of task: spectrum",
         "task=dynamic*": "a state in time is task: evolve, S(q, w) is task: dynamics",

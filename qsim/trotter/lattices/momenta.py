@@ -17,7 +17,7 @@ from qsim.trotter.lattices.bonds import CELLS, ORIGIN, Place, shape_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["all_momenta", "points", "wave_vector"]
+__all__ = ["all_momenta", "points", "shifts", "wave_vector"]
 
 # rounding of a length in the zone
 SAME = 1e-9
@@ -50,6 +50,28 @@ def _vectors(lattice: Cells) -> tuple[Place, ...]:
     return (
         CELLS[blocks.Square].vectors if isinstance(lattice, blocks.Ladder) else CELLS[type(lattice)].vectors
     )
+
+
+def shifts(lattice: Cells, spins: int) -> list[list[int]]:
+    """Return where each site goes under the shift by one cell along each periodic vector of a lattice."""
+    lengths = _lengths(lattice, spins)
+    # Cells count along the first vector first.  Rungs are the cells of a ladder, legs its sites.
+    closed: tuple[bool, ...]
+    if isinstance(lattice, blocks.Ladder):
+        inner, lengths, closed = lengths[1], lengths[:1], (lattice.periodic,)
+    else:
+        inner, closed = lattice.SITES, lattice.closed()
+    found, step = [], 1
+    for length, periodic in zip(lengths, closed, strict=True):
+        if periodic and length > 1:
+            sites = []
+            for site in range(spins):
+                cell, place = divmod(site, inner)
+                last = cell // step % length == length - 1
+                sites.append(inner * (cell + (step * (1 - length) if last else step)) + place)
+            found.append(sites)
+        step *= length
+    return found
 
 
 def _lengths(lattice: Cells, spins: int) -> tuple[int, ...]:
