@@ -46,8 +46,8 @@ VALUES = tuple(f"0.{n}" for n in range(11, 21))
 GROWTHS = {"a": 3.7, "b": 3.3}
 CONTENTS = (0.0, 0.01, 0.02)
 ROUNDS = 3
-# Seconds that a game may take; about 5 on an idle machine.
-LONGEST = 120
+# Seconds that a game may take: about 5 on an idle machine, fifty on a busy one.
+LONGEST = 600
 
 
 def model():

@@ -200,6 +200,7 @@ def test_an_index_of_other_values_gives_no_result_away(counter):
         ("number,deck,count.start\n1,../deck.yaml,0.12\n", "numbers are damaged"),
         ("number,deck,count.start\n1,other-0001.yaml,0.12\n", r"holds a sweep of other\.yaml, not of deck"),
         ("", "is not the index"),
+        ("\x89HDF\r\n\x1a\n\0\0number,deck\rcount", "is not the index"),
     ],
 )
 def test_damaged_and_foreign_indices_are_refused(counter, text, message):

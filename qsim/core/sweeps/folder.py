@@ -444,7 +444,10 @@ def _read_index(folder: Path, keys: Sequence[str], stem: str) -> dict[tuple[str,
         return {}
     # Undecodable bytes become marks: a damaged index is refused below, by its content.
     text = read_bytes(path, "the index of a sweep", MOST_BYTES).decode("utf-8", "replace")
-    rows = list(csv.reader(io.StringIO(text)))
+    rows: list[list[str]] = []
+    # Binary content, of results that lie there, may be none that the reader takes.
+    with suppress(csv.Error):
+        rows = list(csv.reader(io.StringIO(text)))
     if not rows or rows[0][:2] != ["number", "deck"] or any(len(row) != len(rows[0]) for row in rows):
         raise FileError(f"{path} is not the index of a sweep", hint=elsewhere)
     # Numbers of decks belong to values of these keys: others need a folder of their own.
