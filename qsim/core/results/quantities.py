@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "MEASURES",
     "Failed",
     "Quantities",
     "Quantity",
@@ -32,7 +33,7 @@ __all__ = [
 ]
 
 # Words in the names of numbers that measure an error or a run themselves.
-_MEASURES = frozenset(
+MEASURES = frozenset(
     (
         "autocorrelation",
         "bias",
@@ -219,7 +220,7 @@ def _claims(result: object) -> bool:
 
 def _unclaimed(name: str, scalar: Scalar) -> bool:
     """Return True for a computed number without an error: no count, word, time of the machine or measure of an error."""
-    if scalar.error is not None or of_machine(name, scalar.unit) or _MEASURES & set(name.split("_")):
+    if scalar.error is not None or of_machine(name, scalar.unit) or MEASURES & set(name.split("_")):
         return False
     value = getattr(scalar.value, "item", lambda: scalar.value)()
     return isinstance(value, float)
