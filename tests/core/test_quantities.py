@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from qsim import methods
+from qsim.core.physics.conversion import convert, factor_between
 from qsim.core.results.quantities import (
     Quantity,
     arrays,
@@ -17,10 +18,12 @@ from qsim.core.results.quantities import (
     scalars,
     tables,
 )
-from qsim.core.results.tables import NO_ERROR, SPEED_UNITS, Scalar, Table
+from qsim.core.results.tables import NO_ERROR, SPEED_UNITS, Scalar, Table, of_machine
 from qsim.core.run.stages import Method, stage
 
 METHODS = methods.available()
+# What the page has for a unit that the deck chooses.
+DECK = "unit of the deck"
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -167,6 +170,66 @@ def test_every_method_declares_its_quantities_once(method):
         assert page.count("\n| `") == len(task)
         found = [quantity.name for quantity in task if quantity.axes is None]
         assert all(any(fnmatch(name, one) for one in found) for name in headline(task))
+
+
+#: Names with several units, and why: J of spins is no hartree, a word means two things, or a table of runs converts.
+SEVERAL_UNITS = {
+    **dict.fromkeys(
+        ("energy", "energy_*", "energy_0", "energy_initial", "energy_final", "levels", "omega", "dt", "time"),
+        "J",
+    ),
+    "alpha": "times of a solver, polarisability",
+    "beta": "times of a solver, anisotropy",
+    "dipole": "mu(x) of a molecule, <x> of an electron",
+    "history/gradient_norm": "derivatives by fields, by numbers of other systems",
+    "residual_*": "energies, parts of a right-hand side",
+    "x": "place, solution of a linear system",
+    "thresholds": "converted",
+    "theta": "converted",
+    **dict.fromkeys(
+        ("sigma_level", "sigma_level_error", "sigma_total", "sigma_total_error", "sigma_photo_*"), "converted"
+    ),
+}
+
+
+def units_by_name():
+    """Return the units of every name of every task of every method."""
+    found = {}
+    for method in METHODS:
+        for task in by_task(stage(method, "output").QUANTITIES):
+            for quantity in task:
+                found.setdefault(quantity.name, set()).add(quantity.unit)
+    return found
+
+
+def test_a_name_has_one_unit():
+    """In all methods; the deck chooses one for quantum systems, and the cross sections of a process have one of areas."""
+    several = {
+        name: {unit.replace("unit of the process", "kb") for unit in units}
+        for name, units in units_by_name().items()
+        if len(units - {DECK}) > 1
+    }
+    assert sorted(several) == sorted(SEVERAL_UNITS)
+    for name, units in several.items():
+        first, *others = sorted(units)
+        factors = [factor_between(unit, first, name) for unit in others]
+        # tables of runs multiply by the factor, or refuse where there is none
+        assert (None not in factors) is (SEVERAL_UNITS[name] == "converted"), name
+
+
+def test_a_unit_that_the_deck_chooses():
+    clock = Quantity("time", "unit of the deck", "t", lambda r: r.x, ("time",), unit_of=lambda r: "ns")
+    rate = Quantity("rate", "unit of the deck", "1/t", lambda r: 1.0, unit_of=lambda r: "1/ns")
+    made = Result(np.zeros(3))
+    assert [table.unit for table in tables((clock,))] == ["unit of the deck"]
+    assert [table.unit for table in tables((clock,), made)] == ["ns"]
+    assert scalars((rate,), made)["rate"].unit == "1/ns"
+    # nanoseconds of the physics are compared and converted, those of the machine are not
+    assert not of_machine("time", "ns")
+    assert of_machine("ns_per_point_step", "ns")
+    assert factor_between("us", "ns", "time") == pytest.approx(1e3)
+    assert convert("ns", ["ps"], "ns_per_point_step").factor == 1.0
+    assert factor_between("MHz^2 us", "GHz^2 ns", "fluence") == pytest.approx(1e-3)
 
 
 class Lost(RuntimeError):

@@ -15,7 +15,7 @@ from qsim.core.results.results import open_results
 from qsim.core.results.summary import summary, write_summary
 from qsim.core.results.tables import NO_ERROR, Scalar, Table
 from qsim.core.results.writing import Content, write_results
-from qsim.core.sweeps.collect import _axis, _figure, _once, draw_collection
+from qsim.core.sweeps.collect import _axis, _drawn, _figure, draw_collection
 from qsim.core.sweeps.gather import collect
 from qsim.core.sweeps.runs import find_runs
 from tests.core.test_sweep import rows
@@ -168,10 +168,11 @@ def test_nothing_is_drawn_twice_and_the_figure_has_a_title(tmp_path):
             "peak_field": Scalar(peak, "a.u."),
             "peak_field_si": Scalar(peak * 514.22, "V/nm"),
             "double": Scalar(2 * P),
+            "norm_error": Scalar(1e-15 * (n + 1)),
         }
         run_of(tmp_path, f"r-{n}", {"x": {"a": float(n)}}, scalars, title="a pulse")
     table, _ = columns_of(tmp_path)
-    assert [column.name for column in _once(table.of("scalar"))] == ["probability", "peak_field", "double"]
+    assert [column.name for column in _drawn(table)] == ["probability", "peak_field", "double"]
     assert table.title == "a pulse: 4 runs"
 
 

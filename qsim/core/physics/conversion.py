@@ -39,11 +39,13 @@ _KINDS: dict[str, Mapping[str, float]] = {
 }
 # Units of the speed of the machine.
 _MACHINE = ("s", "ns", "1/s")
+# Arrays of times of the physics.
+_TIMES = ("time", "time_populations", "free_time")
 # Quantities whose unit is only called "a.u.", by their name.
 _AU = {
     "t": "time",
-    "time": "time",
     "t_final": "time",
+    **dict.fromkeys(_TIMES, "time"),
     "field": "electric field",
     "electric_field": "electric field",
     "dipole": "dipole",
@@ -106,7 +108,7 @@ def convert(unit: str, wanted: Iterable[str], name: str = "") -> Converted:
     """
     wanted = list(wanted)
     # Times of the machine stay in seconds, whatever unit of time the physics is given in.
-    if unit in _MACHINE or not unit:
+    if not unit or (unit in _MACHINE and name.rpartition("/")[2] not in _TIMES):
         return Converted(1.0, unit)
     whole = canonical(unit)
     if whole == "au":

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.results.tables import SPEED_UNITS
+from qsim.core.results.tables import of_machine
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -132,7 +132,7 @@ def _compare_scalar(
     if factor is None:
         return Comparison(name, *texts, same=False, note=f"units '{a.unit}' and '{b.unit}'")
     # Speeds measure the machine, not the result.
-    if a.unit in SPEED_UNITS:
+    if of_machine(name, a.unit):
         return Comparison(name, *texts, same=True, note="speed, not compared")
     if not _is_number(a.value) or not _is_number(b.value):
         return Comparison(name, *texts, same=a.value == b.value)
@@ -165,7 +165,7 @@ def _compare_array(
         return Comparison(
             name, *texts, same=False, note=f"units '{first.unit(name)}' and '{second.unit(name)}'"
         )
-    if first.unit(name) in SPEED_UNITS:
+    if of_machine(name, first.unit(name)):
         return Comparison(name, *texts, same=True, note="speed, not compared")
     # Texts are equal or not.
     if a.dtype.kind not in "biufc" or b.dtype.kind not in "biufc":

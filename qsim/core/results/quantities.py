@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, cast
 import numpy as np
 from typing_extensions import TypeVar
 
-from qsim.core.results.tables import NO_ERROR, SPEED_UNITS, Scalar, Table, Value
+from qsim.core.results.tables import NO_ERROR, Scalar, Table, Value, of_machine
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "MEASURES",
     "Failed",
     "Quantities",
     "Quantity",
@@ -32,7 +33,7 @@ __all__ = [
 ]
 
 # Words in the names of numbers that measure an error or a run themselves.
-_MEASURES = frozenset(
+MEASURES = frozenset(
     (
         "autocorrelation",
         "bias",
@@ -64,6 +65,8 @@ class Quantity(Generic[R]):
         (``"error_*"``, ``"basis/l*/beta"``); `value` then returns a mapping from full names to values.
     unit
         Unit; ``""`` for pure numbers.
+    unit_of
+        Function from the result to its unit, where the deck chooses one; `unit` says then what it is for the page.
     text
         Meaning in one sentence without a full stop.  A ``*`` in it becomes the part of the name that the ``*`` stands for.
     value
@@ -103,6 +106,11 @@ class Quantity(Generic[R]):
     headline: bool | tuple[str, ...] = False
     axes_of: Callable[[R], tuple[str, ...]] | None = None
     exact: bool = False
+    unit_of: Callable[[R], str] | None = None
+
+    def unit_in(self, result: R | None) -> str:
+        """Return the unit of this quantity in a result."""
+        return self.unit if self.unit_of is None or result is None else self.unit_of(result)
 
     def named(self, result: R) -> Iterator[tuple[str, object]]:
         """Yield full names and values of this quantity in a result.
@@ -153,7 +161,7 @@ def tables(quantities: Iterable[Quantity[R]], result: R | None = None) -> tuple[
         return usual if quantity.axes_of is None or result is None else quantity.axes_of(result)
 
     return tuple(
-        Table(one.name, axes(one, one.axes), one.unit, one.text, one.label, one.note)
+        Table(one.name, axes(one, one.axes), one.unit_in(result), one.text, one.label, one.note)
         for one in quantities
         if one.axes is not None
     )
@@ -193,7 +201,7 @@ def scalars(quantities: Iterable[Quantity[R]], result: R, failed: Failed | None 
         for name, value in _named(quantity, result, failed):
             error = _claimed(quantity, result, name, failed)
             if not isinstance(value, Scalar):
-                value = Scalar(cast("Value", value), quantity.unit, error, quantity.meaning(name))
+                value = Scalar(cast("Value", value), quantity.unit_in(result), error, quantity.meaning(name))
             elif error is not None:
                 value = replace(value, error=error)
             if not _claims(result):
@@ -212,7 +220,7 @@ def _claims(result: object) -> bool:
 
 def _unclaimed(name: str, scalar: Scalar) -> bool:
     """Return True for a computed number without an error: no count, word, time of the machine or measure of an error."""
-    if scalar.error is not None or scalar.unit in SPEED_UNITS or _MEASURES & set(name.split("_")):
+    if scalar.error is not None or of_machine(name, scalar.unit) or MEASURES & set(name.split("_")):
         return False
     value = getattr(scalar.value, "item", lambda: scalar.value)()
     return isinstance(value, float)

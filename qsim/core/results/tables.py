@@ -24,6 +24,7 @@ __all__ = [
     "Value",
     "leaf",
     "match_tables",
+    "of_machine",
     "parent",
     "resolve_dimensions",
     "storable",
@@ -32,6 +33,8 @@ __all__ = [
 # Units that measure the machine, not the physics, which is in atomic units: shown, not compared, never the
 # same twice.
 SPEED_UNITS = ("s", "ns", "1/s")
+# Times of the physics, which a deck may give in seconds or nanoseconds.
+TIMES = ("time", "time_populations", "free_time")
 
 # Stands beside a computed number whose error nobody knows, or that was not asked for.
 NO_ERROR = "no error known"
@@ -177,6 +180,11 @@ def parent(name: str) -> str:
 def leaf(name: str) -> str:
     """Return the last part of the name of a table."""
     return name.rpartition("/")[2]
+
+
+def of_machine(name: str, unit: str) -> bool:
+    """Return True if a number or an array measures the machine, by its name and unit."""
+    return unit in SPEED_UNITS and leaf(name) not in TIMES
 
 
 def _join(group: str, name: str) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 
 from qsim.core.results.atomic import write_text
 from qsim.core.results.plotting import entitle, figure, save, style
+from qsim.core.results.quantities import MEASURES
 from qsim.core.results.tables import Table
 from qsim.core.results.writing import Content, write_results
 from qsim.version import __version__
@@ -166,7 +167,7 @@ def _text(cell: Cell) -> str:
 def draw_collection(table: Collection, stem: Path) -> list[Path]:
     """Draw the first scalars against the parameter; return the files, none where no number differs."""
     axis = _axis(table)
-    shown = _once([column for column in table.of("scalar") if _varies(column)])[:PANELS]
+    shown = _drawn(table)[:PANELS]
     if axis is None or not shown:
         return []
     second = _second_axis(table, axis)
@@ -174,6 +175,12 @@ def draw_collection(table: Collection, stem: Path) -> list[Path]:
         drawn = _figure(table, axis, shown) if second is None else _maps(table, axis, second, shown)
         entitle(drawn, table.title)
         return save(drawn, stem, {"Title": table.title})
+
+
+def _drawn(table: Collection) -> list[Column]:
+    """Return the scalars that make a curve of their own; what measures an error or a run is one where nothing else is."""
+    found = _once([column for column in table.of("scalar") if _varies(column)])
+    return [column for column in found if not MEASURES & set(column.name.split("_"))] or found
 
 
 def _varies(column: Column) -> bool:

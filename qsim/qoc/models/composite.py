@@ -165,6 +165,7 @@ def composite_model(system: ModelSystem, extra: int = 0) -> QuantumModel:
         labels=space.labels,
         shape=space.shape,
         seconds=units.seconds,
+        units=(units.of_controls, units.of_times.strip()),
         states=goal.start.states,
         weights=goal.start.weights,
         dropped=goal.start.dropped,

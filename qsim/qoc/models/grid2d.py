@@ -89,6 +89,7 @@ def grid2d_model(system: Grid2dSystem, extra: int = 0) -> QuantumModel:
         labels=labels,
         shape=(count,),
         seconds=basis.units.seconds,
+        units=(basis.units.of_controls, basis.units.of_times.strip()),
         states=goal.start.states,
         weights=goal.start.weights,
         dropped=goal.start.dropped,

@@ -83,6 +83,7 @@ def matrices_model(system: MatricesSystem) -> QuantumModel:
         labels=labels,
         shape=(size,),
         seconds=units.seconds,
+        units=(units.of_controls, units.of_times.strip()),
         states=goal.start.states,
         weights=goal.start.weights,
         dropped=goal.start.dropped,

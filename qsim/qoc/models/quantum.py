@@ -195,6 +195,8 @@ class QuantumModel:
         Indices of the logical basis states in the full basis, for gates.
     plane : Plane or None
         Grid and wavefunctions of two coordinates; None for any other system.
+    units : tuple of str
+        Of controls and of times, as results have them; empty for plain numbers.
     doubts : mapping
         By key of the deck, numbers that may mean another state.
     """
@@ -211,6 +213,7 @@ class QuantumModel:
     goal: Goal
     logical: NDArray[np.int64] | None
     plane: Plane | None = None
+    units: tuple[str, str] = ("", "")
     doubts: Mapping[str, str] = field(default_factory=dict)
 
     @property

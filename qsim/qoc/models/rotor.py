@@ -122,6 +122,7 @@ def rotor_model(system: RotorSystem, extra: int = 0) -> QuantumModel:
         labels=labels,
         shape=(len(labels),),
         seconds=units.seconds,
+        units=(units.of_controls, units.of_times.strip()),
         states=start.states,
         weights=start.weights,
         dropped=start.dropped,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
-from qsim.qoc.quantum.result import named
+from qsim.qoc.quantum.result import UNIT, named, of_frequencies, of_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,7 +84,14 @@ def _densities(result: QuantumResult) -> FloatArray | None:
 
 
 CURVES: tuple[Quantity[QuantumResult], ...] = (
-    Quantity("frequency", "", "angular frequency, 1/time_unit", _frequency, ("frequency",)),
+    Quantity(
+        "frequency",
+        UNIT,
+        "angular frequency, 1/time_unit",
+        _frequency,
+        ("frequency",),
+        unit_of=of_frequencies,
+    ),
     Quantity(
         "spectrum/*",
         "",
@@ -108,7 +115,12 @@ CURVES: tuple[Quantity[QuantumResult], ...] = (
         note="of a gate, from its first logical state",
     ),
     Quantity(
-        "free_time", "", "times after the controls, in time_unit", lambda r: r.paths.free_time, ("free_time",)
+        "free_time",
+        UNIT,
+        "times after the controls, in time_unit",
+        lambda r: r.paths.free_time,
+        ("free_time",),
+        unit_of=of_times,
     ),
     Quantity(
         "free_goal",

@@ -477,18 +477,18 @@ def overview(r: Results) -> Figure | None:
     searched = r["history/sweeps"].size > 1
     third = "unitary_final" in r or "free_time" in r or (not searched and "goal" in r)
     fig = figure("double", 4.6)
-    below = "BCD"[: 1 + third + searched]
-    # A gate has a colour bar beside it: the populations keep their width.
-    widths = [1.4, 1.1, 1.0][: len(below)] if len(below) == 3 else None
-    axes = fig.subplot_mosaic([["A"] * len(below), list(below)], width_ratios=widths)
-    _controls(axes["A"], r)
-    _populations(axes["B"], r, 2 if third and searched else 4)
+    # Each row is laid out by itself: the colour bar of a gate leaves no gap beside the populations.
+    top, bottom = np.ravel(np.asarray(fig.subfigures(2, 1)))
+    count = 1 + third + searched
+    below = list(np.ravel(bottom.subplots(1, count, width_ratios=[1.4, 1.1, 1.0] if count == 3 else None)))
+    _controls(top.subplots(), r)
+    _populations(below[0], r, 2 if count == 3 else 4)
     if searched:
-        _convergence(axes["D" if third else "C"], r)
+        _convergence(below[-1], r)
     if third and "unitary_final" in r:
-        _matrix(axes["C"], r["unitary_final"], fig)
+        _matrix(below[1], r["unitary_final"], bottom)
     elif third:
-        _goal_path(axes["C"], r)
+        _goal_path(below[1], r)
     return fig
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
-from qsim.qoc.quantum.result import named
+from qsim.qoc.quantum.result import UNIT, named, of_areas, of_controls, of_fluences, of_frequencies
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,10 +70,24 @@ def _frequencies(result: QuantumResult) -> dict[str, NDArray[np.float64]]:
 CONTROLS: tuple[Quantity[QuantumResult], ...] = (
     # of the values that are held in the slots: sums without an error
     Quantity(
-        "fluence_*", "", "integral of u^2 of the control *", _by_control("fluence", _fluence), exact=True
+        "fluence_*",
+        UNIT,
+        "integral of u^2 of the control *",
+        _by_control("fluence", _fluence),
+        exact=True,
+        unit_of=of_fluences,
     ),
-    Quantity("area_*", "", "integral of the control *", _by_control("area", _area), exact=True),
-    Quantity("peak_*", "", "largest |u| of the control *", _by_control("peak", _peak), exact=True),
+    Quantity(
+        "area_*", UNIT, "integral of the control *", _by_control("area", _area), exact=True, unit_of=of_areas
+    ),
+    Quantity(
+        "peak_*",
+        UNIT,
+        "largest |u| of the control *",
+        _by_control("peak", _peak),
+        exact=True,
+        unit_of=of_controls,
+    ),
     Quantity(
         "parameters/*/coefficients",
         "",
@@ -85,9 +99,10 @@ CONTROLS: tuple[Quantity[QuantumResult], ...] = (
     ),
     Quantity(
         "parameters/*/frequencies",
-        "",
+        UNIT,
         "angular frequencies of the Fourier modes of the control *, per time_unit",
         _frequencies,
         ("mode",),
+        unit_of=of_frequencies,
     ),
 )

@@ -28,7 +28,21 @@ if TYPE_CHECKING:
     from qsim.qoc.quantum.problem import QuantumProblem
     from qsim.qoc.quantum.verification import Check
 
-__all__ = ["QUANTITIES", "QuantumResult"]
+__all__ = [
+    "QUANTITIES",
+    "UNIT",
+    "QuantumResult",
+    "of_areas",
+    "of_controls",
+    "of_fluences",
+    "of_frequencies",
+    "of_times",
+]
+
+# Unit of electric fields and of their times.
+ATOMIC = "a.u."
+# What the page of quantities says of a unit that follows that of the deck.
+UNIT = "unit of the deck"
 
 
 @dataclass
@@ -225,6 +239,43 @@ MEANINGS = {
     "goals": "weighted mean of the values of all goals",
 }
 
+# --------------------------------------------------------------------------------------------- units of the deck
+
+
+def of_controls(result: QuantumResult) -> str:
+    """Return the unit of a control: that of the system, or of an electric field."""
+    return result.problem.model.units[0]
+
+
+def of_times(result: QuantumResult) -> str:
+    """Return the unit of times."""
+    return result.problem.model.units[1]
+
+
+def of_frequencies(result: QuantumResult) -> str:
+    """Return the unit of angular frequencies."""
+    time = of_times(result)
+    return "hartree" if time == ATOMIC else time and f"1/{time}"
+
+
+def of_areas(result: QuantumResult) -> str:
+    """Return the unit of a control times a time."""
+    return _product(result, "")
+
+
+def of_fluences(result: QuantumResult) -> str:
+    """Return the unit of the square of a control times a time."""
+    return _product(result, "^2")
+
+
+def _product(result: QuantumResult, power: str) -> str:
+    """Return a power of the unit of a control times that of a time; empty where the control's is no single word, as cm-1."""
+    control, time = result.problem.model.units
+    if control == ATOMIC:
+        return ATOMIC
+    return f"{control}{power} {time}" if control.isalpha() else ""
+
+
 CHECKED: tuple[Quantity[QuantumResult], ...] = tuple(
     quantity
     for name, text in MEANINGS.items()
@@ -334,19 +385,21 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
     ),
     Quantity(
         "fluence",
-        "",
+        UNIT,
         "integral of the sum of u^2, in the units of the system",
         lambda r: float(np.sum(r.fields**2)) * r.problem.objective.tau,
         headline=True,
         exact=True,
+        unit_of=of_fluences,
     ),
     Quantity(
         "peak",
-        "",
+        UNIT,
         "largest |u| of any control",
         lambda r: float(np.abs(r.fields).max(initial=0.0)),
         headline=True,
         exact=True,
+        unit_of=of_controls,
     ),
     Quantity("sweeps", "", "forward and backward propagations", lambda r: r.sweeps, headline=True),
     Quantity("iterations", "", "iterations of the optimiser", lambda r: r.iterations, headline=True),
@@ -376,21 +429,30 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
 )
 
 ARRAYS: tuple[Quantity[QuantumResult], ...] = (
-    Quantity("time", "", "middles of the slots, in time_unit", lambda r: r.problem.times, ("time",)),
+    Quantity(
+        "time",
+        UNIT,
+        "middles of the slots, in time_unit",
+        lambda r: r.problem.times,
+        ("time",),
+        unit_of=of_times,
+    ),
     Quantity(
         "control/*",
-        "",
+        UNIT,
         "values of the control *, in system.unit (rotor, grid2d: electric field, a.u.)",
         _fields,
         ("time",),
+        unit_of=of_controls,
         note="constant in each slot",
     ),
     Quantity(
         "control_guess/*",
-        "",
+        UNIT,
         "first values of the control *, in system.unit (rotor, grid2d: electric field, a.u.)",
         _guesses,
         ("time",),
+        unit_of=of_controls,
     ),
     Quantity(
         "populations",
@@ -410,10 +472,11 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
     ),
     Quantity(
         "time_populations",
-        "",
+        UNIT,
         "times of the populations, in time_unit",
         lambda r: (r.problem.times + 0.5 * r.problem.objective.tau)[r.stride - 1 :: r.stride],
         ("time_populations",),
+        unit_of=of_times,
     ),
     Quantity(
         "rho_final",
@@ -457,7 +520,14 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
         ("evaluation",),
     ),
     Quantity("history/sweeps", "", "propagations so far", _history("sweeps"), ("evaluation",)),
-    Quantity("history/fluence", "", "integral of the sum of u^2", _history("fluence"), ("evaluation",)),
+    Quantity(
+        "history/fluence",
+        UNIT,
+        "integral of the sum of u^2",
+        _history("fluence"),
+        ("evaluation",),
+        unit_of=of_fluences,
+    ),
     Quantity("history/gradient_norm", "", "norm of dJ/du", _history("gradient_norm"), ("evaluation",)),
     Quantity(
         "starts/value",

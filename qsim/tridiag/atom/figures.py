@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.results.plotting import COLORS, compose, figure
-from qsim.tridiag.tdse.drawing import DECADES, SHOWN_LEVELS, femtoseconds, image, integral, time_axis
+from qsim.tridiag.tdse.drawing import (
+    DECADES,
+    SHOWN_LEVELS,
+    energy_unit,
+    femtoseconds,
+    image,
+    integral,
+    time_axis,
+)
 from qsim.tridiag.tdse.figures import dipole, field, gabor, hhg
 
 if TYPE_CHECKING:
@@ -199,7 +207,8 @@ def photoelectron(r: Results) -> Figure | None:
         return None
     fig = figure("double", 2.9)
     ax = fig.subplots()
-    e, p = r["energy"], r["pes"]
+    unit, factor = energy_unit(r)
+    e, p = factor * r["energy"], r["pes"] / factor
     ax.semilogy(
         e,
         np.maximum(p, 1e-300),
@@ -208,12 +217,15 @@ def photoelectron(r: Results) -> Figure | None:
         label=str(r.scalars["pes_method"].value),
     )
     if "pes_error" in r:
-        low, high = np.maximum(p - r["pes_error"], 1e-300), p + r["pes_error"]
+        error = r["pes_error"] / factor
+        low, high = np.maximum(p - error, 1e-300), p + error
         ax.fill_between(e, low, high, color="0.85", linewidth=0.0, label="claimed error")
     for name in ("window", "scattering", "tsurff"):
         if f"{name}_pes" in r:
-            ax.semilogy(r[f"{name}_energy"], np.maximum(r[f"{name}_pes"], 1e-300), linewidth=0.7, label=name)
-    omega, up, ip = (_scalar(r, name) for name in ("omega", "up", "ionisation_potential"))
+            own = np.maximum(r[f"{name}_pes"] / factor, 1e-300)
+            ax.semilogy(factor * r[f"{name}_energy"], own, linewidth=0.7, label=name)
+    given = (_scalar(r, name) for name in ("omega", "up", "ionisation_potential"))
+    omega, up, ip = (None if value is None else factor * value for value in given)
     # photon orders only where their lines stand apart
     if omega and up is not None and ip and 0.01 * (e[-1] - e[0]) < omega:
         first = int(np.ceil((ip + up) / omega))
@@ -222,12 +234,12 @@ def photoelectron(r: Results) -> Figure | None:
                 label = r"$n\omega - I_p - U_p$" if n == first else None
                 ax.axvline(n * omega - ip - up, color="0.75", linewidth=0.6, zorder=0, label=label)
     # classical limits: direct electrons reach 2 Up, rescattered ones 10 Up
-    for factor in (2.0, 10.0):
-        if up and factor * up < e[-1]:
-            ax.axvline(factor * up, color=COLORS["vermillion"], linestyle=":", linewidth=0.8)
+    for multiple in (2.0, 10.0):
+        if up and multiple * up < e[-1]:
+            ax.axvline(multiple * up, color=COLORS["vermillion"], linestyle=":", linewidth=0.8)
             ax.annotate(
-                rf"${factor:g}\,U_p$",
-                (factor * up, 0.98),
+                rf"${multiple:g}\,U_p$",
+                (multiple * up, 0.98),
                 xycoords=("data", "axes fraction"),
                 va="top",
                 fontsize="small",
@@ -236,9 +248,9 @@ def photoelectron(r: Results) -> Figure | None:
     shown = p[e > 0.0]
     top = float(shown.max())
     ax.set_ylim(max(1e-12 * top, 0.3 * float(shown[shown > 0].min())), 5.0 * top)
-    ax.set_xlim(max(float(e[0]), -0.05), float(e[-1]))
-    ax.set_xlabel("energy (hartree)")
-    ax.set_ylabel("dP/dE (1/hartree)")
+    ax.set_xlim(max(float(e[0]), -0.05 * factor), float(e[-1]))
+    ax.set_xlabel(f"energy ({unit})")
+    ax.set_ylabel(f"dP/dE (1/{unit})")
     ax.set_title("photoelectron spectrum")
     ax.legend()
     return fig
@@ -253,8 +265,9 @@ def momentum(r: Results) -> Figure | None:
     pad = r["pad"]
     top = np.log10(float(pad[r["energy"] > 0].max()))
     level = np.log10(np.maximum(pad, 10.0 ** (top - 6.0)))
-    drawn = image(a, r["energy"], np.degrees(r["theta"]), level.T, top, 6.0)
-    a.set_xlabel("energy (hartree)")
+    unit, factor = energy_unit(r)
+    drawn = image(a, factor * r["energy"], np.degrees(r["theta"]), level.T, top, 6.0)
+    a.set_xlabel(f"energy ({unit})")
     a.set_ylabel(r"$\theta$ (degrees)")
     a.set_yticks(range(0, 181, 45))
     mean = ", mean over azimuths" if "pad_sphere" in r else ""

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.results.plotting import COLORS, compose, figure
-from qsim.tridiag.tdse.drawing import DECADES, SHOWN_LEVELS, curve, femtoseconds, image, time_axis
+from qsim.tridiag.tdse.drawing import (
+    DECADES,
+    SHOWN_LEVELS,
+    curve,
+    energy_unit,
+    femtoseconds,
+    image,
+    time_axis,
+)
 from qsim.tridiag.tdse.figures import dipole, field, gabor, hhg
 
 if TYPE_CHECKING:
@@ -256,11 +264,16 @@ def photoelectron(r: Results) -> Figure | None:
         return None
     fig = figure("single")
     ax = fig.subplots()
-    e, p = r["photoelectron_energy"], r["photoelectron_spectrum"]
+    unit, factor = energy_unit(r)
+    e, p = factor * r["photoelectron_energy"], r["photoelectron_spectrum"] / factor
     for name, label in (("left", "x < 0"), ("right", "x > 0")):
         dashes = "-" if name == "left" else "--"
         ax.semilogy(
-            e, np.maximum(r[f"photoelectron_{name}"], 1e-300), linewidth=0.7, linestyle=dashes, label=label
+            e,
+            np.maximum(r[f"photoelectron_{name}"] / factor, 1e-300),
+            linewidth=0.7,
+            linestyle=dashes,
+            label=label,
         )
     ax.semilogy(e, np.maximum(p, 1e-300), color=COLORS["black"], linewidth=0.8, label="all")
     ax.legend()
@@ -270,12 +283,12 @@ def photoelectron(r: Results) -> Figure | None:
     )
     up = r.scalars["up"].value if "up" in r.scalars else None
     if isinstance(up, float) and up > 0:
-        for factor in (2, 10):
-            if factor * up < e[-1]:
-                ax.axvline(factor * up, color="0.6", linestyle=":", linewidth=0.8)
+        for multiple in (2, 10):
+            if multiple * factor * up < e[-1]:
+                ax.axvline(multiple * factor * up, color="0.6", linestyle=":", linewidth=0.8)
                 ax.annotate(
-                    rf"${factor}\,U_p$",
-                    (factor * up, 0.97),
+                    rf"${multiple}\,U_p$",
+                    (multiple * factor * up, 0.97),
                     xycoords=("data", "axes fraction"),
                     xytext=(2, 0),
                     textcoords="offset points",
@@ -286,8 +299,8 @@ def photoelectron(r: Results) -> Figure | None:
         # bound states
         ax.axvspan(float(e[0]), 0.0, color="0.92", zorder=0)
     ax.set_xlim(float(e[0]), float(e[-1]))
-    ax.set_xlabel("energy (hartree)")
-    ax.set_ylabel("P(E) (1/hartree)")
+    ax.set_xlabel(f"energy ({unit})")
+    ax.set_ylabel(f"P(E) (1/{unit})")
     ax.set_title("photoelectron spectrum")
     return fig
 

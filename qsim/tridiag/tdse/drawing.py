@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.core.deck.units import to_unit
+from qsim.core.deck.load import written_deck
+from qsim.core.deck.units import UnitError, parse_quantity, to_unit, unit_named
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,7 +18,16 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import FloatArray
     from qsim.core.results.results import Results
 
-__all__ = ["DECADES", "SHOWN_LEVELS", "curve", "femtoseconds", "image", "integral", "time_axis"]
+__all__ = [
+    "DECADES",
+    "SHOWN_LEVELS",
+    "curve",
+    "energy_unit",
+    "femtoseconds",
+    "image",
+    "integral",
+    "time_axis",
+]
 
 # of a drawn curve; longer ones are thinned by their envelope
 MAX_POINTS = 4000
@@ -27,6 +39,32 @@ SHOWN_LEVELS = 8
 def femtoseconds(t: FloatArray) -> FloatArray:
     """Return times in fs."""
     return np.asarray(to_unit(np.asarray(t), "fs", "time"))
+
+
+def energy_unit(r: Results) -> tuple[str, float]:
+    """Return the unit in which a deck gives the energies of photoelectrons, and how many make a hartree."""
+    overrides = [str(item) for item in r.provenance.get("overrides", ())]
+    deck = written_deck(str(r.provenance.get("deck_text", "")), overrides)
+    for text in _texts([deck.get("observe"), deck.get("spectra")]):
+        try:
+            parse_quantity(text, "energy")
+            name, size = unit_named(re.sub(r"^[-+.\d]*(?:[eE][-+]?\d+)?\s*", "", text.strip()), "energy")
+        except UnitError:
+            continue
+        return name, 1.0 / size
+    return "hartree", 1.0
+
+
+def _texts(value: object, key: str = "") -> Iterator[str]:
+    """Yield the texts under the keys of energies, of blocks in lists and in one another."""
+    if isinstance(value, Mapping):
+        for name, below in value.items():
+            yield from _texts(below, str(name))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item, key)
+    elif isinstance(value, str) and key in ("energy", "energies"):
+        yield value
 
 
 def curve(t: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:

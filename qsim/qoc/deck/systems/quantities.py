@@ -145,6 +145,11 @@ class Units:
         return value * self.factor
 
     @property
+    def of_controls(self) -> str:
+        """The unit of the values of controls in results; empty for plain numbers."""
+        return "a.u." if self.fields else self.name or ""
+
+    @property
     def of_times(self) -> str:
         """The unit of bare times, for messages: `` ns`` for ``GHz``; empty for plain numbers."""
         names = {1.0: "s", 1e-3: "ms", 1e-6: "us", 1e-9: "ns", 1e-12: "ps", 1e-15: "fs"}

@@ -8,7 +8,7 @@ import numpy as np
 
 from qsim.core.deck.units import to_unit
 from qsim.core.results.plotting import COLORS, figure
-from qsim.tridiag.tdse.drawing import image
+from qsim.tridiag.tdse.drawing import energy_unit, image
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -133,7 +133,10 @@ def _draw_yields(ax: Axes, r: Results, name: str, x: FloatArray) -> None:
 def _draw_map(fig: Figure, ax: Axes, r: Results, name: str, x: FloatArray) -> None:
     """Draw the spectra of all runs, those along the field where they are known."""
     along = "scan_pes_along" in r
-    values = r["scan_pes_along"] if along else r["scan_pes"]
+    shown = "scan_pes_along" if along else "scan_pes"
+    unit, factor = energy_unit(r)
+    density = f"dP/dE ({(r.unit(shown) or '1/hartree').replace('hartree', unit)})"
+    values, energy = r[shown] / factor, factor * r["energy"]
     order = np.argsort(x, kind="stable")
     steps = np.diff(x[order])
     # an image needs even columns and at least three of them; otherwise one line per run
@@ -141,19 +144,17 @@ def _draw_map(fig: Figure, ax: Axes, r: Results, name: str, x: FloatArray) -> No
     if x.size < 3 or not even or name == "run":
         labels = _captions(r) or [""] * x.size
         for k in order[:MOST_LINES]:
-            ax.semilogy(r["energy"], np.maximum(values[k], 1e-300), linewidth=0.7, label=labels[k])
+            ax.semilogy(energy, np.maximum(values[k], 1e-300), linewidth=0.7, label=labels[k])
         top = float(values.max())
         ax.set_ylim(1e-8 * top, 3.0 * top)
         ax.legend(title=_caption_title(r), ncols=2, fontsize="x-small", title_fontsize="x-small")
-        ax.set_xlabel("energy (hartree)")
-        ax.set_ylabel(f"dP/dE ({r.unit('scan_pes_along' if along else 'scan_pes') or '1/hartree'})")
+        ax.set_xlabel(f"energy ({unit})")
+        ax.set_ylabel(density)
     else:
-        drawn = image(ax, x[order], r["energy"], values[order].T, float(values.max()), float(values.max()))
-        fig.colorbar(
-            drawn, ax=ax, label=f"dP/dE ({r.unit('scan_pes_along' if along else 'scan_pes') or '1/hartree'})"
-        )
+        drawn = image(ax, x[order], energy, values[order].T, float(values.max()), float(values.max()))
+        fig.colorbar(drawn, ax=ax, label=density)
         ax.set_xlabel(LABELS.get(name, "run"))
-        ax.set_ylabel("energy (hartree)")
+        ax.set_ylabel(f"energy ({unit})")
     ax.set_title("electrons along the field" if along else "photoelectrons")
 
 
