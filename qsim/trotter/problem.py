@@ -10,24 +10,27 @@ from qsim.core.device.device import cpu
 from qsim.core.errors import DeckError
 from qsim.trotter.deck.sectors import SectorBlock
 from qsim.trotter.deck.tasks import Dynamics, Floquet, Levels, Spectrum, Thermal
+from qsim.trotter.measurement.spaces import operator_in
 from qsim.trotter.model.models import Models
 from qsim.trotter.observables.registry import Observables
 from qsim.trotter.sectors.basis import Sector
-from qsim.trotter.sectors.selection import obstacle
+from qsim.trotter.sectors.selection import frame_of, mixing, spaces_of
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.deck.model import TrotterDeck
     from qsim.trotter.initial.base import InitialState
-    from qsim.trotter.model.hamiltonian import Hamiltonian, Model
-    from qsim.trotter.sectors.operator import SectorOperator
-    from qsim.trotter.sectors.symmetric import AnySector, StoredOperator
+    from qsim.trotter.measurement.spaces import AnyOperator, Space
+    from qsim.trotter.model.frames import Frame
+    from qsim.trotter.model.hamiltonian import Model
 
 __all__ = ["GPU_AMPLITUDES", "GPU_STATES", "TaskProblem"]
 
 # Amplitudes of an evolution from which a GPU is faster than its host (docs/howto/devices.md): with 6.6e4, paper_accuracy and
 # ring_echo take half as long on it and autocorrelation_a1 1.2 times as long; disorder_quench with 2e4 1.2 times as long.
 GPU_AMPLITUDES = 6e4
+# Tasks that take an H without a total Sz.
+ANYWHERE = ("spectrum",)
 # States of a sector: structure_factor with 4.9e4 takes 1.2 times as long on a GPU, heisenberg_ground with 1.8e5 1.6 times.
 GPU_STATES = 2e5
 
@@ -96,37 +99,37 @@ class TaskProblem(Generic[B]):
         """True if the sectors have symmetries beside Sz and inversion."""
         return isinstance(self.sector, SectorBlock) and self.sector.stored
 
-    def operator(self, sector: AnySector, model: Model) -> SectorOperator | StoredOperator:
+    def operator(self, sector: Space, model: Model) -> AnyOperator:
         """Return H in a sector of the task."""
-        from qsim.trotter.sectors.operator import SectorOperator
-        from qsim.trotter.sectors.symmetric import StoredOperator, SymmetricSector
-
-        if isinstance(sector, SymmetricSector):
-            return StoredOperator(self.place, sector, model)
-        return SectorOperator(self.place, sector, model)
+        return operator_in(sector, self.place, model)
 
     @cached_property
-    def hamiltonian(self) -> Hamiltonian:
-        """H of the deck."""
-        return self.of_realisation(0)
+    def frame(self) -> Frame:
+        """Axes along which the strings of the sectors are written; models and vectors are in this frame."""
+        return frame_of(self.models.hamiltonian().at(0.0), self.sector if self.task in ANYWHERE else "full")
 
-    def of_realisation(self, realisation: int) -> Hamiltonian:
-        """Return H of a member of the ensemble of disorder."""
-        return self.models.hamiltonian(realisation * self.models.states)
+    def of_realisation(self, realisation: int) -> Model:
+        """Return H, which is constant, of a member of the ensemble of disorder."""
+        return self.frame.turned(self.models.hamiltonian(realisation * self.models.states).at(0.0))
 
     @cached_property
-    def complex(self) -> bool:
-        """True if H is complex in a sector: with Dzyaloshinskii-Moriya couplings."""
-        return self.hamiltonian.envelope.cross is not None
-
-    @property
     def model(self) -> Model:
         """H, which is constant."""
-        return self.hamiltonian.at(0.0)
+        return self.of_realisation(0)
 
     @cached_property
-    def sectors(self) -> list[AnySector]:
-        """Sectors of the task, those with the most spins up first.
+    def charged(self) -> bool:
+        """True if the sectors have one Sz each."""
+        requested = self.sector
+        if not isinstance(requested, SectorBlock):
+            return requested == "auto" and (self.task not in ANYWHERE or not mixing(self.model))
+        if requested.parity is not None:
+            return False
+        return requested.charged or self.task not in ANYWHERE or not mixing(self.model)
+
+    @cached_property
+    def sectors(self) -> list[Space]:
+        """Spaces of the task, those with the most spins up first.
 
         Raises
         ------
@@ -135,21 +138,26 @@ class TaskProblem(Generic[B]):
         """
         # a sector of the deck, else every sector that holds the levels of H
         requested: SectorBlock | None = self.sector if isinstance(self.sector, SectorBlock) else None
-        spins = self.spins
+        spins, axis = self.spins, self.frame.axis
+        if not self.charged:
+            if requested is not None and (self.stored or requested.inversion):
+                raise DeckError(
+                    f"sector: momentum, reflection, inversion and permutations go with a total Sz, which H does not conserve: "
+                    f"{mixing(self.model)}"
+                )
+            return [*spaces_of(self.model, self.sector, axis)]
         inversion = requested.inversion or 0 if requested is not None else 0
-        if why := obstacle(self.hamiltonian, inversion):
+        if why := mixing(self.model, inversion):
             raise DeckError(
                 f"sector: total Sz {'and inversion are' if inversion else 'is'} not conserved: {why}"
             )
-        if requested is not None:
-            if requested.stored:
-                from qsim.trotter.sectors.symmetric import symmetric_sectors
+        if requested is None:
+            return [Sector(spins, down, axis=axis) for down in self.downs()]
+        if requested.stored:
+            from qsim.trotter.sectors.symmetric import symmetric_sectors
 
-                stored: list[AnySector] = []
-                stored.extend(symmetric_sectors(requested, self.model))
-                return stored
-            return [Sector(spins, spins - round(up), inversion) for up in requested.ups(spins)]
-        return [Sector(spins, down) for down in self.downs()]
+            return [*symmetric_sectors(requested, self.model)]
+        return [Sector(spins, spins - round(up), inversion, axis) for up in requested.ups(spins)]
 
     @property
     def plain_sectors(self) -> list[Sector]:
@@ -196,8 +204,8 @@ class TaskProblem(Generic[B]):
         requested = self.sector
         if not isinstance(requested, SectorBlock):
             return True
-        # one sign of inversion or reflection, or one character, is a part of the levels
-        if requested.inversion or requested.reflection or requested.permutations:
+        # one parity, one sign of inversion or reflection, or one character, is a part of the levels
+        if requested.parity or requested.inversion or requested.reflection or requested.permutations:
             return False
         momenta = set(requested.momenta(self.spins))
         if momenta != {None}:
@@ -215,18 +223,21 @@ class TaskProblem(Generic[B]):
     @property
     def doubled(self) -> bool:
         """True if a sector stands for the sector of -Sz as well."""
-        return not self.model.h[2].any()
+        return self.charged and not self.model.h[2].any()
 
     # ---------------------------------------------------------------------------------------- memory
 
     @property
     def amplitude_bytes(self) -> int:
-        """Bytes of an amplitude: complex with Dzyaloshinskii-Moriya couplings, and in sectors with symmetries beside Sz."""
-        return 16 if self.stored or self.complex else 8
+        """Bytes of an amplitude: complex with Dzyaloshinskii-Moriya couplings, and in all but sectors of Sz and inversion."""
+        return 16 if self.stored or self.model.cross is not None or not self.charged else 8
 
     def table_bytes(self, states: int) -> int:
         """Return the bytes of the tables of H in a sector of some states, or of its stored matrix."""
         spins = self.spins
+        if not self.charged:
+            # work space of a product; what is observed is taken from three states of all spins
+            return 16 * states + (48 << spins if self.observables else 0)
         if not (self.stored and states):
             # as in `evolve.memory`: ranks, strings and energies of both parts
             return (spins + 40) << ((spins + 1) // 2 + 2)

@@ -78,6 +78,7 @@ KINDS: Mapping[str, Kind] = {
     "pulses": _pulsed,
     "spectrum": lambda rng, folder: spectrum(rng, "spectrum"),
     "levels": lambda rng, folder: spectrum(rng, "levels"),
+    "spectrum_anywhere": lambda rng, folder: spectrum(rng, "spectrum", free=True),
     **{task: functools.partial(beside, task=task) for task in TASKS},
 }
 """Kinds of decks that can be drawn alone."""

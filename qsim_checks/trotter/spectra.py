@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qsim_checks.coverage import Claim, Trial
+from qsim_checks.trotter.anywhere import anywhere, axis_of_parity, dense, parity_basis
 from qsim_checks.trotter.momenta import crystal, momenta, waves
-from qsim_checks.trotter.oracle import Evolution, Part, Truth, couplings, entropy_bound, fields, spin
+from qsim_checks.trotter.oracle import Truth, entropy_bound, spin
 
 if TYPE_CHECKING:
     from qsim.core.results.results import Results
@@ -33,11 +34,14 @@ UNKNOWN = "has more states than were found"
 """Warning that withdraws what is said of the lowest level."""
 
 
-def spectrum(rng: Generator, task: Literal["spectrum", "levels"] | None = None) -> Trial:
-    """Draw a deck, of one task if it is named, and return it with its judge."""
+def spectrum(
+    rng: Generator, task: Literal["spectrum", "levels"] | None = None, *, free: bool | None = None
+) -> Trial:
+    """Draw a deck, of one task if it is named, with or without a total Sz (`free`), and return it with its judge."""
     if task is None:
         task = "levels" if rng.random() < 0.2 else "spectrum"
-    deck = _levels(rng) if task == "levels" else _spectrum(rng)
+    free = rng.random() < 0.4 if free is None else free
+    deck = _levels(rng) if task == "levels" else _spectrum(rng, free)
     # a sector may have no state, or a window too few levels for a gap ratio
     return Trial(deck, lambda results: _judge(deck, results), refusable=isinstance(deck["sector"], dict))
 
@@ -104,11 +108,11 @@ def _scaled(rng: Generator, system: Block) -> bool:
         return False
     factor = _one(rng, 1e-9, 1e-6, 1e6)
     for term in system["terms"]:
-        for name in {"J", "Jxy", "Jz", "D", "values"} & set(term):
+        for name in {"J", "Jx", "Jy", "Jxy", "Jz", "D", "values"} & set(term):
             value = term[name]
             term[name] = [factor * x for x in value] if isinstance(value, list) else factor * value
         for row in term.get("list", ()):
-            row[2] *= factor
+            row[2:] = [factor * x for x in row[2:]]
     return True
 
 
@@ -169,13 +173,16 @@ def _sector(rng: Generator, system: Block, several: bool) -> Block:
     return found
 
 
-def _spectrum(rng: Generator) -> Block:
-    """Return a deck of ``task: spectrum``."""
-    system = _system(rng)
+def _spectrum(rng: Generator, free: bool) -> Block:
+    """Return a deck of ``task: spectrum``, of an H that conserves no total Sz if it is free."""
+    system = anywhere(rng, int(rng.integers(2, MOST + 1))) if free else _system(rng)
     scaled = _scaled(rng, system)
     spins = system["spins"]
     deck: Block = {"task": "spectrum", "system": system, "run": {"seed": 1}}
-    deck["sector"] = "auto" if rng.random() < 0.6 else _sector(rng, system, several=True)
+    deck["sector"] = "auto"
+    if rng.random() < 0.4:
+        named = ("full", {"parity": "even"}, {"parity": "odd"})
+        deck["sector"] = _one(rng, *named) if free else _sector(rng, system, several=True)
     block: Block = {"levels": int(rng.integers(1, 5)), "which": _one(rng, "lowest", "lowest", "highest")}
     # a residual is absolute
     if rng.random() < 0.3 and not scaled:
@@ -184,9 +191,10 @@ def _spectrum(rng: Generator) -> Block:
     if rng.random() < 0.7:
         deck["observe"] = [
             {"sz": "all"},
-            {"correlator": ["xx", "zz"], "pairs": "all"},
-            {"structure_factor": ["zz", "xx"], **momenta(rng, system)},
+            {"correlator": ["xx", "zz", "yy"][: 2 + free], "pairs": "all"},
+            {"structure_factor": ["zz", "xx", "yy"][: 2 + free], **momenta(rng, system)},
             {"entropy": {"sites": list(range(max(1, spins // 2)))}},
+            *([{"sx": "all"}, {"sy": "all"}] if free else []),
         ]
     return deck
 
@@ -202,40 +210,6 @@ def _levels(rng: Generator) -> Block:
 
 
 # -------------------------------------------------------------------------------------------- oracle
-
-
-def _hamiltonian(system: Block) -> Complex:
-    """Return H (2^N, 2^N) from the text of the deck."""
-    spins = system["spins"]
-    pair, single = (4.0, 2.0) if system["operators"] == "pauli" else (1.0, 1.0)
-    parts, chiral = [], np.zeros((1 << spins, 1 << spins), complex)
-    for term in system["terms"]:
-        J, h = np.zeros((3, spins, spins)), np.zeros((3, spins))
-        if term["type"] == "field":
-            h = single * fields(term, spins, None)
-        elif term["type"] == "dm":
-            for j, k in _arrows(term["lattice"], spins):
-                x, y = (spin(a, j, spins) @ spin(b, k, spins) for a, b in ("xy", "yx"))
-                chiral += pair * term["D"] * (x - y).toarray()
-        elif term["type"] == "pairs":
-            for j, k, value in term["list"]:
-                J[:, j, k] = J[:, k, j] = pair * value
-        else:
-            J = pair * couplings(term, system, None)
-        parts.append(Part(J, h))
-    return np.asarray(Evolution(spins, parts).at(0.0).toarray() + chiral)
-
-
-def _arrows(lattice: Block, spins: int) -> list[tuple[int, int]]:
-    """Return every site and its neighbours in the positive directions of a ring or a square torus."""
-    if lattice["type"] == "ring":
-        return [(j, (j + 1) % spins) for j in range(spins)]
-    Lx = lattice["Lx"]
-    Ly, place = spins // Lx, lambda x, y: x % Lx + Lx * (y % (spins // Lx))
-    found = [
-        (place(x, y), to) for y in range(Ly) for x in range(Lx) for to in (place(x + 1, y), place(x, y + 1))
-    ]
-    return [(j, k) for j, k in found if j != k]
 
 
 def _moved(spins: int, sites: list[int]) -> Real:
@@ -294,11 +268,18 @@ def _solved(H: Complex, bases: list[Complex]) -> tuple[Real, Complex]:
 def _judge(deck: Mapping[str, Any], results: Results) -> list[Claim]:
     """Hold all numbers of a results file against the truth."""
     system, sector = deck["system"], deck["sector"]
-    H = _hamiltonian(system)
-    whole = [np.eye(len(H), dtype=complex)]
-    bases = whole if sector == "auto" else _bases(sector, system["spins"])
+    H = dense(system)
+    if isinstance(sector, str):
+        bases = [np.eye(len(H), dtype=complex)]
+    elif "parity" in sector:
+        axis = axis_of_parity(H)
+        if axis is None:
+            return [Claim("parity that H does not conserve", math.nan, 0.0)]
+        bases = [parity_basis(axis, sector["parity"], system["spins"])]
+    else:
+        bases = _bases(sector, system["spins"])
     energies, states = _solved(H, bases)
-    every: Real = energies if sector == "auto" else np.asarray(np.linalg.eigvalsh(H), np.float64)
+    every: Real = energies if isinstance(sector, str) else np.asarray(np.linalg.eigvalsh(H), np.float64)
     scale = float(np.abs(every).max()) or 1.0
     if deck["task"] == "levels":
         return _of_levels(results, energies, scale)
@@ -355,22 +336,25 @@ def _observed(deck: Mapping[str, Any], results: Results, ground: Complex, error:
     if "sz" not in results:
         return []
     count, spins = ground.shape[1], deck["system"]["spins"]
-    applied = {a: [spin(a, j, spins) @ ground for j in range(spins)] for a in "xz"}
-    sz = [float(np.vdot(ground, x).real) / count for x in applied["z"]]
+    applied = {a: [spin(a, j, spins) @ ground for j in range(spins)] for a in "xyz"}
     pairs = {
         a: np.array([[np.vdot(one, other).real / count for other in applied[a]] for one in applied[a]])
-        for a in "xz"
+        for a in "xyz"
     }
     wave, claims = waves(deck, results)
-    claims.append(Claim("sz", float(np.abs(results["sz"] - sz).max()), error, 0.0, 1e-10))
+    for a in "xyz":
+        if f"s{a}" in results:
+            means = [float(np.vdot(ground, x).real) / count for x in applied[a]]
+            claims.append(Claim(f"s{a}", float(np.abs(results[f"s{a}"] - means).max()), error, 0.0, 1e-10))
     for a, ss in pairs.items():
         if f"correlator_{a}{a}" in results:
             j, k = np.asarray(results[f"pairs_{a}{a}"]).T
             difference = np.abs(results[f"correlator_{a}{a}"] - ss[j, k]).max(initial=0.0)
             claims.append(Claim(f"correlator_{a}{a}", float(difference), error, 0.0, 1e-10))
-        factor = np.einsum("qj,jk,qk->q", wave, ss, wave.conj()).real / spins
-        difference = np.abs(results[f"structure_factor_{a}{a}"] - factor).max()
-        claims.append(Claim(f"structure_factor_{a}{a}", float(difference), spins * error, 0.0, 1e-9))
+        if f"structure_factor_{a}{a}" in results:
+            factor = np.einsum("qj,jk,qk->q", wave, ss, wave.conj()).real / spins
+            difference = np.abs(results[f"structure_factor_{a}{a}"] - factor).max()
+            claims.append(Claim(f"structure_factor_{a}{a}", float(difference), spins * error, 0.0, 1e-9))
     if "entropy" in results:  # of a single state alone
         half = list(range(max(1, spins // 2)))
         true = Truth(ground[:, 0], spins).entropy(half) if count == 1 else math.nan

@@ -7,7 +7,7 @@ Tables and formulas of driven fields have pulses much narrower than the evolutio
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from scipy.linalg import expm
 
 from qsim_checks.coverage import Claim, Trial
+from qsim_checks.trotter.anywhere import dense
 from qsim_checks.trotter.momenta import crystal, momenta, waves
-from qsim_checks.trotter.oracle import Evolution, Part, Truth, couplings, entropy_bound, fields, spin
+from qsim_checks.trotter.oracle import Truth, entropy_bound, spin
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,20 +70,6 @@ def _field(rng: Generator, spins: int, size: float = 1.0) -> Block:
     return {"type": "field", "axis": "z", "values": values}
 
 
-def _matrix(deck: Mapping[str, Any], terms: Sequence[int] | None = None) -> Complex:
-    """Return H (2^N, 2^N) of all terms of a deck, or of some."""
-    system, spins = deck["system"], deck["system"]["spins"]
-    parts = []
-    for number, term in enumerate(system["terms"]):
-        if terms is not None and number not in terms:
-            continue
-        if term["type"] == "field":
-            parts.append(Part(np.zeros((3, spins, spins)), fields(term, spins, None)))
-        else:
-            parts.append(Part(couplings(term, system, None), np.zeros((3, spins))))
-    return np.asarray(Evolution(spins, parts).at(0.0).toarray(), np.complex128)
-
-
 # ------------------------------------------------------------------------------------------ temperature
 
 
@@ -120,7 +107,7 @@ def _thermal(rng: Generator) -> Block:
 def _judge_thermal(deck: Mapping[str, Any], results: Results, pick: int) -> list[Claim]:
     """Hold one average and one correlator at one temperature: the others of a run are not independent of them."""
     spins = deck["system"]["spins"]
-    energies, vectors = np.linalg.eigh(_matrix(deck))
+    energies, vectors = np.linalg.eigh(dense(deck["system"]))
     number = pick % len(deck["thermal"]["temperatures"])
     T = float(results["temperature"][number])
     p = np.exp(-(energies - energies[0]) / T)
@@ -209,7 +196,7 @@ def _judge_floquet(deck: Mapping[str, Any], results: Results, pick: int) -> list
     spins, block = deck["system"]["spins"], deck["floquet"]
     U = np.eye(1 << spins, dtype=complex)
     for step in block["cycle"]:
-        U = expm(-1j * step["time"] * _matrix(deck, step["terms"])) @ U
+        U = expm(-1j * step["time"] * dense(deck["system"], step["terms"])) @ U
     psi = np.zeros(1 << spins, complex)
     bits = deck["initial"]["bits"]
     psi[sum(1 << j for j, bit in enumerate(bits) if bit == "1")] = 1.0
@@ -277,7 +264,7 @@ def _spectral(rng: Generator) -> Block:
 def _judge_spectral(deck: Mapping[str, Any], results: Results, pick: int) -> list[Claim]:
     """Hold the ground state and every spectral function against sums over all eigenstates."""
     spins, block = deck["system"]["spins"], deck["dynamics"]
-    energies, vectors = np.linalg.eigh(_matrix(deck))
+    energies, vectors = np.linalg.eigh(dense(deck["system"]))
     scalar = results.scalars["energy_0"]
     if energies[1] - energies[0] < 1e-9:  # no state by chance: such decks are refused
         return [Claim("degenerate ground state", math.nan, 0.0)]

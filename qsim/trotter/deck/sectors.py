@@ -60,7 +60,8 @@ class SectorBlock(Block):
 
     parity: Literal["even", "odd"] | None = Field(
         default=None,
-        description="even or odd number of spins down, instead of sz or up, where the couplings of x and y differ; task: evolve",
+        description="even or odd number of spins down, instead of sz or up, where H conserves no Sz; task: evolve along z, "
+        "task: spectrum along the first of the axes z, x and y along which H conserves it",
     )
 
     momentum: Count | Literal["all"] | Annotated[list[Count], Field(min_length=1)] | None = Field(
@@ -83,6 +84,11 @@ class SectorBlock(Block):
         """True if symmetries beside Sz and inversion are used, for which H is a stored matrix."""
         return self.momentum is not None or self.reflection is not None or bool(self.permutations)
 
+    @property
+    def charged(self) -> bool:
+        """True if a total Sz is named."""
+        return self.sz is not None or self.up is not None
+
     def momenta(self, spins: int) -> list[int | None]:
         """Return every momentum of the deck; None where it is not used."""
         if self.momentum == "all":
@@ -100,7 +106,8 @@ class SectorBlock(Block):
 Choice = Annotated[
     Literal["auto", "full", "none"] | SectorBlock,
     Field(
-        description="auto: that of the start, if H and all that is observed stay in it; full (also: none): all states"
+        description="auto: that of the start, if H and all that is observed stay in it, or all sectors that together hold every "
+        "state; full (also: none): all states"
     ),
 ]
 

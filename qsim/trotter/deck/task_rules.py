@@ -49,12 +49,13 @@ def check_task(deck: TrotterDeck) -> Iterator[Finding]:
         yield Finding("system.terms", f"task: {deck.task} needs a constant H, but a term has a time profile")
     if deck.run.precision == "single":
         yield Finding("run.precision", f"task: {deck.task} runs in double precision")
-    if not isinstance(deck.sector, SectorBlock) and deck.sector != "auto":
+    anywhere = deck.task == "spectrum"
+    if not isinstance(deck.sector, SectorBlock) and deck.sector != "auto" and not anywhere:
         yield Finding(
             "sector",
             f"task: {deck.task} works in sectors of Sz: give auto, or {{sz: ...}}; found {deck.sector}",
         )
-    if isinstance(deck.sector, SectorBlock) and deck.sector.parity is not None:
+    if isinstance(deck.sector, SectorBlock) and deck.sector.parity is not None and not anywhere:
         yield Finding(
             "sector.parity", f"task: {deck.task} works in sectors of Sz; parity goes with task: evolve"
         )

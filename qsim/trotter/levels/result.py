@@ -55,7 +55,7 @@ class LevelsResult:
     def rounding(self) -> float:
         """Rounding of a level of the first realisation, of a diagonalisation of n states."""
         # errors of n sums of rounded numbers as large as the bound of the spectrum add up like their root
-        model = self.problem.of_realisation(0).at(0.0)
+        model = self.problem.of_realisation(0)
         return float(EPS * np.sqrt(self.levels.shape[1]) * scale_of(model))
 
     @property

@@ -15,7 +15,7 @@ from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.sectors.lowest import grouped
 from qsim.trotter.sectors.matrix import matrix_of
 from qsim.trotter.sectors.schmidt import sector_schmidt
-from qsim.trotter.sectors.selection import obstacle
+from qsim.trotter.sectors.selection import mixing
 from qsim.trotter.sectors.symmetric import SymmetricSector, broken, reflected, shifted
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Computation:
         problem, device = self.problem, self.problem.place
         # a realisation is the unit of a checkpoint
         for member in range(self.done, problem.models.disorder):
-            sector, model = problem.sectors[0], problem.of_realisation(member).at(0.0)
+            sector, model = problem.sectors[0], problem.of_realisation(member)
             matrix = matrix_of(problem.operator(sector, model))
             xp = device.xp
             with device.use():
@@ -101,7 +101,7 @@ class Computation:
     def _spins(self, member: int, vectors: Array) -> None:
         """Find the total spins of all states; levels that rounding does not tell apart are one."""
         device, sector, energies = self.problem.place, self.problem.sectors[0], self.kept["levels"][member]
-        near = SAME * scale_of(self.problem.of_realisation(member).at(0.0))
+        near = SAME * scale_of(self.problem.of_realisation(member))
         total, xp = TotalSpin(device, sector), device.xp
         for group in grouped(energies, near):
             with device.use():
@@ -159,7 +159,7 @@ def run(problem: LevelsProblem, monitor: Monitor) -> LevelsResult:
     sector, model = problem.sectors[0], problem.model
     monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
     # the inversion is a symmetry at Sz = 0 without fields, and unresolved unless the deck names it
-    open_inversion = sector.sz == 0.0 and not sector.inversion and not obstacle(problem.hamiltonian, 1)
+    open_inversion = sector.sz == 0.0 and not sector.inversion and not mixing(problem.model, 1)
     inside = problem.block.within(sector.dimension)
     enough = inside.stop - inside.start >= LEAST_LEVELS
     symmetry = monitor.judged(

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.trotter.measurement.spaces import operator_in
 from qsim.trotter.model.hamiltonian import Model
 from qsim.trotter.sectors.lanczos import dot, turn_vectors
-from qsim.trotter.sectors.operator import SectorOperator
-from qsim.trotter.sectors.symmetric import SymmetricSector
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
-    from qsim.trotter.sectors.symmetric import AnySector
+    from qsim.trotter.measurement.spaces import Space
 
 __all__ = ["TotalSpin", "conserved", "products_of_spins", "spin_of"]
 
@@ -48,14 +47,14 @@ class TotalSpin:
     Parameters
     ----------
     device : Device
-    sector : Sector or SymmetricSector
-        One with further symmetries is left for the sector of Sz, where ``S^2`` acts.
+    sector : Space
+        One with characters of permutations is left for the space without them, where ``S^2`` acts.
     """
 
-    def __init__(self, device: Device, sector: AnySector) -> None:
+    def __init__(self, device: Device, sector: Space) -> None:
         self.device, self.sector = device, sector
-        base = sector.base if isinstance(sector, SymmetricSector) else sector
-        self.operator = SectorOperator(device, base, products_of_spins(sector.spins))
+        self.base = getattr(sector, "base", sector)
+        self.operator = operator_in(self.base, device, products_of_spins(sector.spins))
 
     def of(self, vectors: list[Any], *, turned: bool = False) -> tuple[NDArray[np.float64], bool]:
         """Return S of states of one energy, ascending, and whether they are known: the states are those of whole multiplets.
@@ -88,14 +87,14 @@ class TotalSpin:
         """Return ``(S^2 - 3N/4) psi``, a vector of the sector."""
         xp = self.device.xp
         with self.device.use():
-            if not isinstance(self.sector, SymmetricSector):
+            if self.base is self.sector:
                 out = xp.empty_like(vector)
                 self.operator.apply(vector, out)
                 return np.asarray(out) if xp is np else out
             whole = self.sector.whole(vector)
             # real and imaginary parts, each by a real matrix
-            parts = [np.ascontiguousarray(whole.real), np.ascontiguousarray(whole.imag)]
-            made = [np.empty_like(part) for part in parts]
-            for part, out in zip(parts, made, strict=True):
-                self.operator.apply(part, out)
+            made = []
+            for part in (whole.real, whole.imag):
+                made.append(np.empty(whole.size, self.operator.dtype))
+                self.operator.apply(part.astype(self.operator.dtype), made[-1])
             return self.sector.folded(made[0] + 1j * made[1], vector.dtype)

@@ -126,12 +126,14 @@ def cuts(r: "Results") -> "Figure | None":
     fig = figure("double", 2.6)
     a, b = fig.subplots(1, 2)
     for name, label in (("entropy", "von Neumann"), ("number_entropy", "number"), ("renyi2", "Renyi 2")):
-        a.plot(sizes, r[name], marker="o", markersize=2.5, label=label)
+        # a state without a definite Sz has no entropy of its number
+        if name in r:
+            a.plot(sizes, r[name], marker="o", markersize=2.5, label=label)
     a.set_xlabel("sites of the part")
     a.set_ylabel("entropy (nat)")
     a.set_ylim(bottom=0.0)
     a.legend()
-    if "schmidt" not in r:
+    if "schmidt_sz" not in r:
         b.remove()
         return fig
     middle = int(np.argmin(np.abs(sizes - 0.5 * r["site"].size)))
@@ -239,7 +241,9 @@ class Entropy(Observable):
 
     def values(self, view: View) -> dict[str, Any]:
         """Return the entropies of all parts, and their largest Schmidt coefficients."""
-        kinds = ["number", "renyi2"] if view.complete else self.kinds
+        # the number entropy is that of a definite Sz
+        every = ["number", "renyi2"] if view.labelled else ["renyi2"]
+        kinds = every if view.complete else self.kinds
         # without kinds and spectra a batch has its entropies already, made for all members together
         if not (kinds or self.stored):
             return {"entropy": view.entropies(self.cuts)}

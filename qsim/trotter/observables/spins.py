@@ -31,7 +31,7 @@ def sz_map(r: "Results") -> "Figure | None":
 
     from qsim.trotter.drawing import color_map, panels, time_axis, times
 
-    names = [f"s{a}" for a in AXES if f"s{a}" in r and r[f"s{a}"].shape[1] > 1]
+    names = [f"s{a}" for a in AXES if f"s{a}" in r and r[f"s{a}"].shape[1:] > (1,)]
     t = times(r)
     if not names or t.size < 2:
         return None
@@ -108,6 +108,7 @@ class Sx(Spins):
 
     key, axis = "sx", "x"
     text = "<Sx>: all, total, or a list of sites"
+    tasks = ("evolve", "spectrum")
     arrays, labels = _arrays("x"), _labels("x")
     figures = {"sz_map": sz_map}
 
@@ -117,6 +118,7 @@ class Sy(Spins):
 
     key, axis = "sy", "y"
     text = "<Sy>: all, total, or a list of sites"
+    tasks = ("evolve", "spectrum")
     arrays, labels = _arrays("y"), _labels("y")
     figures = {"sz_map": sz_map}
 

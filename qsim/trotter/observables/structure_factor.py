@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from qsim.core.deck.blocks import Finding
+from qsim.trotter.deck.axes import AXES
 from qsim.trotter.observables.base import Array, Item, Label, Needs, Observable, Task, View, all_pairs
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from qsim.core.results.results import Results
 
-StructureAxes = Literal["zz", "xx"]
+StructureAxes = Literal["xx", "yy", "zz"]
 Component = Annotated[float, Field(ge=-100.0, le=100.0)] | str
 Momenta = (
     Literal["all"]
@@ -138,7 +139,7 @@ def draw(r: "Results") -> "Figure | None":
 
     from qsim.core.results.plotting import figure
 
-    names = [name for name in ("structure_factor_zz", "structure_factor_xx") if name in r]
+    names = [name for a in "zxy" if (name := f"structure_factor_{a}{a}") in r]
     if not names:
         return None
     if "wave_vector" in r:
@@ -194,7 +195,7 @@ class StructureFactor(Observable):
             f"sum_jk exp(iq(r_j-r_k)) <S{a}_j S{a}_k>/N",
             ("wave_number",),
         )
-        for a in ("z", "x")
+        for a in ("z", "x", "y")
     )
     labels = (
         Label(
@@ -265,7 +266,7 @@ class StructureFactor(Observable):
         """All pairs along the axes."""
         # S(q) sums over all pairs, so that a sector has to measure all of them.
         pairs = frozenset(all_pairs(self.spins))
-        return Needs(pairs={"x" if axes == "xx" else "z": pairs for axes in self.factors})
+        return Needs(pairs={axis: pairs for axis in AXES if axis + axis in self.factors})
 
     def axes(self, array: Array, task: Task) -> tuple[str, ...]:
         """Return the axis of the momenta."""

@@ -100,11 +100,14 @@ class Sector:
         Number of spins down n; ``Sz = N / 2 - n``.
     inversion : int
         Sign under the inversion of all spins: 1, -1, or 0 where it is not used.
+    axis : str
+        Axis of the deck along which the spins of the strings are.
     """
 
     spins: int
     down: int
     inversion: int = 0
+    axis: str = "z"
 
     def __post_init__(self) -> None:
         """Refuse sectors that do not exist."""
@@ -179,4 +182,4 @@ class Sector:
     def __str__(self) -> str:
         """Return ``Sz = 0, even under inversion``."""
         sign = {0: "", 1: ", even under inversion", -1: ", odd under inversion"}[self.inversion]
-        return f"Sz = {self.sz:g}{sign}"
+        return f"S{self.axis} = {self.sz:g}{sign}"

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
     from qsim.trotter.sectors.operator import SectorOperator
+    from qsim.trotter.sectors.parity_operator import WholeOperator
     from qsim.trotter.sectors.symmetric import StoredOperator
 
 __all__ = ["RESOLUTION", "LowLevels", "grouped", "lowest_levels", "same"]
@@ -94,7 +95,7 @@ def grouped(energies: NDArray[np.float64], least: float | NDArray[np.float64]) -
 
 
 def lowest_levels(
-    linear: SectorOperator | StoredOperator,
+    linear: SectorOperator | StoredOperator | WholeOperator,
     count: int,
     tolerance: float,
     scale: float,
@@ -182,7 +183,11 @@ def _sharpened(
 
 
 def _diagonalised(
-    linear: SectorOperator | StoredOperator, count: int, first: float, near: float, sign: float
+    linear: SectorOperator | StoredOperator | WholeOperator,
+    count: int,
+    first: float,
+    near: float,
+    sign: float,
 ) -> LowLevels:
     """Diagonalise a small sector; return the levels `near` the first and the next one, at least `count`."""
     device = linear.device
@@ -196,7 +201,7 @@ def _diagonalised(
         # residuals of the eigenvectors themselves, as of a search
         rest = matrix @ chosen - sign * values[:kept] * chosen
         residuals = np.asarray(device.to_host(xp.linalg.norm(rest, axis=0)), np.float64)
-        vectors = [xp.ascontiguousarray(chosen[:, k]) for k in range(kept)]
+        vectors = [xp.ascontiguousarray(chosen[:, k]).astype(linear.dtype, copy=False) for k in range(kept)]
     rounding = np.full(kept, EPS * float(np.abs(signed).max(initial=0.0)))
     # the next level, if there is one, may be one with the last
     every = kept == signed.size

@@ -12,11 +12,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.trotter.sectors.operator import SectorOperator
+    from qsim.trotter.sectors.parity_operator import WholeOperator
 
 __all__ = ["matrix_of"]
 
 
-def matrix_of(operator: SectorOperator | StoredOperator) -> NDArray[Any]:
+def matrix_of(operator: SectorOperator | StoredOperator | WholeOperator) -> NDArray[Any]:
     """Return H (D, D) on the device: the stored matrix, or a product for each column."""
     device, size = operator.device, operator.size
     if isinstance(operator, StoredOperator):
@@ -28,6 +29,9 @@ def matrix_of(operator: SectorOperator | StoredOperator) -> NDArray[Any]:
             unit[k] = 1.0
             operator.apply(unit, out[k])
             unit[k] = 0.0
-    # each product is a column
-    matrix = out.T if operator.dtype.kind == "c" else out
+        # each product is a column
+        matrix = out.T if operator.dtype.kind == "c" else out
+        # kernels that take complex vectors alone leave a real H with imaginary parts of zero
+        if operator.is_real and matrix.dtype.kind == "c":
+            matrix = device.xp.ascontiguousarray(matrix.real)
     return np.asarray(matrix) if device.kind == "cpu" else matrix

@@ -108,6 +108,11 @@ class SectorOperator:
         return np.dtype(np.float64 if self.model.cross is None else np.complex128)
 
     @property
+    def is_real(self) -> bool:
+        """True if the matrix elements of H are real."""
+        return bool(self.dtype.kind == "f")
+
+    @property
     def size(self) -> int:
         """Length of a vector."""
         return self.sector.dimension

@@ -1,10 +1,11 @@
-"""States whose number of spins down is even, or odd: conserved by couplings of unlike x and y components.
+"""All states, and those whose number of spins down is even, or odd: conserved by couplings of unlike x and y components.
 
-The last site is left out of the index; its spin follows from the others. 2^(N-1) amplitudes, no tables.
+Of one parity the last site is left out of the index; its spin follows from the others. 2^(N-1) amplitudes, no tables.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,32 +15,78 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
-    from qsim.trotter.model.hamiltonian import Hamiltonian
+    from qsim.trotter.model.hamiltonian import Hamiltonian, Model
 
-__all__ = ["ParitySector", "parity_obstacle"]
+__all__ = ["ParitySector", "WholeSpace", "parity_obstacle"]
 
 PIECE = 1 << 22
 
 
 @dataclass(frozen=True)
+class WholeSpace:
+    """All states of N spins, numbered by their strings."""
+
+    spins: int
+
+    # there is no quantum number
+    sz = math.nan
+    inversion = 0
+
+    @property
+    def dimension(self) -> int:
+        """Number of states."""
+        return 1 << self.spins
+
+    def strings(self) -> NDArray[np.int64]:
+        """Return the string of every index, (D,) int64."""
+        return np.arange(self.dimension, dtype=np.int64)
+
+    def index(self, strings: Any) -> Any:
+        """Return the index of strings."""
+        return strings
+
+    def whole(self, device: Device, psi: NDArray[Any]) -> Any:
+        """Return a vector as a state (2^N,) of all spins: itself."""
+        return psi
+
+    restricted = whole
+
+    def __str__(self) -> str:
+        """Return ``all states``."""
+        return "all states"
+
+
+@dataclass(frozen=True)
 class ParitySector:
-    """The states of N spins with an even (0) or odd (1) number of spins down."""
+    """The states of N spins with an even (0) or odd (1) number of spins down along an axis."""
 
     spins: int
     odd: int
+    axis: str = "z"
+
+    # of no definite Sz
+    sz = math.nan
+    inversion = 0
 
     @property
     def dimension(self) -> int:
         """Number of states."""
         return 1 << (self.spins - 1)
 
-    def index(self, string: int) -> int:
-        """Return the index of a string of all sites, which must be of this parity."""
-        return string & (self.dimension - 1)
+    def index(self, strings: Any) -> Any:
+        """Return the index of strings of all sites, which must be of this parity."""
+        return strings & (self.dimension - 1)
+
+    def strings(self) -> NDArray[np.int64]:
+        """Return the string of every index, (D,) int64."""
+        index = np.arange(self.dimension, dtype=np.int64)
+        down = (np.bitwise_count(index).astype(np.int64) & 1) ^ self.odd
+        return np.asarray(index | down << (self.spins - 1), np.int64)
 
     def __str__(self) -> str:
         """Return ``even number of spins down``."""
-        return f"{'odd' if self.odd else 'even'} number of spins down"
+        along = "" if self.axis == "z" else f" along {self.axis}"
+        return f"{'odd' if self.odd else 'even'} number of spins down{along}"
 
     def _last(self, device: Device, start: int, end: int) -> Any:
         """Return the spin of the last site (1: down) of some indices."""
@@ -74,16 +121,18 @@ class ParitySector:
         return out
 
 
-def parity_obstacle(hamiltonian: Hamiltonian) -> str:
-    """Return why H does not conserve the parity of the number of spins down, ``""`` if it does."""
+def parity_obstacle(hamiltonian: Hamiltonian | Model, axis: int = 2) -> str:
+    """Return why H does not conserve the parity of the number of spins down along an axis, ``""`` if it does."""
     # conserved by every part, at all times
-    for model in (hamiltonian.static, *(part for _, part in hamiltonian.driven)):
-        for axis, name in enumerate("xy"):
-            # S^x and S^y of one site change the number of spins
-            # down by one, and so do their products with S^z
-            if model.h[axis].any():
-                return f"the field along {name} at site {int(np.flatnonzero(model.h[axis])[0])} flips a single spin"
-            if model.cross is not None and model.cross[axis, 2].any():
-                j, k = (int(site) for site in np.argwhere(model.cross[axis, 2])[0])
-                return f"the coupling J{name}z of sites {j} and {k} flips a single spin"
+    parts = [hamiltonian.static, *(part for _, part in getattr(hamiltonian, "driven", ()))]
+    for model in parts:
+        for other in ((axis + 1) % 3, (axis + 2) % 3):
+            # the two other components of one site turn its spin
+            # over, and so do their products with the one along the axis
+            name = "xyz"[other]
+            if model.h[other].any():
+                return f"the field along {name} at site {int(np.flatnonzero(model.h[other])[0])} flips a single spin"
+            if model.cross is not None and model.cross[other, axis].any():
+                j, k = (int(site) for site in np.argwhere(model.cross[other, axis])[0])
+                return f"the coupling J{name}{'xyz'[axis]} of sites {j} and {k} flips a single spin"
     return ""

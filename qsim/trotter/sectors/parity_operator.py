@@ -1,4 +1,4 @@
-"""H in a sector of parity: H of N - 1 spins, and the couplings of the last one."""
+"""H on all states, and in a sector of parity: H of N - 1 spins, and the couplings of the last one."""
 
 from __future__ import annotations
 
@@ -17,23 +17,25 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
     from qsim.trotter.model.hamiltonian import Model
-    from qsim.trotter.sectors.parity import ParitySector
+    from qsim.trotter.sectors.parity import ParitySector, WholeSpace
 
-__all__ = ["ParityOperator"]
+__all__ = ["ParityOperator", "WholeOperator"]
 
 
-class ParityOperator:
-    """H in a sector of parity.
+class WholeOperator:
+    """H on all states.
 
     Parameters
     ----------
     device : Device
-    sector : ParitySector
+    sector : WholeSpace or ParitySector
     model : Model
-        Without fields along x and y and couplings of these with z.
     """
 
-    def __init__(self, device: Device, sector: ParitySector, model: Model) -> None:
+    # of the vectors that the kernels take
+    dtype = np.dtype(np.complex128)
+
+    def __init__(self, device: Device, sector: WholeSpace | ParitySector, model: Model) -> None:
         self.device, self.sector, self.model = device, sector, model
         self.products = 0
 
@@ -46,6 +48,45 @@ class ParityOperator:
     def needs_work(self) -> bool:
         """True if `apply` needs a vector as work space."""
         return self.others.needs_work
+
+    @property
+    def is_real(self) -> bool:
+        """True if the matrix elements of H are real."""
+        # S^y alone is imaginary: it must come in pairs
+        model = self.model
+        return not (model.h[1].any() or (model.cross is not None and model.cross[1].any()))
+
+    @cached_property
+    def others(self) -> Operator:
+        """Couplings and fields of the sites that the index holds."""
+        return operator(self.device, self.model)
+
+    def apply(
+        self,
+        psi: NDArray[Any],
+        out: NDArray[Any],
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        gamma: float = 0.0,
+        work: NDArray[Any] | None = None,
+    ) -> None:
+        """Compute ``out = alpha H psi + beta psi + gamma out``."""
+        self.products += 1
+        apply_h(self.device, self.others, psi, out, alpha=alpha, beta=beta, gamma=gamma, work=work)
+
+
+class ParityOperator(WholeOperator):
+    """H in a sector of parity.
+
+    Parameters
+    ----------
+    device : Device
+    sector : ParitySector
+    model : Model
+        Without fields along x and y and couplings of these with z.
+    """
+
+    sector: ParitySector
 
     @cached_property
     def others(self) -> Operator:
@@ -92,7 +133,6 @@ class ParityOperator:
         work: NDArray[Any] | None = None,
     ) -> None:
         """Compute ``out = alpha H psi + beta psi + gamma out``."""
-        self.products += 1
         # the last site adds to `out`, which the others have set
-        apply_h(self.device, self.others, psi, out, alpha=alpha, beta=beta, gamma=gamma, work=work)
+        super().apply(psi, out, alpha, beta, gamma, work)
         parity_last(self.device, self.last, psi, out, alpha)

@@ -9,15 +9,16 @@ import numpy as np
 from qsim.core.errors import DeckError
 from qsim.trotter.deck.sectors import SectorBlock
 from qsim.trotter.initial.ground import GroundState
+from qsim.trotter.model.frames import FRAMES, Frame
 from qsim.trotter.model.tensors import mixed
 from qsim.trotter.sectors.basis import Sector
-from qsim.trotter.sectors.parity import ParitySector, parity_obstacle
+from qsim.trotter.sectors.parity import ParitySector, WholeSpace, parity_obstacle
 
 if TYPE_CHECKING:
     from qsim.trotter.deck.model import TrotterDeck
     from qsim.trotter.model.hamiltonian import Hamiltonian, Model
 
-__all__ = ["mixing", "obstacle", "sector_of"]
+__all__ = ["frame_of", "mixing", "obstacle", "sector_of", "spaces_of"]
 
 # relative difference of Jx and Jy that is rounding, as in hamiltonian.conserved
 EQUAL = 1e-14
@@ -56,6 +57,44 @@ def mixing(model: Model, inversion: int = 0) -> str:
         site = int(np.flatnonzero(model.h[2])[0])
         return f"the field along z at site {site} changes its sign under the inversion of all spins"
     return ""
+
+
+def frame_of(model: Model, requested: SectorBlock | str) -> Frame:
+    """Return the frame in which the strings of a task are written: that of what H conserves, along z if it can be."""
+    block = requested if isinstance(requested, SectorBlock) else SectorBlock()
+    if requested in ("full", "none") or block.charged or block.inversion is not None:
+        return FRAMES["z"]
+    if block.parity is None:
+        for frame in (FRAMES["z"], FRAMES["x"], FRAMES["y"]):
+            if not mixing(frame.turned(model)):
+                return frame
+    for frame in (FRAMES["z"], FRAMES["x"], FRAMES["y"]):
+        if not parity_obstacle(frame.turned(model)):
+            return frame
+    return FRAMES["z"]
+
+
+def spaces_of(model: Model, requested: SectorBlock | str, axis: str) -> list[WholeSpace | ParitySector]:
+    """Return the spaces without a definite Sz that a deck asks for; with auto all that H allows, which hold every state.
+
+    Raises
+    ------
+    DeckError
+        If the deck names a parity that H does not conserve.
+    """
+    spins = model.spins
+    parity = requested.parity if isinstance(requested, SectorBlock) else None
+    why = parity_obstacle(model)
+    if parity is not None:
+        if why:
+            raise DeckError(
+                f"sector.parity: the parity of the number of spins down is conserved along no axis; along z: {why}; "
+                "use sector: auto"
+            )
+        return [ParitySector(spins, int(parity == "odd"), axis)]
+    if why or spins < 2 or requested in ("full", "none"):
+        return [WholeSpace(spins)]
+    return [ParitySector(spins, odd, axis) for odd in (0, 1)]
 
 
 def _of_parity(

@@ -37,6 +37,10 @@ def levels(r: Results) -> Figure | None:
     # a tower of levels over the momentum
     if "sector_momentum" in r and len(set(sz)) == 1:
         sz, name = r["sector_momentum"] * len(r["site"]) / 2.0, "$k$ of the momentum $2\\pi k/N$"
+    # spaces without a number
+    words = [str(word) for word in r["sector_name"]] if "sector_name" in r else []
+    if words:
+        sz, name = np.arange(float(len(words))), ""
     fig = figure("single")
     ax = fig.subplots()
     end = r.scalars["energy_0"].value
@@ -52,7 +56,7 @@ def levels(r: Results) -> Figure | None:
         ax.hlines(values[here] - end, *ends, color=color, linewidth=1.2, label=label)
     if np.isfinite(spins).any():
         ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-    ax.set_xticks(sz)
+    ax.set_xticks(sz, labels=[word.replace(" number", "\nnumber") for word in words] or None)
     ax.set_xlabel(name)
     ax.set_ylabel(r"$E - E_0$ ($J$)")
     return fig

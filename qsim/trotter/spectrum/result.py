@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from qsim.core.device.arrays import Array
     from qsim.trotter.deck.tasks import Spectrum
+    from qsim.trotter.measurement.spaces import Space
     from qsim.trotter.observables.base import Array as Observed
     from qsim.trotter.observables.base import Label, Observable
     from qsim.trotter.problem import TaskProblem
-    from qsim.trotter.sectors.symmetric import AnySector
 
 __all__ = ["QUANTITIES", "SpectrumResult"]
 
@@ -35,7 +35,7 @@ class SpectrumResult:
     Attributes
     ----------
     problem : TaskProblem
-    sectors : list of Sector or SymmetricSector
+    sectors : list of Space
     levels, residuals : (sectors, levels) float64
         Not a number where a sector has fewer states.
     spins : (sectors, levels) float64
@@ -54,7 +54,7 @@ class SpectrumResult:
     task: ClassVar[str] = "spectrum"
 
     problem: TaskProblem[Spectrum]
-    sectors: list[AnySector]
+    sectors: list[Space]
     levels: NDArray[np.float64]
     residuals: NDArray[np.float64]
     spins: NDArray[np.float64]
@@ -73,7 +73,7 @@ class SpectrumResult:
         return sorted(((i, k) for i, k in places), key=lambda place: sign * self.levels[place])
 
     @property
-    def extreme(self) -> AnySector:
+    def extreme(self) -> Space:
         """Sector of the lowest (highest) level."""
         return self.sectors[self.order[0][0]]
 
@@ -218,6 +218,15 @@ QUANTITIES: tuple[Quantity[SpectrumResult], ...] = (
         "total Sz of the sectors",
         lambda r: np.array([s.sz for s in r.sectors]),
         axes=("sector_sz",),
+        note="along the axis that H conserves; not a number where it is conserved along none",
+    ),
+    Quantity(
+        "sector_name",
+        "",
+        "names of the sectors, where they are not those of Sz",
+        lambda r: [str(s) for s in r.sectors],
+        axes=("sector_sz",),
+        when=lambda r: not r.problem.charged or r.problem.frame.axis != "z",
     ),
     Quantity(
         "sector_momentum",

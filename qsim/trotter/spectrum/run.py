@@ -8,29 +8,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.run.loop import Progress, drive
+from qsim.trotter.deck.axes import AXES
+from qsim.trotter.measurement.spaces import moments_in, plain, schmidt_in
 from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.observables.base import View
 from qsim.trotter.sectors.lanczos import EPS
-from qsim.trotter.sectors.lowest import RESOLUTION
-from qsim.trotter.sectors.moments import sector_moments
-from qsim.trotter.sectors.operator import SectorOperator
-from qsim.trotter.sectors.schmidt import sector_schmidt
-from qsim.trotter.sectors.symmetric import SymmetricSector
 from qsim.trotter.spectrum.result import SpectrumResult
 from qsim.trotter.spectrum.search import LowestLevels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from qsim.core.device.arrays import Array, FloatArray
     from qsim.core.run.loop import Report
     from qsim.core.run.progress import Monitor
     from qsim.trotter.deck.tasks import Spectrum
+    from qsim.trotter.measurement.spaces import Space
     from qsim.trotter.observables.base import Pair
     from qsim.trotter.problem import TaskProblem
-    from qsim.trotter.sectors.basis import Sector
     from qsim.trotter.sectors.schmidt import Spectrum as Schmidt
     from qsim.trotter.spectrum.search import Member
 
@@ -125,8 +120,9 @@ def run(problem: TaskProblem[Spectrum], monitor: Monitor) -> SpectrumResult:
         return result
     if (apart := lowest.splitting) > 32.0 * EPS * scale_of(problem.model):
         monitor.warn(
-            f"the {which} level, {energy:.12g}, holds states that are {apart:.2g} J apart, which levels of this H are not told "
-            f"apart by ({RESOLUTION * scale_of(problem.model):.2g} J and the residuals): they count as one level"
+            f"the {which} level, {energy:.12g}, is degenerate within {lowest.within:.2g} J: it holds states that are "
+            f"{apart:.2g} J apart, which rounding and the tolerance do not tell from one energy; they count as one level, and "
+            "the gap is that to the next one"
         )
     if problem.block.gap and not problem.complete:
         monitor.note("gap: the sectors of the deck do not hold all levels of H; sector_gap is their own")
@@ -150,31 +146,32 @@ class Level(View):
     Parameters
     ----------
     problem : TaskProblem
-    sz : (N,) float64
-    ss : dict of (N, N) float64
-        ``<S^x_j S^x_k>`` and ``<S^z_j S^z_k>``, where they were measured.
-    state : (Sector, vector), optional
+    s, ss : dict of axis to (N,) and (N, N) float64
+        ``<S^a_j>`` and ``<S^a_j S^a_k>`` along the axes of the strings.
+    state : (Space, vector), optional
         The state of a level that has one.
     """
 
-    complete = labelled = True
+    complete = True
 
     def __init__(
         self,
         problem: TaskProblem[Spectrum],
-        sz: FloatArray,
+        s: Mapping[str, FloatArray],
         ss: Mapping[str, FloatArray],
-        state: tuple[Sector, Array] | None,
+        state: tuple[Space, Array] | None,
     ) -> None:
-        self.problem, self.sz, self.ss, self.state = problem, sz, ss, state
+        self.problem, self.s, self.ss, self.state = problem, s, ss, state
+        self.labelled = problem.charged
 
     def spins(self, axis: str) -> FloatArray:
-        """Return ``<S^z_j>`` of every site."""
-        return self.sz if axis == "z" else np.zeros_like(self.sz)
+        """Return ``<S^a_j>`` of every site."""
+        place, sign = self.problem.frame.place(axis)
+        return sign * self.s[place]
 
     def correlator_matrix(self, axis: str) -> FloatArray:
         """Return ``<S^a_j S^a_k>`` of all sites."""
-        return self.ss["z" if axis == "z" else "x"]
+        return self.ss[self.problem.frame.place(axis)[0]]
 
     def correlators(self, axis: str, pairs: Sequence[Pair]) -> FloatArray:
         """Return ``<S^a_j S^a_k>`` of pairs."""
@@ -185,8 +182,8 @@ class Level(View):
         """Return the squared Schmidt coefficients of a part."""
         # mixtures have none
         assert self.state is not None
-        sector, psi = self.state
-        return sector_schmidt(sector, self.problem.place, psi, cut)
+        space, psi = self.state
+        return schmidt_in(space, self.problem.place, psi, cut)
 
 
 def observe(problem: TaskProblem[Spectrum], members: Sequence[Member]) -> dict[str, Array]:
@@ -194,35 +191,37 @@ def observe(problem: TaskProblem[Spectrum], members: Sequence[Member]) -> dict[s
     total = sum(member.states for member in members)
     # the mean over a multiplet has no direction
     averaged = problem.multiplets and total > 1
-    needs, spins = problem.observables.needs, problem.spins
-    across = sorted({*needs.across, *(needs.along if averaged else ())})
-    # the mean over a level: weights of its states, xx from pairs and zz from probabilities
-    sz, ss = np.zeros(spins), {"x": np.zeros((spins, spins)), "z": np.zeros((spins, spins))}
+    # pairs along all axes of the deck but that of the strings, whose moments come with every vector
+    along = problem.frame.axis
+    across = sorted(
+        {
+            pair
+            for axis, pairs in problem.observables.needs.pairs.items()
+            if averaged or axis != along
+            for pair in pairs
+        }
+    )
+    # the mean over a level: weights of its states
+    s = {axis: np.zeros(problem.spins) for axis in AXES}
+    ss = {axis: np.zeros((problem.spins, problem.spins)) for axis in AXES}
     for member in members:
-        sector, psi = plain(problem, member)
-        moments = sector_moments(SectorOperator(problem.place, sector, problem.model), psi, across)
+        moments = moments_in(problem.sectors[member.sector], problem.place, member.vector, across)
         # the mean over all states of the level, each sector with as many as it stands for
         share = member.states / total / moments.norm
         # <S^z> counts where H tells Sz from -Sz; states of both together have no mean
         if member.states == 1 or not problem.mirrored:
-            sz += share * moments.s["z"]
-        x, z = moments.ss["x"], moments.ss["z"]
+            for axis in AXES:
+                s[axis] += share * moments.s[axis]
+        of = moments.ss
         # a full multiplet is isotropic: every component is the mean of xx, yy and zz
         if averaged:
-            x = z = (2.0 * x + z) / 3.0
-        ss["x"] += share * x
-        ss["z"] += share * z
-    level = Level(problem, sz, ss, plain(problem, members[0]) if total == 1 else None)
+            of = dict.fromkeys(AXES, (of["x"] + of["y"] + of["z"]) / 3.0)
+        for axis in AXES:
+            ss[axis] += share * of[axis]
+    state = plain(problem.sectors[members[0].sector], members[0].vector) if total == 1 else None
+    level = Level(problem, s, ss, state)
     arrays: dict[str, Array] = {}
     for observable in problem.observables:
         if total == 1 or not observable.needs.cuts:
             arrays |= {name: np.asarray(value) for name, value in observable.values(level).items()}
     return arrays
-
-
-def plain(problem: TaskProblem[Spectrum], member: Member) -> tuple[Sector, NDArray[Any]]:
-    """Return the sector of Sz of a state, and the state there."""
-    sector = problem.sectors[member.sector]
-    if isinstance(sector, SymmetricSector):
-        return sector.base, sector.whole(member.vector)
-    return sector, member.vector

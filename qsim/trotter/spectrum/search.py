@@ -15,17 +15,16 @@ import numpy as np
 from qsim.trotter.measurement.total_spin import TotalSpin
 from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.sectors.lanczos import diagonal_among, judged
-from qsim.trotter.sectors.lowest import RESOLUTION, grouped, lowest_levels, same
+from qsim.trotter.sectors.lowest import COARSE, RESOLUTION, grouped, lowest_levels, same
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
+    from qsim.trotter.measurement.spaces import AnyOperator, Space
     from qsim.trotter.problem import TaskProblem
     from qsim.trotter.sectors.lowest import LowLevels
-    from qsim.trotter.sectors.operator import SectorOperator
-    from qsim.trotter.sectors.symmetric import AnySector, StoredOperator
 
 __all__ = ["LowestLevels", "Member"]
 
@@ -97,8 +96,10 @@ class LowestLevels:
         self.entries: list[tuple[float, float, float, int, float]] = []
         self.ends: list[float] = []
         self.members: list[Member] = []
-        # energy and error
-        self.lowest: tuple[float, float] | None = None
+        # energy, claim and error
+        self.lowest: tuple[float, float, float] | None = None
+        # largest sum of claims of two states that these do not tell apart
+        self.within = RESOLUTION * self.scale
         self.known = passing
         if restored is not None:
             self.entries = [
@@ -106,7 +107,7 @@ class LowestLevels:
             ]
             self.ends, self.known = [float(end) for end in restored["ends"]], bool(restored["known"])
             if restored["lowest"] is not None:
-                self.lowest = float(restored["lowest"][0]), float(restored["lowest"][1])
+                self.lowest = (*map(float, restored["lowest"]),)  # type: ignore[assignment]
             self.members = [
                 Member(int(number), problem.place.asarray(vector), int(states))
                 for number, vector, states in restored["members"]
@@ -165,8 +166,11 @@ class LowestLevels:
     def _add(self, number: int, levels: LowLevels, states: list[int]) -> None:
         """Take the states of a sector that belong to the lowest level."""
         # levels are the same if their errors overlap; if they may or may not be (None), the degeneracy is not known
-        first = float(levels.energies[0]), float(levels.errors[0])
-        equal = None if self.lowest is None else same(first, self.lowest, self.scale)
+        rows = list(
+            zip(levels.energies.tolist(), levels.claims.tolist(), levels.errors.tolist(), strict=True)
+        )
+        first = rows[0]
+        equal = self._lowest_too(first)
         # a lower level than all before: its states replace the members
         if self.lowest is None or (equal is False and self.sign * first[0] < self.sign * self.lowest[0]):
             self.lowest, self.members, self.known, equal = first, [], self.passing, True
@@ -176,7 +180,7 @@ class LowestLevels:
         self.known = self.known and levels.known and equal is not None
         # further levels of the sector that are the same within errors
         for k, vector in enumerate(levels.vectors):
-            one = same((float(levels.energies[k]), float(levels.errors[k])), self.lowest, self.scale)
+            one = self._lowest_too(rows[k])
             self.known = self.known and one is not None
             if one is False:
                 break
@@ -205,21 +209,32 @@ class LowestLevels:
         """Largest distance of the states of the lowest level, of which rounding is a part."""
         if self.lowest is None:
             return 0.0
-        inside = [e[0] for e in self.entries if same((e[0], e[2]), self.lowest, self.scale) is not False]
-        return float(np.ptp(inside))
+        return float(np.ptp([e[0] for e in self.entries if self._lowest_too(e[:3]) is not False]))
+
+    def _lowest_too(self, level: tuple[float, float, float]) -> bool | None:
+        """Return True if a level (energy, claim, error) is the lowest one, False if not, None if errors are too large to tell.
+
+        Two levels that the bounds of their errors, or the tolerance, do not separate are one: their distance is no gap.
+        """
+        if self.lowest is None:
+            return None
+        one = same((level[0], level[2]), (self.lowest[0], self.lowest[2]), self.scale)
+        within = max(level[1] + self.lowest[1], self.tolerance)
+        if one is False and abs(level[0] - self.lowest[0]) <= within <= COARSE * self.scale:
+            self.within = max(self.within, within)
+            return True
+        return one
 
     @property
     def second(self) -> tuple[float, float] | None:
         """Energy and bound of its error of the level above the lowest one; None where it is not known, or where there is none."""
         if not self.known or self.lowest is None:
             return None
-        above = [
-            entry for entry in self.entries if same((entry[0], entry[2]), self.lowest, self.scale) is False
-        ]
+        above = [entry for entry in self.entries if self._lowest_too(entry[:3]) is False]
         return min((entry[:2] for entry in above), key=lambda entry: self.sign * entry[0], default=None)
 
     def _states(
-        self, sector: AnySector, levels: LowLevels, linear: SectorOperator | StoredOperator
+        self, sector: Space, levels: LowLevels, linear: AnyOperator
     ) -> tuple[list[int], NDArray[np.float64]]:
         """Return the number of states of H for each level of a sector, and its total spin."""
         problem = self.problem
@@ -253,7 +268,7 @@ class LowestLevels:
         group: slice,
         vectors: list[Any],
         spins: NDArray[np.float64],
-        linear: SectorOperator | StoredOperator,
+        linear: AnyOperator,
     ) -> NDArray[np.float64]:
         """Diagonalise H among the states of each S of a group of levels; return S in the new order."""
         device = self.problem.place

@@ -136,11 +136,6 @@ def test_bad_input(trotter, change, message):
         trotter.run(**deck | change)
 
 
-def test_tasks_refuse_parity(trotter):
-    with pytest.raises(DeckError, match="parity goes with task: evolve"):
-        trotter.load(task="spectrum", system={"spins": 8, "terms": TERMS}, sector={"parity": "even"})
-
-
 def test_obstacles():
     nothing = np.zeros((3, 3))
     assert parity_obstacle(Hamiltonian(Model(3, np.zeros((3, 3, 3)), nothing))) == ""

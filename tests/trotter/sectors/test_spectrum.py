@@ -368,13 +368,15 @@ def test_spectral_functions_agree_on_what_is_degenerate(trotter, name):
 
 REFUSED = {
     "a field across": (
-        {"system": {"spins": 4, "terms": [{"type": "ising", "lattice": "chain", "axis": "x", "J": 1.0}]}},
+        {
+            "system": {"spins": 4, "terms": [{"type": "ising", "lattice": "chain", "axis": "x", "J": 1.0}]},
+            "sector": {"sz": 0},
+        },
         "Jx = 1",
     ),
     "initial": ({"initial": {"type": "neel"}}, "initial: this block belongs to task: evolve"),
     "evolve": ({"evolve": {"t_final": 1.0, "accuracy": 0.1}}, "evolve: this block belongs to task: evolve"),
     "imbalance": ({"observe": ["imbalance"]}, "imbalance belongs to task: evolve"),
-    "full": ({"sector": "full"}, "works in sectors of Sz"),
     "twice": ({"sector": {"sz": [0, 0]}}, "expected different values"),
     "empty": ({"sector": {"up": [1, 5]}}, "the sector is empty"),
     "vectors": ({"spectrum": {"vectors": False}, "observe": ["sz"]}, "what is observed needs the state"),

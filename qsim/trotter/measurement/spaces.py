@@ -1,0 +1,139 @@
+"""One face for all spaces: what a task needs of a space, whichever quantum numbers it fixes.
+
+A space is all states, one parity, one Sz with or without inversion, or one of these with a character of further symmetries.
+Each function has one case for each kind of space; a new kind brings its own (`register`), and no task is told.
+"""
+
+from __future__ import annotations
+
+from functools import reduce, singledispatch
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.trotter.deck.axes import AXES
+from qsim.trotter.kernels.states.measure import Moments, moments_of_axis
+from qsim.trotter.measurement.entanglement import schmidt
+from qsim.trotter.model.hamiltonian import Model
+from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.moments import sector_moments
+from qsim.trotter.sectors.operator import SectorOperator
+from qsim.trotter.sectors.parity import ParitySector, WholeSpace
+from qsim.trotter.sectors.parity_operator import ParityOperator, WholeOperator
+from qsim.trotter.sectors.schmidt import Spectrum, sector_schmidt
+from qsim.trotter.sectors.symmetric import StoredOperator, SymmetricSector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from qsim.core.device.device import Device
+    from qsim.trotter.observables.base import Pair
+
+__all__ = ["AnyOperator", "Space", "moments_in", "operator_in", "plain", "rotated", "schmidt_in"]
+
+Space = WholeSpace | ParitySector | Sector | SymmetricSector
+AnyOperator = WholeOperator | SectorOperator | StoredOperator
+
+# spins that one matrix product turns
+TOGETHER = 6
+# columns: the states of S^a = 1/2 and -1/2 in the basis of S^z
+EIGENSTATES = {
+    "x": np.array([[1.0, 1.0], [1.0, -1.0]], np.complex128) * np.sqrt(0.5),
+    "y": np.array([[1.0, 1.0], [1.0j, -1.0j]], np.complex128) * np.sqrt(0.5),
+}
+
+
+@singledispatch
+def operator_in(space: Space, device: Device, model: Model) -> AnyOperator:
+    """Return H as it acts on the vectors of a space: a product, or the stored matrix of a small space."""
+    raise TypeError(f"{space} is no space")
+
+
+operator_in.register(WholeSpace)(lambda space, device, model: WholeOperator(device, space, model))
+operator_in.register(ParitySector)(lambda space, device, model: ParityOperator(device, space, model))
+operator_in.register(Sector)(lambda space, device, model: SectorOperator(device, space, model))
+operator_in.register(SymmetricSector)(lambda space, device, model: StoredOperator(device, space, model))
+
+
+@singledispatch
+def plain(space: Space, psi: NDArray[Any]) -> tuple[Space, NDArray[Any]]:
+    """Return the space without characters of permutations and a vector there, from which observables are taken."""
+    return space, psi
+
+
+@plain.register(SymmetricSector)
+def _(space: SymmetricSector, psi: NDArray[Any]) -> tuple[Space, NDArray[Any]]:
+    return space.base, space.whole(psi)
+
+
+@singledispatch
+def moments_in(space: Space, device: Device, psi: NDArray[Any], pairs: Iterable[Pair] = ()) -> Moments:
+    """Return norm, ``<S^a_j>`` and ``<S^a_j S^a_k>`` of a vector along all axes of the strings.
+
+    Parameters
+    ----------
+    psi : (D,)
+    pairs : of (j, k)
+        Pairs whose moments along x and y are wanted; elsewhere they may be not a number.
+    """
+    # of a vector without a definite Sz: probabilities in the eigenstates of each component
+    moments = Moments(0.0, {}, {})
+    for axis in AXES:
+        moments.norm, moments.s[axis], moments.ss[axis] = moments_of_axis(
+            device, rotated(device, _all(space, device, psi), axis)
+        )
+    return moments
+
+
+@moments_in.register(Sector)
+def _(space: Sector, device: Device, psi: NDArray[Any], pairs: Iterable[Pair] = ()) -> Moments:
+    # flips and probabilities do not depend on H
+    return sector_moments(SectorOperator(device, space, Model.zero(space.spins)), psi, list(pairs))
+
+
+@moments_in.register(SymmetricSector)
+def _(space: SymmetricSector, device: Device, psi: NDArray[Any], pairs: Iterable[Pair] = ()) -> Moments:
+    base, vector = plain(space, psi)
+    return moments_in(base, device, vector, pairs)
+
+
+@singledispatch
+def schmidt_in(space: Space, device: Device, psi: NDArray[Any], sites: Iterable[int]) -> Spectrum:
+    """Return the squared Schmidt coefficients between some sites and the rest; with the Sz of the sites in a sector of Sz."""
+    return Spectrum.unlabelled(schmidt(device, _all(space, device, psi), sites))
+
+
+@schmidt_in.register(Sector)
+def _(space: Sector, device: Device, psi: NDArray[Any], sites: Iterable[int]) -> Spectrum:
+    return sector_schmidt(space, device, psi, sites)
+
+
+@schmidt_in.register(SymmetricSector)
+def _(space: SymmetricSector, device: Device, psi: NDArray[Any], sites: Iterable[int]) -> Spectrum:
+    base, vector = plain(space, psi)
+    return schmidt_in(base, device, vector, sites)
+
+
+def _all(space: WholeSpace | ParitySector, device: Device, psi: NDArray[Any]) -> NDArray[Any]:
+    """Return a vector as a complex state (2^N,) of all spins, as the kernels measure it."""
+    whole = space.whole(device, psi)
+    return np.asarray(whole) if whole.dtype.kind == "c" and device.xp is np else whole.astype(np.complex128)
+
+
+def rotated(device: Device, psi: NDArray[Any], axis: str) -> NDArray[Any]:
+    """Return a state (2^N,) in the basis of the eigenstates of ``S^a`` of all spins; a new array but along z."""
+    if axis == "z":
+        return psi
+    xp, spins = device.xp, int(psi.size).bit_length() - 1
+    with device.use():
+        for low in range(0, spins, TOGETHER):
+            count = min(TOGETHER, spins - low)
+            # spins next to each other in one matrix product; site `low` is the lowest bit
+            turn = device.asarray(reduce(np.kron, [EIGENSTATES[axis].conj().T] * count))
+            if low:
+                psi = xp.matmul(turn, psi.reshape(-1, 1 << count, 1 << low)).reshape(-1)
+            else:
+                psi = (psi.reshape(-1, 1 << count) @ turn.T).reshape(-1)
+    return psi

@@ -1,0 +1,170 @@
+"""Hamiltonians that conserve no total Sz, drawn from all that a deck can say, and H of any deck by Kronecker products."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qsim_checks.trotter.oracle import PAULI, Evolution, Part, couplings, fields, spin
+
+__all__ = ["anywhere", "axis_of_parity", "dense", "parity_basis"]
+
+Generator = np.random.Generator
+Block = dict[str, Any]
+Complex = NDArray[np.complex128]
+
+SMALL = 1e-10
+"""Of the size of a commutator: less is rounding."""
+
+
+def _one(rng: Generator, *choices: Any) -> Any:
+    return choices[int(rng.integers(len(choices)))]
+
+
+def _strength(rng: Generator) -> float:
+    """Return a coupling: a simple number more often than not, so that levels are degenerate."""
+    simple = _one(rng, 1.0, -1.0, 0.5, 2.0, -0.4)
+    return simple if rng.random() < 0.5 else round(float(rng.normal()), 5) or 1.0
+
+
+def _vector(rng: Generator, count: int) -> list[float]:
+    return [_one(rng, 0.0, _strength(rng)) for _ in range(count)]
+
+
+def anywhere(rng: Generator, spins: int) -> Block:
+    """Return a system of the field: transverse and tilted Ising, XYZ, Kitaev, Dzyaloshinskii-Moriya in the plane, any tensors."""
+    lattice: Block = {"type": _one(rng, "chain", "ring") if spins > 2 else "chain"}
+    kind = _one(rng, "ising", "ising", "xyz", "kitaev", "dm", "tensors", "pairs")
+    axis = _one(rng, "x", "y", "z")
+    terms: list[Block]
+    if kind == "ising":
+        across = _one(rng, *(other for other in "xyz" if other != axis))
+        terms = [{"type": "ising", "axis": axis, "lattice": lattice, "J": _strength(rng)}]
+        terms.append({"type": "field", "axis": across, "values": _field(rng, spins)})
+        if rng.random() < 0.3:
+            # tilted
+            terms.append({"type": "field", "axis": _one(rng, "x", "y", "z"), "values": _field(rng, spins)})
+    elif kind == "xyz":
+        terms = [{"type": "xyz", "lattice": lattice, **{f"J{a}": _strength(rng) for a in "xyz"}}]
+        if rng.random() < 0.5:
+            terms.append({"type": "field", "axis": axis, "values": _field(rng, spins)})
+    elif kind == "kitaev":
+        bonds = [(j, (j + 1) % spins) for j in range(spins - (lattice["type"] == "chain"))]
+        J = _strength(rng)
+        terms = [
+            {
+                "type": "pairs",
+                "list": [[*bond, *np.roll([J, 0.0, 0.0], k % 3).tolist()] for k, bond in enumerate(bonds)],
+            }
+        ]
+    elif kind == "dm":
+        terms = [{"type": "heisenberg", "lattice": lattice, "J": _strength(rng)}]
+        terms.append({"type": "dm", "lattice": lattice, "D": [*_vector(rng, 2), _one(rng, 0.0, 0.3)]})
+    elif kind == "tensors":
+        chosen = _pairs(rng, spins)
+        terms = [
+            {
+                "type": "tensor",
+                "list": [[*pair, *np.round(rng.normal(size=9), 3).tolist()] for pair in chosen],
+            }
+        ]
+        terms += [
+            {"type": "field", "axis": a, "values": _field(rng, spins)} for a in "xyz" if rng.random() < 0.5
+        ]
+    else:
+        terms = [{"type": "pairs", "list": [[*pair, *_vector(rng, 3)] for pair in _pairs(rng, spins)]}]
+        terms += [
+            {"type": "field", "axis": a, "values": _field(rng, spins)} for a in "xyz" if rng.random() < 0.4
+        ]
+    return {"spins": spins, "operators": _one(rng, "spin", "spin", "pauli"), "sum": "pairs", "terms": terms}
+
+
+def _pairs(rng: Generator, spins: int) -> list[tuple[int, int]]:
+    every = [(j, k) for j in range(spins) for k in range(j + 1, spins)]
+    return [every[int(n)] for n in rng.permutation(len(every))[: int(rng.integers(1, len(every) + 1))]]
+
+
+def _field(rng: Generator, spins: int) -> float | list[float]:
+    return _strength(rng) if rng.random() < 0.7 else np.round(rng.normal(size=spins), 4).tolist()
+
+
+# ------------------------------------------------------------------------------------------------- H
+
+
+def dense(system: Mapping[str, Any], numbers: Sequence[int] | None = None) -> Complex:
+    """Return H (2^N, 2^N) of the terms of a system, or of some of them."""
+    spins = system["spins"]
+    pair, single = (4.0, 2.0) if system.get("operators") == "pauli" else (1.0, 1.0)
+    parts, oriented = [], np.zeros((1 << spins, 1 << spins), complex)
+    for number, term in enumerate(system["terms"]):
+        if numbers is not None and number not in numbers:
+            continue
+        J, h = np.zeros((3, spins, spins)), np.zeros((3, spins))
+        if term["type"] == "field":
+            h = single * fields(term, spins, None)
+        elif term["type"] in ("dm", "tensor"):
+            for j, k, matrix in _arrows(term, spins):
+                for a, b in np.argwhere(matrix):
+                    product = spin("xyz"[a], j, spins) @ spin("xyz"[b], k, spins)
+                    oriented += pair * matrix[a, b] * product.toarray()
+        elif term["type"] == "pairs":
+            for row in term["list"]:
+                j, k = int(row[0]), int(row[1])
+                J[:, j, k] = J[:, k, j] = pair * np.array(row[2:])
+        else:
+            J = pair * couplings(term, system, None)
+        parts.append(Part(J, h))
+    return np.asarray(Evolution(spins, parts).at(0.0).toarray() + oriented)
+
+
+def _arrows(term: Mapping[str, Any], spins: int) -> Iterator[tuple[int, int, NDArray[np.float64]]]:
+    """Yield first and second site of every bond with a direction, and its matrix."""
+    if "list" in term:
+        for row in term["list"]:
+            yield int(row[0]), int(row[1]), np.array(row[2:], float).reshape(3, 3)
+        return
+    D = term["D"] if isinstance(term["D"], list) else [0.0, 0.0, term["D"]]
+    # D . (S_j x S_k)
+    matrix = np.array([[0.0, D[2], -D[1]], [-D[2], 0.0, D[0]], [D[1], -D[0], 0.0]])
+    for j, k in _bonds(term["lattice"], spins):
+        yield j, k, matrix
+
+
+def _bonds(lattice: Mapping[str, Any], spins: int) -> list[tuple[int, int]]:
+    """Return every site and its neighbours in the positive directions of a row or a square torus."""
+    if lattice["type"] in ("ring", "chain"):
+        return [(j, (j + 1) % spins) for j in range(spins - (lattice["type"] == "chain"))]
+    Lx = lattice["Lx"]
+    Ly, place = spins // Lx, lambda x, y: x % Lx + Lx * (y % (spins // Lx))
+    found = [
+        (place(x, y), to) for y in range(Ly) for x in range(Lx) for to in (place(x + 1, y), place(x, y + 1))
+    ]
+    return [(j, k) for j, k in found if j != k]
+
+
+# --------------------------------------------------------------------------------------------- parity
+
+
+def _turned(axis: str, spins: int) -> Complex:
+    """Return the product of ``2 S^a`` of all spins."""
+    return np.asarray(reduce(np.kron, [PAULI[axis]] * spins), np.complex128)
+
+
+def axis_of_parity(H: Complex) -> str | None:
+    """Return the first of the axes z, x and y along which H conserves the parity of the number of spins down."""
+    spins, scale = len(H).bit_length() - 1, np.abs(H).max() or 1.0
+    for axis in "zxy":
+        P = _turned(axis, spins)
+        if np.abs(P @ H - H @ P).max() < SMALL * scale:
+            return axis
+    return None
+
+
+def parity_basis(axis: str, parity: str, spins: int) -> Complex:
+    """Return the states (2^N, D) with an even or odd number of spins down along an axis."""
+    values, vectors = np.linalg.eigh(_turned(axis, spins))
+    return np.asarray(vectors[:, values > 0.0] if parity == "even" else vectors[:, values < 0.0])
