@@ -30,7 +30,7 @@ __all__ = ["GPU_AMPLITUDES", "GPU_STATES", "TaskProblem"]
 # ring_echo take half as long on it and autocorrelation_a1 1.2 times as long; disorder_quench with 2e4 1.2 times as long.
 GPU_AMPLITUDES = 6e4
 # Tasks that take an H without a total Sz.
-ANYWHERE = ("spectrum",)
+ANYWHERE = ("spectrum", "levels")
 # States of a sector: structure_factor with 4.9e4 takes 1.2 times as long on a GPU, heisenberg_ground with 1.8e5 1.6 times.
 GPU_STATES = 2e5
 

@@ -78,6 +78,7 @@ KINDS: Mapping[str, Kind] = {
     "pulses": _pulsed,
     "spectrum": lambda rng, folder: spectrum(rng, "spectrum"),
     "levels": lambda rng, folder: spectrum(rng, "levels"),
+    "levels_anywhere": lambda rng, folder: spectrum(rng, "levels", free=True),
     "spectrum_anywhere": lambda rng, folder: spectrum(rng, "spectrum", free=True),
     **{task: functools.partial(beside, task=task) for task in TASKS},
 }

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from qsim_checks.trotter.oracle import PAULI, Evolution, Part, couplings, fields, spin
 
-__all__ = ["anywhere", "axis_of_parity", "dense", "parity_basis"]
+__all__ = ["anywhere", "dense", "parity_basis", "spaces"]
 
 Generator = np.random.Generator
 Block = dict[str, Any]
@@ -154,17 +154,35 @@ def _turned(axis: str, spins: int) -> Complex:
     return np.asarray(reduce(np.kron, [PAULI[axis]] * spins), np.complex128)
 
 
-def axis_of_parity(H: Complex) -> str | None:
-    """Return the first of the axes z, x and y along which H conserves the parity of the number of spins down."""
-    spins, scale = len(H).bit_length() - 1, np.abs(H).max() or 1.0
-    for axis in "zxy":
-        P = _turned(axis, spins)
-        if np.abs(P @ H - H @ P).max() < SMALL * scale:
-            return axis
-    return None
+def _conserved(H: Complex, each: Mapping[str, Complex]) -> str | None:
+    """Return the first axis whose operator commutes with H."""
+    scale = np.abs(H).max() or 1.0
+    return next((a for a, P in each.items() if np.abs(P @ H - H @ P).max() < SMALL * scale), None)
 
 
-def parity_basis(axis: str, parity: str, spins: int) -> Complex:
-    """Return the states (2^N, D) with an even or odd number of spins down along an axis."""
-    values, vectors = np.linalg.eigh(_turned(axis, spins))
+def _totals(spins: int) -> dict[str, Complex]:
+    """Return the total spin along z, x and y."""
+    return {a: np.asarray(sum(spin(a, j, spins) for j in range(spins)).toarray()) for a in "zxy"}
+
+
+def parity_basis(H: Complex, parity: str) -> Complex | None:
+    """Return the states (2^N, D) of a parity along the first of the axes z, x, y along which H conserves it; None if none is."""
+    spins = len(H).bit_length() - 1
+    turned = {a: _turned(a, spins) for a in "zxy"}
+    axis = _conserved(H, turned)
+    if axis is None:
+        return None
+    values, vectors = np.linalg.eigh(turned[axis])
     return np.asarray(vectors[:, values > 0.0] if parity == "even" else vectors[:, values < 0.0])
+
+
+def spaces(H: Complex) -> list[Complex]:
+    """Return the states of the smallest spaces that H allows: of every total spin along an axis, of both parities, or all."""
+    spins = len(H).bit_length() - 1
+    totals = _totals(spins)
+    axis = _conserved(H, totals)
+    if axis is not None:
+        values, vectors = np.linalg.eigh(totals[axis])
+        return [vectors[:, np.abs(values - (0.5 * spins - down)) < 0.1] for down in range(spins + 1)]
+    both = [parity_basis(H, parity) for parity in ("even", "odd")] if spins > 1 else [None]
+    return [np.eye(len(H), dtype=complex)] if both[0] is None else [one for one in both if one is not None]

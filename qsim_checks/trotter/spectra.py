@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qsim_checks.coverage import Claim, Trial
-from qsim_checks.trotter.anywhere import anywhere, axis_of_parity, dense, parity_basis
+from qsim_checks.trotter.anywhere import anywhere, dense, parity_basis, spaces
 from qsim_checks.trotter.momenta import crystal, momenta, waves
 from qsim_checks.trotter.oracle import Truth, entropy_bound, spin
 
@@ -41,9 +41,13 @@ def spectrum(
     if task is None:
         task = "levels" if rng.random() < 0.2 else "spectrum"
     free = rng.random() < 0.4 if free is None else free
-    deck = _levels(rng) if task == "levels" else _spectrum(rng, free)
+    deck = _levels(rng, free) if task == "levels" else _spectrum(rng, free)
     # a sector may have no state, or a window too few levels for a gap ratio
-    return Trial(deck, lambda results: _judge(deck, results), refusable=isinstance(deck["sector"], dict))
+    return Trial(
+        deck,
+        lambda results: _judge(deck, results),
+        refusable=isinstance(deck["sector"], dict) or task == "levels",
+    )
 
 
 # --------------------------------------------------------------------------------------------- decks
@@ -199,10 +203,11 @@ def _spectrum(rng: Generator, free: bool) -> Block:
     return deck
 
 
-def _levels(rng: Generator) -> Block:
-    system = _system(rng)
+def _levels(rng: Generator, free: bool) -> Block:
+    system = anywhere(rng, int(rng.integers(2, MOST + 1))) if free else _system(rng)
     _scaled(rng, system)
-    sector = _sector(rng, system, several=False)
+    named = ("auto", "auto", "full", {"parity": "even"}, {"parity": "odd"})
+    sector = _one(rng, *named) if free else _sector(rng, system, several=False)
     block: Block = {"window": "all"}
     if rng.random() < 0.5:
         block["statistics"] = ["participation"]
@@ -271,18 +276,22 @@ def _judge(deck: Mapping[str, Any], results: Results) -> list[Claim]:
     H = dense(system)
     if isinstance(sector, str):
         bases = [np.eye(len(H), dtype=complex)]
+        if sector == "auto" and deck["task"] == "levels":
+            # of several Sz the largest sector alone
+            bases = spaces(H)
+            bases = [bases[(system["spins"] + 1) // 2]] if len(bases) > 2 else bases
     elif "parity" in sector:
-        axis = axis_of_parity(H)
-        if axis is None:
+        basis = parity_basis(H, sector["parity"])
+        if basis is None:
             return [Claim("parity that H does not conserve", math.nan, 0.0)]
-        bases = [parity_basis(axis, sector["parity"], system["spins"])]
+        bases = [basis]
     else:
         bases = _bases(sector, system["spins"])
     energies, states = _solved(H, bases)
     every: Real = energies if isinstance(sector, str) else np.asarray(np.linalg.eigvalsh(H), np.float64)
     scale = float(np.abs(every).max()) or 1.0
     if deck["task"] == "levels":
-        return _of_levels(results, energies, scale)
+        return _of_levels(results, energies, [_solved(H, [basis])[0] for basis in bases], scale)
     if deck["spectrum"]["which"] == "highest":
         energies, states, every = energies[::-1], states[:, ::-1], every[::-1]
     claims = _of_energies(deck, results, energies, every, scale)
@@ -363,13 +372,14 @@ def _observed(deck: Mapping[str, Any], results: Results, ground: Complex, error:
     return claims
 
 
-def _of_levels(results: Results, energies: Real, scale: float) -> list[Claim]:
+def _of_levels(results: Results, energies: Real, parts: list[Real], scale: float) -> list[Claim]:
     found = np.asarray(results["levels"])[0]
     difference = np.abs(found - energies).max() if found.shape == energies.shape else math.nan
     claims = [Claim("levels", float(difference), 0.0, 0.0, 1e-13 * scale * energies.size)]
     claims.append(Claim("energy_0", _number(results, "energy_0") - energies[0], 0.0, 0.0, 1e-12 * scale))
-    apart = np.diff(energies)
-    if "gap_ratio" in results.scalars and apart.min(initial=math.inf) > 1e-6 * scale:
-        ratios = np.minimum(apart[1:], apart[:-1]) / np.maximum(apart[1:], apart[:-1])
+    # each space has ratios of its own
+    apart = [np.diff(part) for part in parts]
+    if "gap_ratio" in results.scalars and min(d.min(initial=math.inf) for d in apart) > 1e-6 * scale:
+        ratios = np.concatenate([np.minimum(d[1:], d[:-1]) / np.maximum(d[1:], d[:-1]) for d in apart])
         claims.append(Claim("gap_ratio", _number(results, "gap_ratio") - ratios.mean(), 0.0, 0.0, 1e-6))
     return claims

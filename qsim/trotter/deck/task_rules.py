@@ -49,7 +49,7 @@ def check_task(deck: TrotterDeck) -> Iterator[Finding]:
         yield Finding("system.terms", f"task: {deck.task} needs a constant H, but a term has a time profile")
     if deck.run.precision == "single":
         yield Finding("run.precision", f"task: {deck.task} runs in double precision")
-    anywhere = deck.task == "spectrum"
+    anywhere = deck.task in ("spectrum", "levels")
     if not isinstance(deck.sector, SectorBlock) and deck.sector != "auto" and not anywhere:
         yield Finding(
             "sector",

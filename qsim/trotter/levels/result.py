@@ -39,6 +39,8 @@ class LevelsResult:
         Participation entropy, and entropy of half of the chain, of every eigenstate.
     spins : (members, levels) float64 or None
         Total spin of every eigenstate; not a number where levels of one energy are not whole multiplets.
+    sectors : (members, levels) int64 or None
+        Number of the sector of every level.
     """
 
     task: ClassVar[str] = "levels"
@@ -50,6 +52,7 @@ class LevelsResult:
     participation: NDArray[np.float64] | None = None
     entropies: NDArray[np.float64] | None = None
     spins: NDArray[np.float64] | None = None
+    sectors: NDArray[np.int64] | None = None
 
     @property
     def rounding(self) -> float:
@@ -76,9 +79,27 @@ QUANTITIES: tuple[Quantity[LevelsResult], ...] = (
         headline=("gap_ratio", "energy_0"),
         when=lambda r: bool(r.ratios.size),
     ),
-    Quantity("sector", "", "sector of the levels", lambda r: str(r.problem.sectors[0]), headline=True),
     Quantity(
-        "dimension", "", "states of the sector", lambda r: r.problem.sectors[0].dimension, headline=True
+        "sector",
+        "",
+        "sector of the levels",
+        lambda r: "; ".join(str(sector) for sector in r.problem.sectors),
+        headline=True,
+    ),
+    Quantity(
+        "dimension",
+        "",
+        "states of the sector, or of all of them",
+        lambda r: sum(sector.dimension for sector in r.problem.sectors),
+        headline=True,
+    ),
+    Quantity(
+        "level_sector",
+        "",
+        "number of the sector of every level, in the order in which they are named",
+        lambda r: r.sectors,
+        axes=("realisation", "state"),
+        when=lambda r: len(r.problem.sectors) > 1,
     ),
     Quantity(
         "energy_0",

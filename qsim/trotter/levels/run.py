@@ -10,13 +10,15 @@ import numpy as np
 from qsim.core.run.loop import Progress, drive
 from qsim.trotter.deck.tasks import LEAST_LEVELS
 from qsim.trotter.levels.result import LevelsResult
+from qsim.trotter.measurement.spaces import plain, rotated, schmidt_in
 from qsim.trotter.measurement.total_spin import TotalSpin
 from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.sectors.lowest import grouped
 from qsim.trotter.sectors.matrix import matrix_of
-from qsim.trotter.sectors.schmidt import sector_schmidt
+from qsim.trotter.sectors.parity import parity_obstacle
 from qsim.trotter.sectors.selection import mixing
-from qsim.trotter.sectors.symmetric import SymmetricSector, broken, reflected, shifted
+from qsim.trotter.sectors.states import whole_state
+from qsim.trotter.sectors.symmetric import broken, reflected, shifted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.trotter.levels.problem import LevelsProblem
     from qsim.trotter.model.hamiltonian import Model
-    from qsim.trotter.sectors.symmetric import AnySector
+    from qsim.trotter.measurement.spaces import Space
 
 __all__ = ["gap_ratios", "run", "warn_of_degenerate"]
 
@@ -41,16 +43,11 @@ class Computation:
 
     def __init__(self, problem: LevelsProblem, restored: Mapping[str, Any] | None) -> None:
         self.problem = problem
-        size = problem.sectors[0].dimension
-        shape = (problem.models.disorder, size)
-        requested = problem.block.statistics
-        self.kept = {"levels": np.zeros(shape)}
-        if "participation" in requested:
-            self.kept["participation"] = np.zeros(shape)
-        if "entropy" in requested:
-            self.kept["entropies"] = np.zeros(shape)
-        if "total_spin" in requested:
-            self.kept["spins"] = np.full(shape, math.nan)
+        shape = (problem.models.disorder, sum(sector.dimension for sector in problem.sectors))
+        names = {"participation": "participation", "entropy": "entropies", "total_spin": "spins"}
+        requested = [name for key, name in names.items() if key in problem.block.statistics]
+        # of each level its sector, beside what the deck asks for
+        self.kept = {name: np.full(shape, math.nan) for name in ("levels", "sectors", *requested)}
         self.done = 0
         if restored is not None:
             self.done = int(restored["done"])
@@ -62,59 +59,70 @@ class Computation:
 
     def advance(self, report: Report) -> None:
         """Diagonalise the realisations that are left."""
-        problem, device = self.problem, self.problem.place
         # a realisation is the unit of a checkpoint
-        for member in range(self.done, problem.models.disorder):
-            sector, model = problem.sectors[0], problem.of_realisation(member)
-            matrix = matrix_of(problem.operator(sector, model))
-            xp = device.xp
-            with device.use():
-                # levels alone take a third of the time of levels with states
-                if len(self.kept) == 1:
-                    self.kept["levels"][member] = device.to_host(xp.linalg.eigvalsh(matrix))
-                else:
-                    values, vectors = xp.linalg.eigh(matrix)
-                    self.kept["levels"][member] = device.to_host(values)
-                    self._states(member, vectors)
-                    if "spins" in self.kept:
-                        self._spins(member, vectors)
+        for member in range(self.done, self.problem.models.disorder):
+            model = self.problem.of_realisation(member)
+            made = [self._diagonalised(number, model) for number in range(len(self.problem.sectors))]
+            # the levels of all sectors together, ascending; stable, so that equal ones keep the order of the sectors
+            order = np.argsort(np.concatenate([one["levels"] for one in made]), kind="stable")
+            for name, values in self.kept.items():
+                values[member] = np.concatenate([one[name] for one in made])[order]
             self.done = member + 1
             report(Progress(self.done))
 
-    def _states(self, member: int, vectors: NDArray[Any]) -> None:
-        device, sector = self.problem.place, self.problem.sectors[0]
-        host = device.to_host(vectors)
-        if "participation" in self.kept:
-            # participation entropy -sum p ln p in the Ising basis; 0 ln 0 = 0
-            p = np.abs(self._whole(host)) ** 2
-            logs = np.log(np.where(p > 0.0, p, 1.0))
-            self.kept["participation"][member] = -(p * logs).sum(axis=0)
-        if "entropies" in self.kept:
-            half = range(sector.spins // 2)
-            base = sector.base if isinstance(sector, SymmetricSector) else sector
-            # state by state: unfolded vectors of all of them would not fit into memory
-            for k in range(sector.dimension):
-                vector = np.ascontiguousarray(self._whole(host[:, [k]])[:, 0])
-                schmidt = sector_schmidt(base, device, device.asarray(vector), half)
-                self.kept["entropies"][member, k] = schmidt.entropy
+    def _diagonalised(self, number: int, model: Model) -> dict[str, NDArray[np.float64]]:
+        """Return the levels of a sector, and the numbers of each state that are asked for."""
+        problem, device = self.problem, self.problem.place
+        sector = problem.sectors[number]
+        matrix = matrix_of(problem.operator(sector, model))
+        xp, made = device.xp, {"sectors": np.full(sector.dimension, float(number))}
+        with device.use():
+            # levels alone take a third of the time of levels with states
+            if len(self.kept) == len(made) + 1:
+                return made | {"levels": np.asarray(device.to_host(xp.linalg.eigvalsh(matrix)))}
+            values, vectors = xp.linalg.eigh(matrix)
+            made["levels"] = np.asarray(device.to_host(values))
+            if "participation" in self.kept or "entropies" in self.kept:
+                made |= self._states(sector, device.to_host(vectors))
+            if "spins" in self.kept:
+                made["spins"] = self._spins(sector, made["levels"], vectors, scale_of(model))
+        return made
 
-    def _spins(self, member: int, vectors: Array) -> None:
-        """Find the total spins of all states; levels that rounding does not tell apart are one."""
-        device, sector, energies = self.problem.place, self.problem.sectors[0], self.kept["levels"][member]
-        near = SAME * scale_of(self.problem.of_realisation(member))
+    def _states(self, sector: Space, vectors: NDArray[Any]) -> dict[str, NDArray[np.float64]]:
+        """Return the participation entropies and the entropies of half of the chain of eigenstates (columns)."""
+        device, axis = self.problem.place, self.problem.frame.axis
+        made = {
+            name: np.empty(sector.dimension) for name in ("participation", "entropies") if name in self.kept
+        }
+        half = range(sector.spins // 2)
+        # state by state: unfolded vectors of all of them would not fit into memory
+        for k in range(sector.dimension):
+            space, vector = plain(sector, device.asarray(np.ascontiguousarray(vectors[:, k])))
+            if "entropies" in made:
+                made["entropies"][k] = schmidt_in(space, device, vector, half).entropy
+            if "participation" in made:
+                # of the strings along z of the deck, whatever the axis of the sector is
+                if axis != "z":
+                    vector = rotated(device, whole_state(space, device, vector), axis)
+                p = np.abs(device.to_host(vector)) ** 2
+                # participation entropy -sum p ln p; 0 ln 0 = 0
+                made["participation"][k] = -(p * np.log(np.where(p > 0.0, p, 1.0))).sum()
+        return made
+
+    def _spins(
+        self, sector: Space, energies: NDArray[np.float64], vectors: Array, scale: float
+    ) -> NDArray[np.float64]:
+        """Return the total spins of all states; levels that rounding does not tell apart are one."""
+        device, spins = self.problem.place, np.full(sector.dimension, math.nan)
         total, xp = TotalSpin(device, sector), device.xp
-        for group in grouped(energies, near):
-            with device.use():
-                states = [xp.ascontiguousarray(vectors[:, k]) for k in range(group.start, group.stop)]
+        for group in grouped(energies, SAME * scale):
+            states = [
+                xp.ascontiguousarray(vectors[:, k]).astype(total.operator.dtype, copy=False)
+                for k in range(group.start, group.stop)
+            ]
             found, known = total.of(states)
-            self.kept["spins"][member, group] = found if known else math.nan
-
-    def _whole(self, vectors: NDArray[Any]) -> NDArray[Any]:
-        """Return vectors (columns) in the Ising basis of a sector of Sz."""
-        sector = self.problem.sectors[0]
-        if not isinstance(sector, SymmetricSector):
-            return vectors
-        return np.array([sector.whole(column) for column in vectors.T]).T
+            spins[group] = found if known else math.nan
+        return spins
 
 
 def gap_ratios(levels: NDArray[np.float64], least: float) -> NDArray[np.float64]:
@@ -137,17 +145,20 @@ def warn_of_degenerate(monitor: Monitor, left: int, of: int, what: str) -> None:
         )
 
 
-def left_over(model: Model, sector: AnySector, inversion: bool) -> str:
+def left_over(model: Model, sector: Space) -> str:
     """Return a symmetry that the sector leaves unresolved, ``""`` if none of the usual ones is there."""
-    n = model.spins
-    resolved = sector if isinstance(sector, SymmetricSector) else None
-    momentum = resolved.momentum if resolved else None
-    # reflections and shifts are tried on H itself, the inversion follows from the sector
-    if inversion and not model.h[2].any():
-        return "the inversion of all spins (give sector.inversion)"
-    # the reflection leads to another momentum
+    n, momentum = model.spins, getattr(sector, "momentum", None)
+    # without a definite Sz the parity, and with it or at Sz = 0 the product of all S^x, may be open
+    if sector.sz != sector.sz and sector.dimension == 1 << n and not parity_obstacle(model) and n > 1:
+        return "the parity of the number of spins down (give sector.parity)"
+    if not sector.inversion:
+        if sector.sz == 0.0 and not mixing(model, 1):
+            return "the inversion of all spins (give sector.inversion)"
+        if sector.sz != sector.sz and not parity_obstacle(model, 0) and n > 1:
+            return "the parity along another axis"
+    # reflections and shifts are tried on H itself; the reflection leads to another momentum
     turns = momentum is not None and 2 * momentum % n
-    if not (resolved and resolved.reflection) and not turns and not broken(model, reflected(n)):
+    if not getattr(sector, "reflection", 0) and not turns and not broken(model, reflected(n)):
         return "the reflection of the chain (give sector.reflection)"
     if momentum is None and not broken(model, shifted(n)):
         return "translations (give sector.momentum)"
@@ -156,15 +167,14 @@ def left_over(model: Model, sector: AnySector, inversion: bool) -> str:
 
 def run(problem: LevelsProblem, monitor: Monitor) -> LevelsResult:
     """Diagonalise all realisations and return their level statistics."""
-    sector, model = problem.sectors[0], problem.model
-    monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
-    # the inversion is a symmetry at Sz = 0 without fields, and unresolved unless the deck names it
-    open_inversion = sector.sz == 0.0 and not sector.inversion and not mixing(problem.model, 1)
-    inside = problem.block.within(sector.dimension)
-    enough = inside.stop - inside.start >= LEAST_LEVELS
-    symmetry = monitor.judged(
-        "the symmetries that are left over", lambda: left_over(model, sector, open_inversion), ""
-    )
+    sectors, model = problem.sectors, problem.model
+    for sector in sectors:
+        monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
+    windows = [problem.block.within(sector.dimension) for sector in sectors]
+    # each sector has ratios of its own
+    inside = [window.stop - window.start for window in windows]
+    enough = min(inside) >= LEAST_LEVELS
+    symmetry = monitor.judged("the symmetries that are left over", lambda: left_over(model, sectors[0]), "")
     if symmetry and enough:
         monitor.warn(
             f"levels of different symmetry under {symmetry} are mixed: they do not repel each other, and the gap ratio looks "
@@ -179,16 +189,24 @@ def run(problem: LevelsProblem, monitor: Monitor) -> LevelsResult:
     # where the deck itself asks for the ratio, it was refused
     if not enough:
         monitor.warn(
-            f"{inside.stop - inside.start} levels in the window of {levels.shape[1]} are too few for a gap ratio; it is left out"
+            f"{min(inside)} levels in the window of {min(s.dimension for s in sectors)} are too few for a gap ratio; it is left out"
         )
     else:
         # spacings that are rounding of a degenerate level
         least = SAME * scale_of(model)
+        owners = made.kept["sectors"]
         ratios_of = monitor.judged(
-            "gap_ratio", lambda: [gap_ratios(row[inside], least) for row in levels], []
+            "gap_ratio",
+            lambda: [
+                np.concatenate(
+                    [gap_ratios(row[owner == k][window], least) for k, window in enumerate(windows)]
+                )
+                for row, owner in zip(levels, owners, strict=True)
+            ],
+            [],
         )
         if ratios_of:
-            of = members * (inside.stop - inside.start - 2)
+            of = members * sum(count - 2 for count in inside)
             warn_of_degenerate(monitor, sum(row.size for row in ratios_of), of, "levels")
             ratios_of = [row for row in ratios_of if row.size]
     return LevelsResult(
@@ -199,4 +217,5 @@ def run(problem: LevelsProblem, monitor: Monitor) -> LevelsResult:
         made.kept.get("participation"),
         made.kept.get("entropies"),
         made.kept.get("spins"),
+        made.kept["sectors"].astype(np.int64),
     )

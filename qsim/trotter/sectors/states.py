@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import DeckError
-from qsim.trotter.sectors.parity import ParitySector
+from qsim.trotter.sectors.parity import ParitySector, WholeSpace
 from qsim.trotter.states.vectors import norm2, scale
 
 if TYPE_CHECKING:
@@ -110,9 +110,9 @@ def unfolded(sector: Sector, device: Device, psi: NDArray[Any]) -> tuple[Sector,
     return plain, out
 
 
-def whole_state(sector: Sector | ParitySector, device: Device, psi: NDArray[Any]) -> Any:
+def whole_state(sector: Sector | ParitySector | WholeSpace, device: Device, psi: NDArray[Any]) -> Any:
     """Return a vector of a sector as a state (2^N,) of all spins."""
-    if isinstance(sector, ParitySector):
+    if isinstance(sector, ParitySector | WholeSpace):
         return sector.whole(device, psi)
     plain, amplitudes = unfolded(sector, device, psi)
     with device.use():
