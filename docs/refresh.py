@@ -60,7 +60,7 @@ def name_of(page: Path) -> str:
 # What differs from run to run and from machine to machine: numbers with their errors, and the columns that they fill.
 NUMBER = re.compile(r"[-+]?\d[\d_]*(?:\.\d+)?(?:e[-+]?\d+)?")
 MACHINE = re.compile(
-    r"^(cpu|cuda|time|date|git|platform|host|warnings?)\b|^[\w ]+: .*(%|\d/\d)|more: "
+    r"^(cpu|cuda|time|date|git|platform|host|warnings?)\b|^[\w .=()/]+: .*(%|\d/\d)|more: "
     r"|\bseed\b|threads|version|\bcore|/s\b|compil|\b[GMk]B\b"
 )
 

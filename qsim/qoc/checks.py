@@ -18,6 +18,7 @@ from qsim.core.errors import InvalidInput, QsimError
 from qsim.core.physics.functions import curve_of, remark_on
 from qsim.qoc.control.transitions import ladder_rungs
 from qsim.qoc.deck.states import levels_of
+from qsim.qoc.models.line.model import WALL_DENSITY, level_findings
 from qsim.qoc.models.molecule import molecule as solved
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from qsim.qoc.models.molecule import Molecule
 
 STEPS_PER_PERIOD = {"crank_nicolson": 20, "eigenbasis": 6}
-WALL_DENSITY = 1e-6
 # Gap, in roundings of the Hamiltonian, below which the mixture of two levels is arbitrary.
 ROUNDING_GAPS = 1e3
 # a.u. of time.
@@ -49,7 +49,8 @@ def physics(
     for name in ("potential", "dipole"):
         if isinstance(block := getattr(deck.system, name, None), Tabulated):
             yield from remark_on(block, curve_of(block), f"system.{name}")
-    yield from _levels(deck, molecule, _angstrom(deck, data, molecule))
+    remedy = _angstrom(deck, data, molecule)
+    yield from level_findings(_used_levels(deck), molecule, deck.system.potential, remedy)
     yield from _degenerate(deck, molecule)
     try:
         rungs = ladder_rungs(deck, molecule)
@@ -57,7 +58,7 @@ def physics(
         yield Finding(problem.key, str(problem), "warning" if deck.optimizer.type == "none" else "error")
         return
     except IndexError:
-        # a level above the retained ones, reported by _levels
+        # a level above the retained ones, reported by the rules
         return
     yield from _sampling(deck, molecule, rungs, steps)
     yield from _random_guess(deck, steps)
@@ -73,35 +74,6 @@ def _used_levels(deck: QocDeck) -> list[tuple[str, int]]:
             (f"{where}target", v) for v in levels_of(target)
         ]
     return used
-
-
-def _levels(deck: QocDeck, molecule: Molecule, remedy: str = "") -> Iterator[Finding]:
-    last = deck.system.potential.highest_bound(molecule.mass)
-    top = float(min(molecule.potential[0], molecule.potential[-1]))
-    for key, level in _used_levels(deck):
-        if level > last:
-            held = "holds no bound level"
-            if last >= 0:
-                held = f"holds levels 0 to {last:g}"
-            text = f"level {level} is not bound: this" if last >= 0 else "this"
-            yield Finding(key, f"{text} Morse potential {held}")
-            continue
-        if level >= molecule.energies.size:
-            continue
-        energy = float(molecule.energies[level])
-        if energy >= top:
-            yield Finding(
-                key,
-                f"level {level} (E = {energy:.6g} hartree) is a box state: it lies above the potential at a wall "
-                f"({top:.6g} hartree); widen system.grid{remedy}",
-            )
-        elif (density := molecule.wall_density((level,))) > WALL_DENSITY:
-            yield Finding(
-                "system.grid",
-                f"|psi|^2 dx of level {level} at the wall is {density:.2g} (should stay below {WALL_DENSITY:g}); "
-                f"the box shifts this level, widen it{remedy}",
-                "warning",
-            )
 
 
 def _degenerate(deck: QocDeck, molecule: Molecule) -> Iterator[Finding]:

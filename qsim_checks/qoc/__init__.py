@@ -16,6 +16,7 @@ from qsim_checks.qoc import oracle
 from qsim_checks.qoc.decks import Drawn, draw_deck
 from qsim_checks.qoc.quantum import quantum
 from qsim_checks.qoc.quantum.levels import few_levels
+from qsim_checks.qoc.quantum.molecules import molecules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,8 +66,14 @@ def _narrow(rng: np.random.Generator, drawn: Drawn) -> str:
     return f" + {height:.6g}*exp(-((t - {duration * rng.uniform(0.1, 0.9):.9g})/{width:.6g})^2)"
 
 
-KINDS: Mapping[str, Kind] = {"optimise": molecule, "quantum": quantum, "levels": few_levels}
-"""Kinds of decks that can be drawn alone: one particle on a line, any other quantum system, one whose levels do not suffice."""
+KINDS: Mapping[str, Kind] = {
+    "optimise": molecule,
+    "quantum": quantum,
+    "levels": few_levels,
+    "molecules": molecules,
+}
+"""Kinds of decks that can be drawn alone: one particle on a line, any other quantum system, one whose levels do not suffice, a
+particle on a line in its levels."""
 
 
 def judge(drawn: Drawn, results: Results) -> list[Claim]:

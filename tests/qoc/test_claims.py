@@ -10,7 +10,8 @@ from qsim.core.results.results import open_results
 from qsim.qoc import checks, costs
 from qsim.qoc.control.fields import resample, roughness, way_between
 from qsim.qoc.errors import claims
-from qsim.qoc.errors.reference import landscape, refined, sine_levels, unresolved
+from qsim.qoc.errors.reference import refined, unresolved
+from qsim.qoc.models.line.landscape import landscape, sine_levels
 from qsim.qoc.models.molecule import on_grid
 from qsim.qoc.objectives.objective import Objective
 from qsim.qoc.optimizers.optimisation import Optimisation

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from qsim.qoc.control.controls import Curve
     from qsim.qoc.control.modes import Basis
+    from qsim.qoc.control.rungs import Rungs
     from qsim.qoc.deck.controls import QuantumControl
     from qsim.qoc.deck.quantum import QuantumDeck
     from qsim.qoc.models.quantum import ControlTerm
@@ -45,14 +47,22 @@ class Making:
     seed : int
     soft : bool
         Keep all bounds by the soft clip: for searches that know no box.
+    rungs : Rungs, optional
+        Transitions of the system, for first values that drive them.
     """
 
     def __init__(
-        self, deck: QuantumDeck, terms: tuple[ControlTerm, ...], seed: int, *, soft: bool = False
+        self,
+        deck: QuantumDeck,
+        terms: tuple[ControlTerm, ...],
+        seed: int,
+        *,
+        soft: bool = False,
+        rungs: Rungs | None = None,
     ) -> None:
         units = units_of(deck.system)
         duration = units.time(deck.time.T, "time.T")
-        self.setting = Setting(units, duration, midpoints(deck.time.slots, duration), seed)
+        self.setting = Setting(units, duration, midpoints(deck.time.count, duration), seed, rungs=rungs)
         self.deck, self.terms, self.soft = deck, terms, soft
         # Without a search the fields are propagated as they are given.
         self.room = EXACT if deck.optimizer.type == "none" else ROOM
@@ -73,7 +83,7 @@ class Making:
             If a constraint, a formula or a file of a control cannot be used.
         """
         s = self.setting
-        setting = Setting(s.units, s.duration, s.times, s.seed, attempt)
+        setting = replace(s, attempt=attempt)
         made = [self._line(number, setting) for number in range(len(self.terms))]
         lines = tuple(line for line, _ in made)
         controls = Controls(lines, s.duration, tuple(self._pairs()), self.deck.objective.max_fluence)
@@ -91,7 +101,7 @@ class Making:
         # a rotation by pi in T, for a control without bounds
         size = float(abs(term.operator).sum(axis=1).max(initial=0.0))
         natural = (math.pi / setting.duration / size) ** (1.0 / term.power) if size > 0 else 1.0
-        first = first_values(block, key, made, setting, natural, number)
+        first = first_values(block, key, made, setting, natural, (number, term.power))
         values = first.curve(setting.times)
         row = values if first.shaped else values * made.shape
         held = first.held and block.shape is None
@@ -229,6 +239,8 @@ def _basis(block: QuantumControl, key: str, setting: Setting, number: int, draw:
     """Return the functions of a control; None for one value per slot."""
     choice, times, duration, units = block.parameters, setting.times, setting.duration, setting.units
     slots = times.size
+    if block.band is not None:
+        return modes.sine(*_band(block.band, f"{key}.band", setting), times, duration)
     if choice.type == "slots":
         if choice.count is None or choice.count == slots:
             return None
@@ -239,7 +251,7 @@ def _basis(block: QuantumControl, key: str, setting: Setting, number: int, draw:
     if choice.type == "constant":
         return modes.constant(times, held=block.shape is None)
     if choice.type == "sine":
-        return modes.sine(*_band(choice.band, key, setting), times, duration)
+        return modes.sine(*_band(choice.band, f"{key}.parameters.band", setting), times, duration)
     if choice.type == "fourier":
         if 2 * choice.count > slots:
             raise InvalidInput(
@@ -266,10 +278,10 @@ def _basis(block: QuantumControl, key: str, setting: Setting, number: int, draw:
 def _band(band: list[float | str], key: str, setting: Setting) -> tuple[int, int]:
     """Return the first and last sine mode of a band."""
     units = setting.units
-    low, high = (units.frequency(b, f"{key}.parameters.band") for b in band)
+    low, high = (units.frequency(b, key) for b in band)
     spacing, slots = math.pi / setting.duration, setting.times.size
     first, last = max(1, math.ceil(low / spacing)), min(slots, math.floor(high / spacing))
     if last < first:
         text = f"no sine mode of the pulse lies in the band; their spacing is {spacing / units.factor:g}"
-        raise InvalidInput(f"{key}.parameters.band", text)
+        raise InvalidInput(key, text)
     return first, last

@@ -26,12 +26,14 @@ if TYPE_CHECKING:
 
     from qsim.qoc.control.controls import Curve
     from qsim.qoc.control.parametrisation import Parametrisation
+    from qsim.qoc.control.rungs import Rungs
     from qsim.qoc.deck.controls import (
         DragValues,
         FileValues,
         GaussianValues,
+        LadderValues,
         QuantumControl,
-        RandomValues,
+        ResonantValues,
     )
 
     Array = NDArray[np.float64]
@@ -62,6 +64,8 @@ class Setting:
     seed : int
     attempt : int
         Number of the start, from 0: random values differ from start to start.
+    rungs : Rungs or None
+        Transitions of the system.
     """
 
     units: Units
@@ -69,6 +73,7 @@ class Setting:
     times: Array
     seed: int
     attempt: int = 0
+    rungs: Rungs | None = None
 
 
 @dataclass(frozen=True)
@@ -94,7 +99,12 @@ class First:
 
 
 def first_values(
-    block: QuantumControl, key: str, made: Parametrisation, setting: Setting, natural: float, number: int
+    block: QuantumControl,
+    key: str,
+    made: Parametrisation,
+    setting: Setting,
+    natural: float,
+    place: tuple[int, int],
 ) -> First:
     """Return the first values of a control.
 
@@ -106,8 +116,8 @@ def first_values(
         Its bounds.
     natural : float
         Size of random values where nothing else says it.
-    number : int
-        Place of the control in the system.
+    place : (int, int)
+        Place of the control in the system, and its power there.
 
     Raises
     ------
@@ -115,20 +125,23 @@ def first_values(
         If a formula or a file cannot be used.
     """
     guess, duration = block.guess, setting.duration
+    number, power = place
     low, high = float(made.low[0]), float(made.high[0])
     if guess.type == "zero":
         return First(lambda t: np.zeros(t.size), held=True)
     if guess.type == "expression":
-        text, place = guess.value, f"{key}.guess.value"
+        text, where = guess.value, f"{key}.guess.value"
 
         def curve(t: Array) -> Array:
-            return np.clip(formula(text, place, t=t, T=duration) * np.ones(t.size), low, high)
+            return np.clip(formula(text, where, t=t, T=duration) * np.ones(t.size), low, high)
 
         whole = Expression(text, ("t", "T")).with_values(T=duration)
         # A constant formula is the same held or not, and then nothing is left of it between the slots.
         return First(curve, held="t" not in whole.names, profiles=(FormulaProfile(whole),))
     if guess.type == "gaussian" or guess.type == "drag":
         return _gaussian(guess, f"{key}.guess", setting, (low, high))
+    if guess.type == "ladder" or guess.type == "resonant":
+        return First(_carriers(guess, f"{key}.guess", made, setting, (number, power)))
     if guess.type == "file":
         return _from_file(guess, guess.column or block.name, f"{key}.guess", setting, (low, high))
     # Half of the nearer bound, else what turns the system by about pi in T.
@@ -138,7 +151,11 @@ def first_values(
     elif made.bounded:
         # a bound of zero leaves the other one
         size = 0.5 * min(s for s in (-low, high) if 0.0 < s < math.inf)
-    return First(_random(guess, setting, size, number, (low, high)))
+    count = guess.modes
+    if guess.cutoff is not None:
+        highest = setting.units.frequency(guess.cutoff, f"{key}.guess.cutoff")
+        count = max(1, int(highest * duration / math.pi))
+    return First(_random(count, setting, size, number, (low, high)))
 
 
 def _gaussian(
@@ -166,11 +183,47 @@ def _gaussian(
     return First(lambda t: np.clip(whole_formula(t=t), *ends), profiles=(FormulaProfile(whole_formula),))
 
 
-def _random(
-    guess: RandomValues, setting: Setting, size: float, number: int, ends: tuple[float, float]
+def _carriers(
+    guess: LadderValues | ResonantValues,
+    key: str,
+    made: Parametrisation,
+    setting: Setting,
+    place: tuple[int, int],
 ) -> Curve:
+    """Return ``sum_rungs A cos(w (t - T/2))`` with ``|<a|H_c|b>| A integral S dt = area pi`` on every rung.
+
+    That is the Rabi angle in the rotating-wave approximation; without a frequency, half of A is enough. A control that enters
+    squared is the root of the same carriers, raised above zero.
+    """
+    number, power = place
+    assert setting.rungs is not None
+    rungs = setting.rungs.of(number, key, direct=guess.type == "resonant")
+    area = guess.area
+    if area == "auto":
+        # of one rung half a pi pulse, where the slope of P = sin^2(area / 2) is largest
+        area = 0.5 if len(rungs) == 1 else 1.0
+    if guess.type == "ladder":
+        area *= math.sqrt(len(rungs))
+    length = float(made.shape.sum()) * setting.duration / setting.times.size
+    low, high = float(made.low[0]), float(made.high[0])
+    waves = []
+    for gap, element in rungs:
+        still = 0.5 if gap * setting.duration < 1.0 else 1.0
+        waves.append((gap, still * area * math.pi / (element * length)))
+
+    def curve(t: Array) -> Array:
+        turned = t - 0.5 * setting.duration
+        found = sum((size * np.cos(gap * turned) for gap, size in waves), np.zeros(t.size))
+        if power == 2:
+            found = np.sqrt(np.maximum(found + sum(size for _, size in waves), 0.0))
+        return np.clip(found, low, high)
+
+    return curve
+
+
+def _random(count: int, setting: Setting, size: float, number: int, ends: tuple[float, float]) -> Curve:
     """Return a sum of sine modes whose root mean square in the slots is `size`."""
-    count = min(guess.modes, setting.times.size)
+    count = min(count, setting.times.size)
     # A stream for each control and a number for each start: more controls or starts leave the others as they are.
     draws = rng.normal(rng.key_from_seed(setting.seed), STREAM + number, setting.attempt, count)
     waves = np.pi / setting.duration * np.arange(1, count + 1)

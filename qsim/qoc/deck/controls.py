@@ -7,7 +7,8 @@ from pydantic import ConfigDict, Field
 
 from qsim.core.deck.blocks import Block, Count, DeckPath, Finding, PositiveCount, short_form
 from qsim.core.deck.expression import ExpressionText
-from qsim.qoc.deck.control import ExpressionShape, Sin2, Sin2Edges
+from qsim.qoc.deck.control import ExpressionShape, GaussianShape, Sin2, Sin2Edges
+from qsim.qoc.deck.numbers import SIZE
 from qsim.qoc.deck.systems.quantities import ControlValue, FrequencyValue, TimeValue
 
 __all__ = ["QuantumControl", "control_rules"]
@@ -65,6 +66,26 @@ class RandomValues(Block):
         description="root mean square; auto: half of the smaller bound, or a rotation by pi in T",
     )
     modes: PositiveCount = Field(default=8, description="number of sine modes")
+    cutoff: FrequencyValue | None = Field(
+        default=None, description="highest frequency of the modes, instead of modes"
+    )
+
+
+class LadderValues(Block):
+    """A carrier for every transition on the strongest path from the start to the goal, all in phase in the middle."""
+
+    type: Literal["ladder"]
+    area: Annotated[float, SIZE] | Literal["auto"] = Field(
+        default="auto",
+        description="area of each rung in units of pi, times sqrt(rungs); auto: 1, of one rung 0.5",
+    )
+
+
+class ResonantValues(Block):
+    """Carriers at the transitions between levels of start and goal themselves."""
+
+    type: Literal["resonant"]
+    area: Annotated[float, SIZE] = Field(default=0.5, description="pulse area in units of pi")
 
 
 class ZeroValues(Block):
@@ -93,7 +114,14 @@ class FileValues(Block):
 
 
 FirstValues = Annotated[
-    ExpressionValues | GaussianValues | DragValues | RandomValues | ZeroValues | FileValues,
+    ExpressionValues
+    | GaussianValues
+    | DragValues
+    | RandomValues
+    | LadderValues
+    | ResonantValues
+    | ZeroValues
+    | FileValues,
     Field(discriminator="type"),
     short_form,
 ]
@@ -151,7 +179,9 @@ class Constant(Block):
 Parameters = Annotated[
     EverySlot | Sine | Fourier | Splines | Constant, Field(discriminator="type"), short_form
 ]
-Shapes = Annotated[Sin2Edges | Sin2 | ExpressionShape, Field(discriminator="type"), short_form]
+Shapes = Annotated[
+    Sin2Edges | Sin2 | GaussianShape | ExpressionShape, Field(discriminator="type"), short_form
+]
 
 
 class Modulus(Block):
@@ -173,10 +203,14 @@ class QuantumControl(Block):
     parameters: Parameters = Field(
         default=EverySlot(type="slots"), description="free parameters", validate_default=True
     )
+    band: Values | None = Field(
+        default=None,
+        description="lowest and highest frequency: the sine modes between them, as parameters: sine",
+    )
     shape: Shapes | None = Field(default=None, description="factor S(t) of the control, from 0 to 1")
     bounds: ControlValues | None = Field(
         default=None,
-        description="lowest and highest value, a frequency; rotor, grid2d: an electric field, or the intensity of its peak",
+        description="lowest and highest value, a frequency; grid, rotor, grid2d: an electric field, or the intensity of its peak",
     )
     modulus: Modulus | None = Field(default=None, description="bound on the modulus of two controls together")
     zero_area: bool = Field(default=False, description="keep the time integral at zero")
@@ -197,6 +231,8 @@ class QuantumControl(Block):
         """Return the key of the constraint that couples its slots, or an empty text."""
         if self.parameters.type != "slots" or self.parameters.count is not None:
             return "parameters"
+        if self.band is not None:
+            return "band"
         if self.slew is not None:
             return "slew"
         if self.zero_area:
@@ -217,6 +253,8 @@ def control_rules(controls: list[QuantumControl], optimizer: str) -> Iterator[Fi
         key = f"control.{place}"
         if control.zero_area and control.area is not None:
             yield Finding(f"{key}.area", "give either area or zero_area")
+        if control.band is not None and "parameters" in control.model_fields_set:
+            yield Finding(f"{key}.band", "a band is that of sine modes; give either band or parameters")
         yield from _slew(control, key)
         yield from _modulus(controls, place, taken)
         if optimizer == "krotov" and not control.fixed:
@@ -250,7 +288,7 @@ def _slew(control: QuantumControl, key: str) -> Iterator[Finding]:
     """Yield what cannot be kept together with a largest change."""
     if control.slew is None:
         return
-    if control.parameters.type != "slots" or control.parameters.count is not None:
+    if control.coupled in ("parameters", "band"):
         yield Finding(
             f"{key}.slew", "a largest change needs a value of its own in every slot, parameters: slots"
         )

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field
 from qsim.core.deck.blocks import Block, Count, Deck
 from qsim.qoc.deck.control import Control
 from qsim.qoc.deck.ensemble import Ensemble
+from qsim.qoc.deck.forms import asks_for_levels
 from qsim.qoc.deck.numbers import Positive
 from qsim.qoc.deck.optimizers import Lbfgs, Optimizer
 from qsim.qoc.deck.propagation import EigenbasisPropagator, Propagator, TimeGrid
@@ -69,10 +70,11 @@ class QocDeck(Deck):
 
     @classmethod
     def model_for(cls, data: Mapping[str, Any]) -> type[Deck]:
-        """Return the deck of a system of parts or matrices for these types of system."""
+        """Return the deck in levels for all types of system but a molecule whose keys are those of the paper."""
         system = data.get("system")
-        kind = system.get("type") if isinstance(system, Mapping) else None
-        return QuantumDeck if kind in TYPES else cls
+        kind = system.get("type", "grid") if isinstance(system, Mapping) else None
+        more = kind in TYPES or (kind == "grid" and asks_for_levels(data))
+        return QuantumDeck if more else cls
 
     @classmethod
     def variants(cls) -> tuple[type[Deck], ...]:

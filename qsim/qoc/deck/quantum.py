@@ -3,15 +3,17 @@
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
 from qsim.core.deck.blocks import Block, Count, Deck, Finding, PositiveCount, short_form
 from qsim.qoc.deck.controls import QuantumControl, control_rules
 from qsim.qoc.deck.ensemble import QuantumEnsemble
+from qsim.qoc.deck.forms import written_out
 from qsim.qoc.deck.front import Front
 from qsim.qoc.deck.numbers import Positive
 from qsim.qoc.deck.optimizers import QuantumLbfgs, QuantumOptimizer
 from qsim.qoc.deck.system import OTHERS
+from qsim.qoc.deck.systems.grid import GridSystem
 from qsim.qoc.deck.systems.grid2d import Grid2dSystem
 from qsim.qoc.deck.systems.matrices import MatricesSystem
 from qsim.qoc.deck.systems.model import ModelSystem
@@ -27,10 +29,26 @@ TYPES = OTHERS
 class Slots(Block):
     """Duration and slots; every control is constant in each slot."""
 
+    OLD_NAMES: ClassVar[Mapping[str, str]] = {"tau": "dt"}
+
     T: TimeValue = Field(description="duration", json_schema_extra={"example": "100 ns"})
-    slots: Annotated[PositiveCount, Field(le=10_000_000)] = Field(
-        description="number N of slots", json_schema_extra={"example": 200}
+    slots: Annotated[PositiveCount, Field(le=10_000_000)] | Literal["auto"] | None = Field(
+        default=None,
+        validation_alias=AliasChoices("slots", "steps"),
+        description="number N of slots (steps is the same); auto: 24 in a period of the fastest transition that a control drives",
+        json_schema_extra={"example": 200},
     )
+    dt: TimeValue | None = Field(
+        default=None,
+        validation_alias=AliasChoices("dt", "tau"),
+        description="length of a slot, instead of slots",
+    )
+
+    @property
+    def count(self) -> int:
+        """Number of slots, once it is settled."""
+        assert isinstance(self.slots, int)
+        return self.slots
 
 
 class Running(Block):
@@ -55,6 +73,10 @@ class QuantumObjective(Block):
     )
     threshold: float | Literal["auto"] = Field(
         default="auto", description="stop when P reaches this; auto: 0.99, for observables never"
+    )
+    combine: Literal["incoherent", "coherent"] = Field(
+        default="incoherent",
+        description="several pairs of states: mean of |o|^2, or |mean of o|^2 (relative phases count)",
     )
     alpha: Annotated[float, Field(ge=0, lt=1e12)] = Field(
         default=0.0, description="fluence penalty, 1/(control^2 time)"
@@ -90,10 +112,24 @@ def _more(value: object) -> object:
     return int(text[1:]) if text.startswith("+") and text[1:].isdecimal() else value
 
 
+def _checked_by(value: object) -> object:
+    """Return `auto` for the propagators by which a molecule on a grid is checked: levels have one check for all."""
+    return "auto" if value in ("eigenbasis", "crank_nicolson", "cn") else value
+
+
+def _verify_form(value: object) -> object:
+    """Read ``verify: none`` as a block."""
+    if value is False:
+        return {"propagator": "none"}
+    return {"propagator": value} if isinstance(value, str) else value
+
+
 class QuantumVerify(Block):
     """Independent propagation of the final controls."""
 
-    propagator: Literal["auto", "none"] = Field(
+    propagator: Annotated[
+        Literal["auto", "none"], BeforeValidator(_checked_by, json_schema_input_type=str)
+    ] = Field(
         default="auto",
         description="auto: exponentials of each slot by another algorithm and from another generator",
     )
@@ -107,11 +143,14 @@ class QuantumVerify(Block):
 
 
 class Levels(Block):
-    """The levels of two coordinates in which they move; what they leave out is in the error."""
+    """The levels of coordinates in which they move; what they leave out is in the error."""
 
     type: Literal["eigenbasis"]
-    states: Annotated[Count, Field(ge=2, le=400)] = Field(
-        default=60, description="levels kept, as system.states"
+    states: Annotated[Count, Field(ge=2, le=400)] | Literal["auto"] | None = Field(
+        default=None, description="levels kept, as system.states"
+    )
+    truncation_tolerance: Positive | None = Field(
+        default=None, description="warn when the highest two levels hold more population than this"
     )
 
 
@@ -151,6 +190,19 @@ class QuantumDeck(Deck):
             "time": {"T": "2 ps", "slots": 100},
             "control": [{"name": "envelope", "guess": {"type": "expression", "value": "0.005"}}],
         },
+        "grid": {
+            "system": {
+                "type": "grid",
+                "mass": 1728.468338,
+                "potential": {"type": "morse", "D": 0.1994, "beta": 1.189, "r0": 1.821},
+                "dipole": {"type": "mecke", "mu0": 3.088, "rstar": 0.6},
+                "grid": {"xmin": 1.0, "xmax": 5.0, "points": 641},
+                "initial": {"thermal": "300 K"},
+                "target": 1,
+            },
+            "time": {"T": "500 fs", "slots": "auto"},
+            "control": [{"name": "field", "guess": "ladder"}],
+        },
         "grid2d": {
             "system": {
                 "type": "grid2d",
@@ -167,26 +219,21 @@ class QuantumDeck(Deck):
 
     @model_validator(mode="before")
     @classmethod
-    def _levels_of_two_coordinates(cls, value: object) -> object:
-        """Give the levels of the propagator to two coordinates that name none of their own."""
-        if not isinstance(value, dict):
-            return value
-        system, propagator = value.get("system"), value.get("propagator")
-        if not isinstance(system, dict) or not isinstance(propagator, dict) or "states" in system:
-            return value
-        if system.get("type") != "grid2d" or "states" not in propagator:
-            return value
-        return {**value, "system": {**system, "states": propagator["states"]}}
+    def _forms(cls, value: object) -> object:
+        """Read the short forms: one control as a block, levels at the propagator, factors of an ensemble."""
+        return written_out(value) if isinstance(value, dict) else value
 
     method: Literal["qoc"]
-    system: Annotated[ModelSystem | MatricesSystem | RotorSystem | Grid2dSystem, Field(discriminator="type")]
+    system: Annotated[
+        ModelSystem | MatricesSystem | RotorSystem | GridSystem | Grid2dSystem, Field(discriminator="type")
+    ]
     time: Slots
     control: Annotated[list[QuantumControl], Field(min_length=1)] = Field(
         description="one entry per control of the system",
         json_schema_extra={"example": [{"name": "x"}]},
     )
     propagator: Annotated[Levels, short_form] | None = Field(
-        default=None, description="grid2d: the levels in which the state moves"
+        default=None, description="grid, grid2d: the levels in which the state moves"
     )
     dissipation: Literal["auto", "none", "no_jump", "lindblad"] | Unravelled = Field(
         default="auto",
@@ -204,7 +251,10 @@ class QuantumDeck(Deck):
     ensemble: QuantumEnsemble | None = Field(
         default=None, description="robust control: the same controls, many systems"
     )
-    verify: QuantumVerify = Field(default=QuantumVerify(), description="independent check of the result")
+    verify: Annotated[
+        QuantumVerify,
+        BeforeValidator(_verify_form, json_schema_input_type=QuantumVerify | Literal[False, "none", "auto"]),
+    ] = Field(default=QuantumVerify(), description="independent check of the result")
 
     @property
     def methods(self) -> set[str]:
@@ -219,7 +269,9 @@ class QuantumDeck(Deck):
     def check(self) -> Iterator[Finding]:
         """Yield contradictions that need no calculation."""
         if self.run.precision != "double":
-            yield Finding("run.precision", "systems of parts or matrices run in double precision")
+            yield Finding("run.precision", "states in levels run in double precision")
+        if (self.time.slots is None) == (self.time.dt is None):
+            yield Finding("time.slots", "give slots (a number or auto), or dt")
         yield from self._levels()
         yield from control_rules(self.control, self.optimizer.type)
         yield from self._sampling()
@@ -270,8 +322,8 @@ class QuantumDeck(Deck):
         """Yield what is wrong with the levels of the propagator."""
         if self.propagator is None:
             return
-        if not isinstance(self.system, Grid2dSystem):
+        if not isinstance(self.system, GridSystem | Grid2dSystem):
             yield Finding("propagator", "systems of matrices have no choice of propagators; leave it out")
-        elif self.system.states != self.propagator.states:
+        elif self.propagator.states not in (None, self.system.states):
             text = f"{self.propagator.states} levels, but system.states is {self.system.states}; give one of them"
             yield Finding("propagator.states", text)

@@ -23,6 +23,7 @@ from qsim.qoc import costs
 from qsim.qoc.control.fields import other_way, resample, way_between
 from qsim.qoc.errors import reference
 from qsim.qoc.errors.parts import PARTS, Errors
+from qsim.qoc.models.line import landscape as lines
 from qsim.qoc.models.molecule import doubted, molecule
 from qsim.qoc.objectives.objective import Objective
 from qsim.qoc.propagators.eigenbasis import Eigenbasis
@@ -89,7 +90,7 @@ class Judge:
     reached: NDArray[np.float64]
     probabilities: NDArray[np.float64]
     sweeps: int = 1
-    ground: reference.Landscape = field(init=False)
+    ground: lines.Landscape = field(init=False)
     sample: NDArray[np.int64] = field(init=False)
     between: str = field(init=False)
     left: float = field(init=False)
@@ -97,7 +98,7 @@ class Judge:
     def __post_init__(self) -> None:
         """Choose the members and the meaning of the field between its values."""
         problem = self.problem
-        self.ground = reference.landscape(problem.system)
+        self.ground = lines.landscape(problem.system)
         self.sample = sampled(self.probabilities)
         self.between = way_between(self.values, problem.verify.interpolation)
         self.left = costs.budget(problem, self.sweeps)
@@ -231,7 +232,7 @@ class _Chain:
             If too little is left.
         """
         # Diagonalisations grow with the cube of the points, propagations with the steps.
-        dense = len(self.systems) * costs.DENSE * max(reference.PLENTY, 2 * self.levels) ** 3
+        dense = len(self.systems) * costs.DENSE * max(lines.PLENTY, 2 * self.levels) ** 3
         self._spend(dense + self._cost(1, chain=0) + self._cost(2))
 
     def _cost(self, substeps: int, chain: int = 5) -> float:
@@ -278,17 +279,17 @@ class _Chain:
         run = self.problem.members.molecules[s]
         top = judge.top_energy(run, self.levels)
         box = ground.box(top, run.mass, scale)
-        points = reference.enough_points(ground, box, top, self.levels, run.mass, scale)
+        points = lines.enough_points(ground, box, top, self.levels, run.mass, scale)
         outer, missed, angles = self._refined(box, points, self.levels, s)
         outer, of_stencil = reference.aligned(outer, self.stencil[number])
         # The second reference differs in all of walls, points and levels.
         # What it changes is the error that the first one has left.
-        near = ground.box(top, run.mass, scale, 0.6 * reference.REACH)
+        near = ground.box(top, run.mass, scale, 0.6 * lines.REACH)
         fewer = int(0.8 * points) + 1
         second, of_second = reference.aligned(self._refined(near, fewer, self.fewer, s)[0], outer)
         # With reach 0 the walls are those of the run: the step from here to `outer` is that of the box.
         walls = ground.box(top, run.mass, scale, 0.0)
-        points = reference.enough_points(ground, walls, top, self.kept, run.mass, scale)
+        points = lines.enough_points(ground, walls, top, self.kept, run.mass, scale)
         inner, of_inner = reference.aligned(self._refined(walls, points, self.kept, s)[0], outer)
         masks = (self._mask(of_stencil), self._mask(of_inner), self._mask(of_second))
         return outer, inner, second, masks, missed, angles
@@ -299,7 +300,7 @@ class _Chain:
         """Return the levels of a molecule in a sine basis; see :func:`qsim.qoc.errors.reference.refined`."""
         mass, scale = self._factors(system)
         ground = self.judge.ground
-        rough = reference.sine_levels(ground, box, points, levels, mass, scale)
+        rough = lines.sine_levels(ground, box, points, levels, mass, scale)
         return reference.refined(ground, rough, scale)
 
     def _mask(self, overlap: NDArray[np.float64]) -> NDArray[np.bool_]:

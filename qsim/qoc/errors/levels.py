@@ -242,9 +242,9 @@ def _distance(small: Look, large: Look) -> float:
     index = {label: place for place, label in enumerate(more.labels)}
     places = np.array([index[label] for label in made.labels])
     # Thermal starts have more columns in a larger basis, and the signs of levels on a grid are a matter of choice.
-    if small.columns.shape[1] != large.columns.shape[1] or made.plane is not None:
+    if small.columns.shape[1] != large.columns.shape[1] or made.on_points:
         first, second = (look.objective.density(look.columns) for look in (small, large))
-        if made.plane is not None:
+        if made.on_points:
             first, second = np.diag(np.diag(first)), np.diag(np.diag(second))
         first, second = first.reshape(-1, 1), second.reshape(-1, 1)
     else:

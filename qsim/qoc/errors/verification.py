@@ -19,6 +19,7 @@ from qsim.qoc.control.fields import resample
 from qsim.qoc.errors import reference
 from qsim.qoc.errors.claims import REACHED
 from qsim.qoc.kernels.grid import MAX_CUDA_POINTS
+from qsim.qoc.models.line import landscape as lines
 from qsim.qoc.objectives.objective import Objective
 from qsim.qoc.propagators.crank_nicolson import CrankNicolson
 from qsim.qoc.propagators.eigenbasis import Eigenbasis
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from qsim.qoc.models.molecule import Molecule
     from qsim.qoc.problem import Problem
 
-    Maker = Callable[[reference.Landscape, tuple[float, float], int, int, float, float], Molecule]
+    Maker = Callable[[lines.Landscape, tuple[float, float], int, int, float, float], Molecule]
 
 # Of the eigenbasis for each step of the run.
 SUBSTEPS = 4
@@ -219,7 +220,7 @@ def _members(problem: Problem, choice: str, judge: Judge, errors: Errors) -> Mem
         maker: Maker = _refined_levels
     else:
         box, points = _stencil_grid(problem, judge, errors)
-        maker = reference.stencil_levels
+        maker = lines.stencil_levels
     whole = problem.members
 
     def made(number: int) -> Molecule:
@@ -231,26 +232,26 @@ def _members(problem: Problem, choice: str, judge: Judge, errors: Errors) -> Mem
 
 
 def _refined_levels(
-    ground: reference.Landscape,
+    ground: lines.Landscape,
     box: tuple[float, float],
     points: int,
     states: int,
     mass: float,
     scale: float,
 ) -> Molecule:
-    """Return levels in a sine basis with what lies between its points; arguments as of `reference.sine_levels`."""
-    rough = reference.sine_levels(ground, box, points, states, mass, scale)
+    """Return levels in a sine basis with what lies between its points; arguments as of `sine_levels`."""
+    rough = lines.sine_levels(ground, box, points, states, mass, scale)
     return reference.refined(ground, rough, scale)[0]
 
 
 def _spectral_grid(problem: Problem, judge: Judge, levels: int) -> tuple[tuple[float, float], int]:
     """Return walls and points of a sine basis that holds a number of levels of every molecule."""
-    boxes, points = [], reference.FEWEST
+    boxes, points = [], lines.FEWEST
     for s in judge.systems:
         run, scale = problem.members.molecules[s], problem.factors[s][1]
         top = judge.top_energy(run, levels)
         boxes.append(judge.ground.box(top, run.mass, scale))
-        points = max(points, reference.enough_points(judge.ground, boxes[-1], top, levels, run.mass, scale))
+        points = max(points, lines.enough_points(judge.ground, boxes[-1], top, levels, run.mass, scale))
     return _around(boxes), points
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from qsim.core.errors import InvalidInput
+from qsim.qoc.deck.systems.grid import GridSystem
 from qsim.qoc.deck.systems.grid2d import Grid2dSystem
 from qsim.qoc.deck.systems.matrices import MatricesSystem
 from qsim.qoc.deck.systems.model import ModelSystem
@@ -12,6 +13,7 @@ from qsim.qoc.deck.systems.rotor import RotorSystem
 from qsim.qoc.deck.systems.states import Observable, Thermal
 from qsim.qoc.models.composite import composite_model
 from qsim.qoc.models.grid2d import grid2d_model
+from qsim.qoc.models.line.model import grid_model
 from qsim.qoc.models.matrices import matrices_model
 from qsim.qoc.models.quantum import ObservableTarget
 from qsim.qoc.models.rotor import rotor_model
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["System", "model", "observable_of"]
 
-System: TypeAlias = ModelSystem | MatricesSystem | RotorSystem | Grid2dSystem
-"""A block `system` of the deck, of any type but the particle on a line."""
+System: TypeAlias = ModelSystem | MatricesSystem | RotorSystem | GridSystem | Grid2dSystem
+"""A block `system` of the deck, of any type."""
 
 
 def model(system: System, extra: int = 0) -> QuantumModel:
@@ -48,6 +50,8 @@ def model(system: System, extra: int = 0) -> QuantumModel:
         return matrices_model(system)
     if isinstance(system, RotorSystem):
         return rotor_model(system, extra)
+    if isinstance(system, GridSystem):
+        return grid_model(system, extra)
     if isinstance(system, Grid2dSystem):
         return grid2d_model(system, extra)
     return composite_model(system, extra)

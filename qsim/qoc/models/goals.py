@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from qsim.qoc.models.basis import Basis
     from qsim.qoc.models.quantum import FreePhases, Goal
 
-__all__ = ["Aim", "Logical", "aim"]
+__all__ = ["Aim", "Logical", "aim", "named_states"]
+
+# Overlap of logical states of a file: they were written with some ten digits.
+SOUND = 1e-8
 
 
 @dataclass(frozen=True)
@@ -170,7 +173,11 @@ def _gate(target: Gate, logical: Logical) -> Aim:
 
 
 def _unitary(target: Gate, key: str) -> ComplexArray:
-    """Return the matrix of a gate, by name or from a file."""
+    """Return the matrix of a gate, by name, as a permutation or from a file."""
+    if isinstance(target.gate, list):
+        matrix = np.zeros((len(target.gate),) * 2, dtype=np.complex128)
+        matrix[target.gate, np.arange(len(target.gate))] = 1.0
+        return matrix
     if isinstance(target.gate, Path):
         matrix = array_of(target.gate, ("gate", "U"), key)[1]
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
@@ -194,3 +201,32 @@ def _local_generators(size: int) -> NDArray[np.int64]:
     # Bit q of a logical state, the first part slowest, is the excitation of its qubit.
     numbers = np.arange(size)[:, None]
     return (numbers >> np.arange(qubits - 1, -1, -1)) & 1
+
+
+def named_states(gate: Gate, start: Any, basis: Basis, *, every: bool = False) -> Logical:
+    """Return the logical states of a gate, which `on` names; `every`: all basis states without.
+
+    Raises
+    ------
+    InvalidInput
+        If they are unknown or not orthonormal, or a start is given as well.
+    """
+    if start is not None:
+        raise InvalidInput(
+            "system.initial", "a gate starts from its logical states, target.on; leave initial out"
+        )
+    if gate.on is None and not every:
+        text = 'name the logical states, such as on: ["0", "1"]'
+        raise InvalidInput("system.target.on", text)
+    names = list(basis.labels) if gate.on is None else gate.on
+    columns = np.array([basis.vector(name, "system.target.on") for name in names]).T
+    # Fidelities are those of an isometry: states that overlap would count twice.
+    overlap = np.abs(columns.conj().T @ columns - np.eye(len(names)))
+    if overlap.max() > SOUND:
+        first, second = np.unravel_index(int(np.argmax(overlap)), overlap.shape)
+        text = f"the logical states {names[first]} and {names[second]} are not orthogonal, by {overlap.max():.3g}"
+        raise InvalidInput("system.target.on", text)
+    indices = None
+    if all(name in basis.index and name not in basis.vectors for name in names):
+        indices = np.array([basis.index[name] for name in names], dtype=np.int64)
+    return Logical(np.ascontiguousarray(columns), indices, ", ".join(names))

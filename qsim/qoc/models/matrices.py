@@ -17,7 +17,7 @@ from qsim.qoc.deck.systems.quantities import Units
 from qsim.qoc.models.basis import Basis
 from qsim.qoc.models.faults import Faults
 from qsim.qoc.models.files import LARGEST, dense_matrix, matrices, read_tree
-from qsim.qoc.models.goals import Logical, aim
+from qsim.qoc.models.goals import aim, named_states
 from qsim.qoc.models.operators import evaluate, require_hermitian, sparse_matrix
 from qsim.qoc.models.quantum import ControlTerm, Jump, QuantumModel
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.deck.systems.matrices import MatricesSystem
-    from qsim.qoc.deck.systems.states import Gate
 
 __all__ = ["matrices_model"]
 
@@ -74,7 +73,7 @@ def matrices_model(system: MatricesSystem) -> QuantumModel:
     basis = Basis(labels, energy, energy, units, _observable(drift, square), states)
     faults.stop()
     with faults.catch():
-        goal = aim(system, basis, lambda gate, start: _logical(gate, start, basis))
+        goal = aim(system, basis, lambda gate, start: named_states(gate, start, basis, every=True))
     faults.stop()
     return QuantumModel(
         drift=energy,
@@ -230,29 +229,3 @@ def _observable(drift: csr_array, square: Mapping[str, Mapping[str, csr_array]])
         return evaluate(text, tuple(named), named.__getitem__, key, drift.shape[0])
 
     return observable
-
-
-def _logical(gate: Gate, start: Any, basis: Basis) -> Logical:
-    """Return the logical states of a gate: `on` names them, basis states or states of the file; all without.
-
-    Raises
-    ------
-    InvalidInput
-        If they are unknown or not orthonormal, or a start is given as well.
-    """
-    if start is not None:
-        raise InvalidInput(
-            "system.initial", "a gate starts from its logical states, target.on; leave initial out"
-        )
-    names = list(basis.labels) if gate.on is None else gate.on
-    columns = np.array([basis.vector(name, "system.target.on") for name in names]).T
-    # Fidelities are those of an isometry: states that overlap would count twice.
-    overlap = np.abs(columns.conj().T @ columns - np.eye(len(names)))
-    if overlap.max() > SOUND:
-        first, second = np.unravel_index(int(np.argmax(overlap)), overlap.shape)
-        text = f"the logical states {names[first]} and {names[second]} are not orthogonal, by {overlap.max():.3g}"
-        raise InvalidInput("system.target.on", text)
-    indices = None
-    if all(name in basis.index and name not in basis.vectors for name in names):
-        indices = np.array([basis.index[name] for name in names], dtype=np.int64)
-    return Logical(np.ascontiguousarray(columns), indices, ", ".join(names))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from qsim.core.device.arrays import ComplexArray
+    from qsim.qoc.models.line.levels import Line
     from qsim.qoc.models.plane.levels import Plane
 
 __all__ = [
@@ -197,6 +198,8 @@ class QuantumModel:
         Grid and wavefunctions of two coordinates; None for any other system.
     units : tuple of str
         Of controls and of times, as results have them; empty for plain numbers.
+    line : Line or None
+        Grid and wavefunctions of one coordinate; None for any other system.
     doubts : mapping
         By key of the deck, numbers that may mean another state.
     """
@@ -214,12 +217,18 @@ class QuantumModel:
     logical: NDArray[np.int64] | None
     plane: Plane | None = None
     units: tuple[str, str] = ("", "")
+    line: Line | None = None
     doubts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def dimension(self) -> int:
         """Number D of basis states."""
         return int(self.drift.shape[0])
+
+    @property
+    def on_points(self) -> bool:
+        """True where the levels are wavefunctions on a grid: their signs, and elements that a symmetry forbids, are rounding."""
+        return self.plane is not None or self.line is not None
 
     def each(self) -> list[tuple[float, QuantumModel]]:
         """Return the weight of every goal, and the same system with this goal and its starts alone."""

@@ -108,7 +108,7 @@ def connection_bound(model: QuantumModel) -> float | None:
     if isinstance(goal, ObservableTarget | DensityTarget):
         return None
     sizes = [abs(c.operator) for c in model.controls]
-    if model.plane is not None:
+    if model.on_points:
         # Where a symmetry forbids an element, levels on a grid leave one of the size of their errors.
         sizes = [size * (size > FAINT * size.max()) for size in sizes]
     sizes += [abs(jump.operator) for jump in model.jumps]

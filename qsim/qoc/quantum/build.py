@@ -14,6 +14,7 @@ from qsim.core.errors import InvalidInput
 from qsim.core.run.stages import Plan, Size
 from qsim.qoc.control.fields import midpoints
 from qsim.qoc.control.making import Making, penalties
+from qsim.qoc.control.rungs import Rungs
 from qsim.qoc.deck.systems.model import ModelSystem
 from qsim.qoc.deck.systems.quantities import units_of
 from qsim.qoc.kernels.slots import fits
@@ -68,6 +69,8 @@ MOST_JUMPS = 3.0
 ROUNDING = 1e-12
 # Slots in a period of a transition from which a search can follow it, where T has more than some periods.
 SLOTS_PER_PERIOD, FEW_PERIODS = 4.0, 3.0
+# Slots of `auto` in a period, the least, and the most that a run may have.
+AUTO_SLOTS, LEAST_SLOTS, MOST_SLOTS = 24.0, 100, 1e7
 # Part of the largest element of a control from which a transition counts as driven.
 STRONG = 0.1
 # Largest value of a goal that nothing leads to.
@@ -102,27 +105,28 @@ def plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
         return own
     plans, findings = plans_of(loaded, nominal_model, _one_plan)
     if not plans:
-        return _refused(findings, loaded.deck.time.slots)
+        return _refused(findings)
     return replace(max(plans, key=lambda p: p.memory.host), findings=findings)
 
 
 def _one_plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
     """Check the system and the controls, and estimate memory."""
-    deck = loaded.deck
-    slots = deck.time.slots
     try:
         made = loaded.once(nominal_model)
+        loaded = _settled(loaded, made)
     except InvalidSystem as problem:
-        return _refused(list(problem.findings), slots)
+        return _refused(list(problem.findings))
     except InvalidInput as problem:
-        return _refused([Finding(problem.key, str(problem))], slots)
+        return _refused([Finding(problem.key, str(problem))])
+    deck = loaded.deck
+    slots = deck.time.count
     findings = [Finding(key, text, "warning") for key, text in made.doubts.items()]
     try:
         members = _members(loaded, made)
     except InvalidInput as problem:
-        return _refused([*findings, Finding(problem.key, str(problem))], slots)
+        return _refused([*findings, Finding(problem.key, str(problem))])
     if wrong := _order(deck, made):
-        return _refused([*findings, *wrong], slots)
+        return _refused([*findings, *wrong])
     try:
         controls, guess = _making(deck, made).start()
         require_computable(made, _duration(deck), guess)
@@ -137,7 +141,7 @@ def _one_plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
         findings += _coarse_slots(deck, made)
         findings += _out_of_reach(deck, made, _limits_of(deck, made, controls, chosen, members))
     except InvalidInput as problem:
-        return _refused([Finding(problem.key, str(problem))], slots)
+        return _refused([Finding(problem.key, str(problem))])
     if chosen.search == "trajectories":
         columns *= chosen.count
     lindblad = chosen.lindblad
@@ -254,8 +258,46 @@ def _memory(
     )
 
 
-def _refused(findings: list[Finding], slots: int) -> Plan:
-    return Plan(steps=slots, findings=findings, size=Size(1.0, "products of a sweep", math.inf))
+def _refused(findings: list[Finding]) -> Plan:
+    return Plan(steps=0, findings=findings, size=Size(1.0, "products of a sweep", math.inf))
+
+
+def _settled(loaded: LoadedDeck[QuantumDeck], made: QuantumModel) -> LoadedDeck[QuantumDeck]:
+    """Return the deck with a number of slots, where it gives their length or leaves it open.
+
+    Raises
+    ------
+    InvalidInput
+        If there would be too many.
+    """
+    time = loaded.deck.time
+    if isinstance(time.slots, int):
+        return loaded
+    duration = _duration(loaded.deck)
+    if time.dt is not None:
+        count, key = duration / units_of(loaded.deck.system).time(time.dt, "time.dt"), "time.dt"
+    else:
+        count, key = AUTO_SLOTS * duration * _fastest(made) / (2.0 * math.pi), "time.slots"
+    if not count < MOST_SLOTS:
+        raise InvalidInput(
+            key, f"{count:.3g} slots, at most {MOST_SLOTS:g}; give time.slots, or lower time.T"
+        )
+    slots = max(1, round(count)) if time.dt is not None else max(LEAST_SLOTS, math.ceil(count))
+    settled = time.model_copy(update={"slots": slots})
+    # what has been made of the deck does not depend on it
+    return replace(loaded, deck=loaded.deck.model_copy(update={"time": settled}))
+
+
+def _fastest(made: QuantumModel) -> float:
+    """Return the largest angular frequency of a transition that a control drives strongly."""
+    levels = made.drift.diagonal().real
+    fastest = 0.0
+    for control in made.controls:
+        entries = control.operator.tocoo()
+        size = np.abs(entries.data)
+        gaps = np.abs(levels[entries.row] - levels[entries.col])[size > STRONG * size.max(initial=0.0)]
+        fastest = max(fastest, float(gaps.max(initial=0.0)))
+    return fastest
 
 
 def _chosen(loaded: LoadedDeck[QuantumDeck], made: QuantumModel) -> Dissipation:
@@ -305,16 +347,10 @@ def _coarse_slots(deck: QuantumDeck, made: QuantumModel) -> Iterator[Finding]:
     """Yield a warning where slots that a search sets alone are too long for the transitions that the controls drive."""
     if deck.optimizer.type == "none":
         return
-    levels = made.drift.diagonal().real
-    fastest = 0.0
-    for control in made.controls:
-        entries = control.operator.tocoo()
-        size = np.abs(entries.data)
-        gaps = np.abs(levels[entries.row] - levels[entries.col])[size > STRONG * size.max(initial=0.0)]
-        fastest = max(fastest, float(gaps.max(initial=0.0)))
+    fastest = _fastest(made)
     duration = _duration(deck)
     periods = duration * fastest / (2.0 * math.pi)
-    slots = deck.time.slots / periods if periods > FEW_PERIODS else math.inf
+    slots = deck.time.count / periods if periods > FEW_PERIODS else math.inf
     if slots < SLOTS_PER_PERIOD:
         remedy = f"take at least {math.ceil(SLOTS_PER_PERIOD * periods)} slots"
         if isinstance(deck.system, ModelSystem) and deck.system.frame is None:
@@ -430,9 +466,10 @@ def build(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProblem:
 
 def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProblem:
     """Return the problem of one search."""
-    deck = loaded.deck
     made = loaded.once(nominal_model)
-    slots = deck.time.slots
+    loaded = _settled(loaded, made)
+    deck = loaded.deck
+    slots = deck.time.count
     duration = _duration(deck)
     chosen = _chosen(loaded, made)
     making = _making(deck, made)
@@ -502,7 +539,7 @@ def _objective(
     device: Device | None,
 ) -> SlotObjective:
     """Return what the search maximises; of an ensemble, the nominal system on the CPU."""
-    motion = chosen.motion(_duration(deck), deck.time.slots)
+    motion = chosen.motion(_duration(deck), deck.time.count)
     alpha = penalties(deck, made.controls)
     if chosen.search == "trajectories":
         rates = rates_of(made, motion.duration, guess)
@@ -513,7 +550,8 @@ def _objective(
 
 def _making(deck: QuantumDeck, made: QuantumModel) -> Making:
     """Return what makes the controls; the paper's line search knows no box."""
-    return Making(deck, made.controls, deck.run.seed or 0, soft=deck.optimizer.type == "travolta")
+    soft = deck.optimizer.type == "travolta"
+    return Making(deck, made.controls, deck.run.seed or 0, soft=soft, rungs=Rungs(made))
 
 
 def _gradient_scale(deck: QuantumDeck, tau: float) -> float:

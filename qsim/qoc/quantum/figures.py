@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.results.plotting import COLORS, compose, figure, in_column
-from qsim.qoc.deck.quantum import TYPES
 from qsim.qoc.deck.systems.quantities import Units
 
 if TYPE_CHECKING:
@@ -53,8 +52,8 @@ MOLECULES = ("rotor", "grid2d")
 
 
 def is_quantum(r: Results) -> bool:
-    """Return True for the results of any system but a particle on a line."""
-    return r.deck["system"].get("type") in TYPES
+    """Return True for results in levels, False for a molecule that moves as in the paper."""
+    return "labels" in r
 
 
 # ------------------------------------------------------------------------------------------- units and names

@@ -103,15 +103,32 @@ def _listed(name: str) -> str:
 GateName = Annotated[str, AfterValidator(_listed)]
 
 
+def _order(order: list[int]) -> list[int]:
+    """Refuse a list that is no permutation."""
+    if sorted(order) != list(range(len(order))):
+        raise ValueError(f"expected a permutation of 0, 1, ..., found {order}")
+    return order
+
+
+Permutation = Annotated[list[int], Field(min_length=2, max_length=64), AfterValidator(_order)]
+
+
+def _names(value: object) -> object:
+    """Read levels in a list of names."""
+    return [str(v) if _is_level(v) else v for v in value] if isinstance(value, list) else value
+
+
 class Gate(Block):
     """A unitary to be made on logical states."""
 
-    gate: Annotated[GateName | DeckPath, Field(union_mode="left_to_right"), BeforeValidator(_known)] = Field(
-        description="name, or file with the matrix (array gate)"
+    gate: Annotated[
+        GateName | Permutation | DeckPath, Field(union_mode="left_to_right"), BeforeValidator(_known)
+    ] = Field(
+        description="name, file with the matrix (gate), or permutation: [1, 2, 0] takes logical state 0 to 1, 1 to 2, 2 to 0"
     )
-    on: Annotated[list[str], Field(min_length=1)] | None = Field(
+    on: Annotated[list[str], Field(min_length=1), BeforeValidator(_names)] | None = Field(
         default=None,
-        description="parts, the first one slowest (default: all); files: labels of logical states",
+        description="parts, the first one slowest (default: all); systems in levels, matrices: labels of logical states",
     )
     free: list[Literal["z", "global"]] = Field(
         default=[], description="phases that do not count: z (of each part), global"

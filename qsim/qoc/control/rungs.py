@@ -1,0 +1,126 @@
+"""Transitions between the levels of any system that a control drives from the start towards the goal, for first values."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.core.errors import InvalidInput
+from qsim.qoc.control.transitions import NO_DIPOLE, WEAK, strongest_path
+from qsim.qoc.models.basis import eigenstates
+from qsim.qoc.models.quantum import GateTarget, StateTarget
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from qsim.core.device.arrays import ComplexArray, FloatArray
+    from qsim.qoc.models.quantum import QuantumModel
+
+__all__ = ["Rungs"]
+
+# Population from which a level counts as one of a start or goal.
+SEEN = 1e-3
+# Weight of a column of a mixture, relative to the largest one, from which its levels count as well.
+SHARE = 0.1
+# Levels up to which paths are looked for.
+MOST = 1000
+
+
+class Rungs:
+    """Transitions of a model.
+
+    Parameters
+    ----------
+    model : QuantumModel
+    """
+
+    def __init__(self, model: QuantumModel) -> None:
+        self.model = model
+
+    @cached_property
+    def _levels(self) -> tuple[FloatArray, ComplexArray]:
+        """Energies (D,) and eigenvectors (D, D) of H0, in the order of the basis where it is diagonal."""
+        drift = self.model.drift
+        diagonal = drift.diagonal()
+        if (abs(drift).sum() - np.abs(diagonal).sum()) == 0.0:
+            return np.asarray(diagonal.real), np.eye(diagonal.size, dtype=complex)
+        return eigenstates(drift)
+
+    def of(self, number: int, key: str, *, direct: bool = False) -> list[tuple[float, float]]:
+        """Return the angular frequency and the element of each transition that a control drives, from its strongest paths.
+
+        Parameters
+        ----------
+        number : int
+            Of the control.
+        key : str
+            Of the first values in the deck.
+        direct : bool
+            Only transitions between levels of start and goal themselves.
+
+        Raises
+        ------
+        InvalidInput
+            If the control joins no levels of start and goal.
+        """
+        if self.model.dimension > MOST:
+            raise InvalidInput(
+                key, f"paths among {self.model.dimension} levels are not looked for, at most {MOST}"
+            )
+        energies, vectors = self._levels
+        operator = vectors.conj().T @ (self.model.controls[number].operator @ vectors)
+        strength = np.abs(operator - np.diag(np.diag(operator)))
+        found: set[tuple[int, int]] = set()
+        for a, b in self._ends(strength):
+            path = [a, b] if direct else strongest_path(strength, a, b)
+            if path is not None and all(strength[pair] > self._weak(strength) for pair in pairwise(path)):
+                found |= {(min(pair), max(pair)) for pair in pairwise(path)}
+        if not found:
+            name = self.model.controls[number].name
+            text = f"the control {name} joins no level of the start to one of the goal; give another guess"
+            raise InvalidInput(key, text)
+        return [(abs(float(energies[b] - energies[a])), float(strength[a, b])) for a, b in sorted(found)]
+
+    def _weak(self, strength: FloatArray) -> float:
+        return max(WEAK * float(strength.max()), NO_DIPOLE)
+
+    def _ends(self, strength: FloatArray) -> Iterator[tuple[int, int]]:
+        """Yield levels of a start and of its goal; where the goal is no state, a level and what it couples to most."""
+        vectors = self._levels[1]
+        found = False
+        for _, one in self.model.each():
+            if isinstance(one.goal, GateTarget):
+                logical = [self._seen(vectors.conj().T @ x)[0] for x in one.goal.columns.T]
+                found = found or len(logical) > 1
+                yield from pairwise(logical)
+                continue
+            for number, column in enumerate(one.states.T):
+                if one.weights[number] < SHARE * one.weights.max():
+                    continue
+                for a in self._seen(vectors.conj().T @ column):
+                    for b in self._goals(one, number, a, strength):
+                        found = found or a != b
+                        if a != b:
+                            yield a, b
+        if not found:
+            # start and goal share their levels, of which phases alone differ
+            a = self._seen(vectors.conj().T @ self.model.states[:, 0])[0]
+            yield a, int(np.argmax(strength[a]))
+
+    def _goals(self, one: QuantumModel, number: int, start: int, strength: FloatArray) -> list[int]:
+        """Return the levels of the goal of a column."""
+        if not isinstance(one.goal, StateTarget):
+            return [int(np.argmax(strength[start]))]
+        rows = one.goal.vectors[min(number, len(one.goal.vectors) - 1)]
+        return sorted({k for row in rows for k in self._seen(self._levels[1].conj().T @ row)})
+
+    def _seen(self, amplitudes: ComplexArray) -> list[int]:
+        """Return the levels of a state, the most populated one first."""
+        populations = np.abs(amplitudes) ** 2
+        chosen: NDArray[np.int64] = np.flatnonzero(populations > SEEN)
+        return [int(k) for k in chosen[np.argsort(-populations[chosen], kind="stable")]]
