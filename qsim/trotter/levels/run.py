@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from qsim.core.run.loop import Report
     from qsim.core.run.progress import Monitor
     from qsim.trotter.levels.problem import LevelsProblem
-    from qsim.trotter.model.hamiltonian import Model
     from qsim.trotter.measurement.spaces import Space
+    from qsim.trotter.model.hamiltonian import Model
 
 __all__ = ["gap_ratios", "run", "warn_of_degenerate"]
 
@@ -189,7 +189,8 @@ def run(problem: LevelsProblem, monitor: Monitor) -> LevelsResult:
     # where the deck itself asks for the ratio, it was refused
     if not enough:
         monitor.warn(
-            f"{min(inside)} levels in the window of {min(s.dimension for s in sectors)} are too few for a gap ratio; it is left out"
+            f"{min(inside)} levels in the window of {min(s.dimension for s in sectors)} are too few for a gap ratio; it is left "
+            "out"
         )
     else:
         # spacings that are rounding of a degenerate level
