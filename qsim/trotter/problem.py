@@ -30,7 +30,7 @@ __all__ = ["GPU_AMPLITUDES", "GPU_STATES", "TaskProblem"]
 # ring_echo take half as long on it and autocorrelation_a1 1.2 times as long; disorder_quench with 2e4 1.2 times as long.
 GPU_AMPLITUDES = 6e4
 # Tasks that take an H without a total Sz.
-ANYWHERE = ("spectrum", "levels")
+ANYWHERE = ("spectrum", "levels", "thermal", "dynamics")
 # States of a sector: structure_factor with 4.9e4 takes 1.2 times as long on a GPU, heisenberg_ground with 1.8e5 1.6 times.
 GPU_STATES = 2e5
 
@@ -106,7 +106,16 @@ class TaskProblem(Generic[B]):
     @cached_property
     def frame(self) -> Frame:
         """Axes along which the strings of the sectors are written; models and vectors are in this frame."""
-        return frame_of(self.models.hamiltonian().at(0.0), self.sector if self.task in ANYWHERE else "full")
+        requested = self.sector if self.task in ANYWHERE else "full"
+        return frame_of(self.models.hamiltonian().at(0.0), requested, self.totals)
+
+    @property
+    def totals(self) -> str:
+        """Axes along which a total spin is of use to the task."""
+        if not isinstance(self.block, Dynamics):
+            return "zxy"
+        # S^x and S^y lead to two of its sectors
+        return "" if self.block.operator in ("sx", "sy") else "z"
 
     def of_realisation(self, realisation: int) -> Model:
         """Return H, which is constant, of a member of the ensemble of disorder."""
@@ -122,7 +131,8 @@ class TaskProblem(Generic[B]):
         """True if the sectors have one Sz each."""
         requested = self.sector
         if not isinstance(requested, SectorBlock):
-            return requested == "auto" and (self.task not in ANYWHERE or not mixing(self.model))
+            conserved = self.frame.axis in self.totals and not mixing(self.model)
+            return requested == "auto" and (self.task not in ANYWHERE or conserved)
         if requested.parity is not None:
             return False
         return requested.charged or self.task not in ANYWHERE or not mixing(self.model)
@@ -237,7 +247,7 @@ class TaskProblem(Generic[B]):
         spins = self.spins
         if not self.charged:
             # work space of a product; what is observed is taken from three states of all spins
-            return 16 * states + (48 << spins if self.observables else 0)
+            return 16 * states + (48 << spins if self.observables or self.task == "dynamics" else 0)
         if not (self.stored and states):
             # as in `evolve.memory`: ranks, strings and energies of both parts
             return (spins + 40) << ((spins + 1) // 2 + 2)

@@ -80,7 +80,8 @@ KINDS: Mapping[str, Kind] = {
     "levels": lambda rng, folder: spectrum(rng, "levels"),
     "levels_anywhere": lambda rng, folder: spectrum(rng, "levels", free=True),
     "spectrum_anywhere": lambda rng, folder: spectrum(rng, "spectrum", free=True),
-    **{task: functools.partial(beside, task=task) for task in TASKS},
+    **{task: functools.partial(beside, task=task, free=False) for task in TASKS},
+    **{f"{task}_anywhere": functools.partial(beside, task=task, free=True) for task in TASKS},
 }
 """Kinds of decks that can be drawn alone."""
 

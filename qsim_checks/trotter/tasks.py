@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.linalg import expm
 
 from qsim_checks.coverage import Claim, Trial
-from qsim_checks.trotter.anywhere import dense
+from qsim_checks.trotter.anywhere import anywhere, dense
 from qsim_checks.trotter.momenta import crystal, momenta, waves
 from qsim_checks.trotter.oracle import Truth, entropy_bound, spin
 
@@ -30,7 +30,7 @@ Generator = np.random.Generator
 Block = dict[str, Any]
 Complex = NDArray[np.complex128]
 Real = NDArray[np.float64]
-Draw = Callable[[Generator], Block]
+Draw = Callable[[Generator, bool], Block]
 Judge = Callable[[Mapping[str, Any], "Results", int], list[Claim]]
 
 THERMAL = ("energy_T", "specific_heat", "susceptibility", "entropy_T")
@@ -39,10 +39,13 @@ FEW = r"not known from"
 ROUNDING = 1e-12  # of a dense matrix of order 1
 
 
-def beside(rng: Generator, folder: Path | None = None, task: str | None = None) -> Trial:
-    """Draw a deck of a task beside an evolution, of one task if it is named, and return it with its judge."""
+def beside(
+    rng: Generator, folder: Path | None = None, task: str | None = None, free: bool | None = None
+) -> Trial:
+    """Draw a deck of a task beside an evolution, of one task or of any H (`free`) if that is named; return it with its judge."""
     draw, judge = TASKS[task] if task else _one(rng, *TASKS.values())
-    deck = draw(rng)
+    free = rng.random() < 0.4 if free is None else free
+    deck = draw(rng, free)
     pick = int(rng.integers(1 << 30))  # of what a statistical claim is taken of
     # a ground state may be degenerate
     return Trial(deck, lambda results: judge(deck, results, pick), refusable=deck["task"] == "dynamics")
@@ -73,8 +76,8 @@ def _field(rng: Generator, spins: int, size: float = 1.0) -> Block:
 # ------------------------------------------------------------------------------------------ temperature
 
 
-def _thermal(rng: Generator) -> Block:
-    """Draw a deck of averages at temperatures, some of few vectors and few steps."""
+def _thermal(rng: Generator, free: bool) -> Block:
+    """Draw a deck of averages at temperatures, some of few vectors and few steps; of any H if it is free."""
     spins = int(rng.integers(4, 10))
     terms = [_coupling(rng, spins)]
     if rng.random() < 0.5:
@@ -89,14 +92,16 @@ def _thermal(rng: Generator) -> Block:
         "exact": _one(rng, 0, 3, 40, 1024),
     }
     last = int(rng.integers(1, spins))
-    system: Block = {"spins": spins, "terms": terms}
-    if rng.random() < 0.4 and (lattice := crystal(rng, spins)) is not None:
+    system: Block = anywhere(rng, spins) if free else {"spins": spins, "terms": terms}
+    if not free and rng.random() < 0.4 and (lattice := crystal(rng, spins)) is not None:
         terms[0]["lattice"] = lattice
-    observe: list[Block] = [{"correlator": ["zz", "xx"], "pairs": [[0, last]]}]
+    axes = ["zz", "xx", "yy"][: 2 + free]
+    observe: list[Block] = [{"correlator": axes, "pairs": [[0, last]]}]
     if rng.random() < 0.5:
-        observe.append({"structure_factor": ["zz", "xx"], **momenta(rng, system)})
+        observe.append({"structure_factor": axes, **momenta(rng, system)})
     return {
         "task": "thermal",
+        **({"sector": "full"} if free and rng.random() < 0.3 else {}),
         "system": system,
         "thermal": block,
         "observe": observe,
@@ -121,7 +126,11 @@ def _judge_thermal(deck: Mapping[str, Any], results: Results, pick: int) -> list
     expected = np.array([energies[0] + e, heat, (m2 - m**2) / T, log_Z + e / T]) / spins
     width = float(np.ptp(energies)) + 1.0
     row = pick // 8 % len(THERMAL)
-    e2 = float(p @ (energies - energies[0]) ** 2)
+    if THERMAL[row] not in results:
+        # without a total Sz: the response to a field, if all states are known
+        return _response(results, (energies, vectors), number, "xyz"[pick // 64 % 3])
+    # levels of one energy differ by rounding
+    e2 = float(p @ (energies - energies[0]) ** 2) + (1e-14 * width) ** 2
     of_rows = [
         width,
         (width * math.sqrt(e2) + e2) / T**2,
@@ -129,7 +138,8 @@ def _judge_thermal(deck: Mapping[str, Any], results: Results, pick: int) -> list
         1.0 + width / T,
     ]
     claims = [_statistical(results, THERMAL[row], number, expected[row], ROUNDING * float(of_rows[row]))]
-    axes = ("zz", "xx")[pick // 64 % 2]
+    named = deck["observe"][0]["correlator"]
+    axes = named[pick // 64 % len(named)]
     applied = [spin(axes[0], site, spins) @ vectors for site in range(spins)]
     means = np.array([[p @ np.einsum("sn,sn->n", a.conj(), b).real for b in applied] for a in applied])
     rounding = ROUNDING * width * (1.0 + 1.0 / T)
@@ -144,6 +154,35 @@ def _judge_thermal(deck: Mapping[str, Any], results: Results, pick: int) -> list
     return [*claims, *of_momenta, _statistical(results, name, (number, q), factor, spins * rounding)]
 
 
+def _response(results: Results, states: tuple[Real, Complex], number: int, axis: str) -> list[Claim]:
+    """Hold magnetisation and susceptibility along an axis against the integral over imaginary time."""
+    if f"susceptibility_{axis}" not in results:
+        return []
+    energies, vectors = states
+    spins, T = len(energies).bit_length() - 1, float(results["temperature"][number])
+    M = vectors.conj().T @ (sum(spin(axis, j, spins) for j in range(spins)) @ vectors)
+    up = energies - energies[0]
+    p = np.exp(-up / T)
+    Z = p.sum()
+    # int_0^(1/T) dtau <m| M(tau) |n> in closed form, by the mean of both energies: sinh(x) / x
+    half = 0.5 * np.abs(up[:, None] - up) / T
+    weight = np.exp(-np.minimum(up[:, None], up) / T) * np.where(
+        half > 1e-9, -np.expm1(-2.0 * half) / np.maximum(2.0 * half, 1e-300), 1.0
+    )
+    mean = float((p @ M.diagonal().real) / Z)
+    chi = float((np.abs(M) ** 2 * weight).sum() / (T * Z)) - mean**2 / T
+    floor = 1e-10 * (1.0 + spins / T) * (1.0 + float(np.ptp(energies)) / T)
+    claims = [
+        Claim(
+            "magnetisation", float(results[f"magnetisation_{axis}"][number]) - mean / spins, 0.0, oracle=floor
+        )
+    ]
+    found = float(results[f"susceptibility_{axis}"][number])
+    if f"magnetisation_{axis}" in results:
+        claims.append(Claim("susceptibility", found - chi / spins, 0.0, oracle=floor))
+    return claims
+
+
 def _statistical(results: Results, name: str, place: Any, expected: float, oracle: float) -> Claim:
     """Return the claim of a number with its standard error; a deterministic one if it has none."""
     found = float(results[name][place])
@@ -156,7 +195,7 @@ def _statistical(results: Results, name: str, place: Any, expected: float, oracl
 # ----------------------------------------------------------------------------------------------- cycles
 
 
-def _floquet(rng: Generator) -> Block:
+def _floquet(rng: Generator, free: bool) -> Block:
     """Draw a deck of the angles of a cycle."""
     spins = int(rng.integers(2, 8))
     terms = [_coupling(rng, spins), _field(rng, spins), _coupling(rng, spins)]
@@ -245,20 +284,22 @@ def _judge_floquet(deck: Mapping[str, Any], results: Results, pick: int) -> list
 # --------------------------------------------------------------------------------------------- spectral
 
 
-def _spectral(rng: Generator) -> Block:
+def _spectral(rng: Generator, free: bool) -> Block:
     spins = int(rng.integers(2, 9))
     terms = [_coupling(rng, spins)]
     if rng.random() < 0.6:
         terms.append(_field(rng, spins, _one(rng, 0.1, 1.0)))
     block: Block = {
-        "operator": _one(rng, "sz", "sp", "sm"),
+        "operator": _one(rng, "sz", "sp", "sm", *(("sx", "sy") if free else ())),
         "omega": {"from": -1.0, "to": 6.0, "count": 61},
         "broadening": float(_one(rng, 0.05, 0.2, 1.0)),
         "steps": _one(rng, 4, 8, 12, 20, 30, 150),
     }
     if rng.random() < 0.3:
         block["sites"] = [int(rng.integers(spins))]
-    return {"task": "dynamics", "system": {"spins": spins, "terms": terms}, "dynamics": block}
+    system = anywhere(rng, spins) if free else {"spins": spins, "terms": terms}
+    sector = {"sector": _one(rng, "full", "auto")} if free else {}
+    return {"task": "dynamics", "system": system, **sector, "dynamics": block}
 
 
 def _judge_spectral(deck: Mapping[str, Any], results: Results, pick: int) -> list[Claim]:
@@ -272,6 +313,8 @@ def _judge_spectral(deck: Mapping[str, Any], results: Results, pick: int) -> lis
         Claim("energy_0", float(scalar.value or 0.0) - energies[0], float(scalar.error or 0.0), oracle=1e-11)
     ]
     one = {
+        "sx": [spin("x", j, spins) for j in range(spins)],
+        "sy": [spin("y", j, spins) for j in range(spins)],
         "sz": [spin("z", j, spins) for j in range(spins)],
         "sp": [spin("x", j, spins) + 1j * spin("y", j, spins) for j in range(spins)],
         "sm": [spin("x", j, spins) - 1j * spin("y", j, spins) for j in range(spins)],

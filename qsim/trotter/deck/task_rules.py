@@ -49,7 +49,7 @@ def check_task(deck: TrotterDeck) -> Iterator[Finding]:
         yield Finding("system.terms", f"task: {deck.task} needs a constant H, but a term has a time profile")
     if deck.run.precision == "single":
         yield Finding("run.precision", f"task: {deck.task} runs in double precision")
-    anywhere = deck.task in ("spectrum", "levels")
+    anywhere = deck.task != "floquet"
     if not isinstance(deck.sector, SectorBlock) and deck.sector != "auto" and not anywhere:
         yield Finding(
             "sector",
@@ -134,6 +134,8 @@ def _check_rows(deck: TrotterDeck) -> Iterator[Finding]:
         yield Finding("dynamics.q", f"{what}; leave q out")
     if block.operator != "current":
         return
+    if deck.sector in ("full", "none"):
+        yield Finding("sector", "the current of Sz is taken in a sector of Sz; use sector: auto")
     if isinstance(deck.sector, SectorBlock) and deck.sector.inversion is not None:
         yield Finding(
             "sector.inversion", "the current is taken in a sector of Sz without inversion; leave it out"
@@ -169,6 +171,11 @@ def _check_dynamics(deck: TrotterDeck) -> Iterator[Finding]:
         yield Finding(
             "sector.inversion",
             f"{block.operator} leaves Sz = 0, where the inversion is no symmetry; leave it out",
+        )
+    if block.operator in ("sx", "sy") and isinstance(deck.sector, SectorBlock) and deck.sector.parity is None:
+        yield Finding(
+            "dynamics.operator",
+            f"{block.operator} leads from one Sz to two others; use sector: auto, or a parity",
         )
     if isinstance(block.q, list) and deck.ring:
         for k, q in enumerate(block.q):

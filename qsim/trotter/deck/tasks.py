@@ -74,9 +74,9 @@ class Dynamics(Block):
         default="lanczos",
         description="lanczos: continued fraction, poles; kpm: kernel polynomials, one resolution for the whole band",
     )
-    operator: Literal["sz", "sp", "sm", "current"] = Field(
+    operator: Literal["sx", "sy", "sz", "sp", "sm", "current"] = Field(
         default="sz",
-        description="S: Sz, S+ or S-; or the current of Sz along a chain or ring, i[H, sum_j j Sz_j] / sqrt(N), at q = 0",
+        description="S: Sx, Sy, Sz, S+ or S-; or the current of Sz along a chain or ring, i[H, sum_j j Sz_j] / sqrt(N), at q = 0",
     )
     sites: Annotated[list[Count], Field(min_length=1, max_length=1000)] | None = Field(
         default=None, description="S of single sites, local spectral functions, instead of wave numbers"

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from qsim.core.deck.blocks import Finding
 from qsim.core.deck.load import LoadedDeck
 from qsim.core.run.stages import Plan
 from qsim.trotter.deck.model import TrotterDeck
 from qsim.trotter.deck.tasks import Dynamics
 from qsim.trotter.problem import TaskProblem
 from qsim.trotter.sector_plan import plan_in_sectors
+from qsim.trotter.sectors.selection import mixing
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
@@ -24,7 +27,9 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
     """Return sectors and memory; nothing large is allocated."""
     deck = loaded.deck
     problem = _problem(deck, None)
-    return plan_in_sectors(deck, problem, lambda states: memory(problem, states))
+    return plan_in_sectors(
+        deck, problem, lambda states: memory(problem, states), lambda states: _findings(problem)
+    )
 
 
 def build(loaded: LoadedDeck[TrotterDeck], device: Device) -> TaskProblem[Dynamics]:
@@ -34,6 +39,14 @@ def build(loaded: LoadedDeck[TrotterDeck], device: Device) -> TaskProblem[Dynami
 
 def _problem(deck: TrotterDeck, device: Device | None) -> TaskProblem[Dynamics]:
     return TaskProblem[Dynamics].of(deck, deck.dynamics, device)
+
+
+def _findings(problem: TaskProblem[Dynamics]) -> Iterator[Finding]:
+    """Yield why an operator has no meaning in the spaces of the task."""
+    if problem.block.operator == "current" and not problem.charged:
+        yield Finding(
+            "dynamics.operator", f"there is no current of Sz, which is not conserved: {mixing(problem.model)}"
+        )
 
 
 def memory(problem: TaskProblem[Dynamics], states: int) -> dict[str, int]:

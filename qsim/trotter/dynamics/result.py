@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.trotter.deck.tasks import Dynamics
+    from qsim.trotter.measurement.spaces import Space
     from qsim.trotter.problem import TaskProblem
-    from qsim.trotter.sectors.basis import Sector
 
 __all__ = ["QUANTITIES", "DynamicsResult"]
 
@@ -32,7 +32,7 @@ class DynamicsResult:
     Attributes
     ----------
     problem : TaskProblem
-    sector : Sector
+    sector : Space
         Of the ground state.
     energy, residual : float
     gap : float
@@ -51,7 +51,7 @@ class DynamicsResult:
     task: ClassVar[str] = "dynamics"
 
     problem: TaskProblem[Dynamics]
-    sector: Sector
+    sector: Space
     energy: float
     residual: float
     gap: float
@@ -77,7 +77,7 @@ class DynamicsResult:
         if self.problem.block.operator == "current":
             return None
         # the ground state is off by residual / gap; ||S_q||^2 is at most N / 4 for Sz, N for S+ and S-; of one site 1/4 and 1
-        largest = 0.25 if self.problem.block.operator == "sz" else 1.0
+        largest = 1.0 if self.problem.block.operator in ("sp", "sm") else 0.25
         size = largest * (self.problem.spins if self.problem.block.sites is None else 1)
         lost = min(self.residual / self.gap if self.gap > 0.0 else 1.0, 1.0)
         rounding = EPS * self.problem.spins

@@ -19,12 +19,12 @@ from qsim.core.run.loop import Progress, drive
 from qsim.trotter.dynamics.kpm import chebyshev_moments, smoothed
 from qsim.trotter.dynamics.result import DynamicsResult
 from qsim.trotter.evolution.chebyshev import lanczos_bounds
+from qsim.trotter.measurement.spaces import applied_in, target_in
 from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.sectors.ground import TOLERANCE, Ground
 from qsim.trotter.sectors.lanczos import chain, dot, ritz
 from qsim.trotter.sectors.matrix import matrix_of
-from qsim.trotter.sectors.operator import SectorOperator
-from qsim.trotter.sectors.spin_operators import current_of, raised, target_of, wave, weighted
+from qsim.trotter.sectors.spin_operators import current_of, wave
 from qsim.trotter.spectrum.search import LowestLevels
 
 if TYPE_CHECKING:
@@ -33,11 +33,19 @@ if TYPE_CHECKING:
     from qsim.core.run.loop import Report
     from qsim.core.run.progress import Monitor
     from qsim.trotter.deck.tasks import Dynamics
+    from qsim.trotter.measurement.spaces import AnyOperator, Space
     from qsim.trotter.problem import TaskProblem
-    from qsim.trotter.sectors.basis import Sector
 
 __all__ = ["lorentzians", "run", "truncation"]
 
+# components of the operators along x, y and z
+OPERATORS: dict[str, tuple[complex, complex, complex]] = {
+    "sx": (1.0, 0.0, 0.0),
+    "sy": (0.0, 1.0, 0.0),
+    "sz": (0.0, 0.0, 1.0),
+    "sp": (1.0, 1.0j, 0.0),
+    "sm": (1.0, -1.0j, 0.0),
+}
 # of the size of the spectrum: poles closer than that are one
 SAME = 1e-10
 # states; a sector with no more than these, nor than products, is diagonalised
@@ -56,7 +64,7 @@ class Computation:
     def __init__(
         self,
         problem: TaskProblem[Dynamics],
-        sector: Sector,
+        sector: Space,
         ground: Ground,
         monitor: Monitor,
     ) -> None:
@@ -83,9 +91,17 @@ class Computation:
         }
 
     @cached_property
-    def target(self) -> Sector | None:
+    def target(self) -> Space | None:
         """Sector that S_q leads to; None where it annihilates the ground state."""
-        return target_of(self.sector, self.problem.block.operator)
+        if self.problem.block.operator == "current":
+            return self.sector
+        return target_in(self.sector, self._components(np.ones(self.problem.spins, np.complex128)))
+
+    def _components(self, factors: NDArray[np.complex128]) -> NDArray[np.complex128]:
+        """Return the coefficients (3, N), along the axes of the strings, of the operator with these factors of the sites."""
+        of_deck = np.array(OPERATORS[self.problem.block.operator])[:, None] * factors
+        frame = self.problem.frame
+        return np.asarray(np.array(frame.signs)[:, None] * of_deck[list(frame.axes)], np.complex128)
 
     @cached_property
     def band(self) -> tuple[float, float]:
@@ -93,7 +109,7 @@ class Computation:
         problem = self.problem
         if self.target is None:
             return 0.0, 1.0
-        operator = SectorOperator(problem.place, self.target, problem.model)
+        operator = problem.operator(self.target, problem.model)
         low, high = lanczos_bounds(problem.place, operator, problem.model)
         # the half width of a band without width must not vanish: energies are divided by it
         return 0.5 * (low + high), max(0.5 * (high - low), 1e-3 * scale_of(problem.model))
@@ -101,7 +117,7 @@ class Computation:
     def advance(self, report: Report) -> None:
         """Make the recurrences that are left."""
         problem, target = self.problem, self.target
-        operator = None if target is None else SectorOperator(problem.place, target, problem.model)
+        operator = None if target is None else problem.operator(target, problem.model)
         # a row of S(q, w) is the unit of a checkpoint
         for number in range(self.done, self.count):
             if operator is not None:
@@ -109,18 +125,15 @@ class Computation:
             self.done = number + 1
             report(Progress(self.done))
 
-    def _one(self, number: int, operator: SectorOperator, report: Report) -> None:
+    def _one(self, number: int, operator: AnyOperator, report: Report) -> None:
         """Find the poles and weights, or the moments, of one row of the spectral function."""
         problem, block = self.problem, self.problem.block
         device, factors = problem.place, self._factors(number)
         vector = self.ground.vector
         if block.operator == "current":
             phi = self._current(vector)
-        elif block.operator == "sz":
-            # sum_j f_j S^z_j is diagonal; S^+ and S^- lead to the next sector
-            phi = weighted(self.sector, device, vector, factors)
         else:
-            phi = raised(self.sector, operator.sector, device, vector, factors)
+            phi = applied_in(self.sector, operator.sector, device, vector, self._components(factors))
         # the static factor <0|S_q^+ S_q|0>, and the sum of all weights
         square = dot(phi, phi).real
         if square < EMPTY:
@@ -140,7 +153,7 @@ class Computation:
             return
         # continued fraction: the recurrence starts from the normalised S_q|0>
         with device.use():
-            phi *= 1.0 / math.sqrt(square)
+            phi = phi * (1.0 / math.sqrt(square))
         made = chain(device, operator, phi)
         # more products than there are states: parts of the state that rounding has lost come back with them
         for _ in range(block.steps):
@@ -187,7 +200,7 @@ class Computation:
     def _current(self, vector: NDArray[Any]) -> Any:
         """Return the current over the root of N on the ground state."""
         problem = self.problem
-        current = SectorOperator(problem.place, self.sector, current_of(problem.model, problem.ring))
+        current = problem.operator(self.sector, current_of(problem.model, problem.ring))
         with problem.place.use():
             psi = vector.astype(np.complex128)
             out = problem.place.xp.empty_like(psi)
@@ -199,7 +212,7 @@ class Computation:
         """All levels of the target sector, and on the device their states (columns)."""
         problem = self.problem
         assert self.target is not None
-        matrix = matrix_of(SectorOperator(problem.place, self.target, problem.model))
+        matrix = matrix_of(problem.operator(self.target, problem.model))
         with problem.place.use():
             values, states = problem.place.xp.linalg.eigh(matrix)
         return np.asarray(problem.place.to_host(values), np.float64), states
@@ -316,7 +329,7 @@ def _of_moments(
     return result
 
 
-def lowest(problem: TaskProblem[Dynamics]) -> tuple[Sector, Ground]:
+def lowest(problem: TaskProblem[Dynamics]) -> tuple[Space, Ground]:
     """Return the ground state of all sectors of the task.
 
     Raises
@@ -330,12 +343,12 @@ def lowest(problem: TaskProblem[Dynamics]) -> tuple[Sector, Ground]:
     for number in search.order:
         search.visit(number)
     energy, residual, *_ = min(search.entries)
-    sector = problem.plain_sectors[search.members[0].sector]
+    sector = problem.sectors[search.members[0].sector]
     if search.degeneracy != 1:
         count = "several" if search.degeneracy is None else str(search.degeneracy)
         raise NumericsError(
             f"the ground state is degenerate: {count} states have the energy {energy:.10g}, one of them in the sector {sector}",
-            hint="name a sector in which it is not: sector: {sz: ...}, or add a small term that chooses one state",
+            hint="name a sector in which it is not, {sz: ...} or {parity: even}, or add a small term that chooses one state",
         )
     gap = np.inf if search.second is None else search.second[0] - energy
     return sector, Ground(search.members[0].vector, energy, residual, gap)

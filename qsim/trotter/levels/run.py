@@ -189,8 +189,8 @@ def run(problem: LevelsProblem, monitor: Monitor) -> LevelsResult:
     # where the deck itself asks for the ratio, it was refused
     if not enough:
         monitor.warn(
-            f"{min(inside)} levels in the window of {min(s.dimension for s in sectors)} are too few for a gap ratio; "
-            "it is left out"
+            f"{min(inside)} levels in the window of {min(s.dimension for s in sectors)} are too few for a gap ratio; it is left "
+            "out"
         )
     else:
         # spacings that are rounding of a degenerate level

@@ -6,6 +6,7 @@ Each function has one case for each kind of space; a new kind brings its own (`r
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce, singledispatch
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from qsim.trotter.sectors.operator import SectorOperator
 from qsim.trotter.sectors.parity import ParitySector, WholeSpace
 from qsim.trotter.sectors.parity_operator import ParityOperator, WholeOperator
 from qsim.trotter.sectors.schmidt import Spectrum, sector_schmidt
+from qsim.trotter.sectors.spin_operators import raised, target_of, weighted
 from qsim.trotter.sectors.symmetric import StoredOperator, SymmetricSector
 
 if TYPE_CHECKING:
@@ -31,7 +33,17 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.observables.base import Pair
 
-__all__ = ["AnyOperator", "Space", "moments_in", "operator_in", "plain", "rotated", "schmidt_in"]
+__all__ = [
+    "AnyOperator",
+    "Space",
+    "applied_in",
+    "moments_in",
+    "operator_in",
+    "plain",
+    "rotated",
+    "schmidt_in",
+    "target_in",
+]
 
 Space = WholeSpace | ParitySector | Sector | SymmetricSector
 AnyOperator = WholeOperator | SectorOperator | StoredOperator
@@ -114,6 +126,64 @@ def _(space: Sector, device: Device, psi: NDArray[Any], sites: Iterable[int]) ->
 def _(space: SymmetricSector, device: Device, psi: NDArray[Any], sites: Iterable[int]) -> Spectrum:
     base, vector = plain(space, psi)
     return schmidt_in(base, device, vector, sites)
+
+
+@singledispatch
+def target_in(space: Space, c: NDArray[np.complex128]) -> Space | None:
+    """Return the space that ``sum_aj c_aj S^a_j`` leads to, axes of the strings; None where it annihilates all states."""
+    # of all states, or where parts lead to both parities
+    return WholeSpace(space.spins)
+
+
+@target_in.register(ParitySector)
+def _(space: ParitySector, c: NDArray[np.complex128]) -> Space | None:
+    turned, kept = bool(c[:2].any()), bool(c[2].any())
+    if turned and kept:
+        return WholeSpace(space.spins)
+    return replace(space, odd=space.odd ^ turned)
+
+
+@target_in.register(Sector)
+def _(space: Sector, c: NDArray[np.complex128]) -> Space | None:
+    # S^+ and S^- alone lead to one other Sz
+    return target_of(space, "sz" if c[2].any() else _ladder(c))
+
+
+@singledispatch
+def applied_in(
+    space: Space, target: Space, device: Device, psi: NDArray[Any], c: NDArray[np.complex128]
+) -> NDArray[Any]:
+    """Return ``sum_aj c_aj S^a_j psi`` in the space that it leads to.
+
+    Parameters
+    ----------
+    c : (3, N) complex128
+        Along the axes of the strings; in a sector of Sz those of S^z, S^+ or S^- alone.
+    """
+    with device.use():
+        state = _all(space, device, psi)
+        total, out = device.xp.zeros_like(state), device.xp.empty_like(state)
+        # a field with real components each time
+        for part, factor in ((c.real, 1.0), (c.imag, 1.0j)):
+            if part.any():
+                field = Model(space.spins, Model.zero(space.spins).J, np.ascontiguousarray(part))
+                WholeOperator(device, WholeSpace(space.spins), field).apply(state, out)
+                total += factor * out
+        return target.restricted(device, total)
+
+
+@applied_in.register(Sector)
+def _(
+    space: Sector, target: Space, device: Device, psi: NDArray[Any], c: NDArray[np.complex128]
+) -> NDArray[Any]:
+    if c[2].any():
+        return weighted(space, device, psi, c[2])
+    return raised(space, target, device, psi, c[0])
+
+
+def _ladder(c: NDArray[np.complex128]) -> str:
+    """Return which of S^+ and S^- have these coefficients of S^x and S^y."""
+    return "sp" if np.allclose(c[1], 1.0j * c[0]) else "sm"
 
 
 def _all(space: WholeSpace | ParitySector, device: Device, psi: NDArray[Any]) -> NDArray[Any]:

@@ -59,19 +59,22 @@ def mixing(model: Model, inversion: int = 0) -> str:
     return ""
 
 
-def frame_of(model: Model, requested: SectorBlock | str) -> Frame:
-    """Return the frame in which the strings of a task are written: that of what H conserves, along z if it can be."""
+def frame_of(model: Model, requested: SectorBlock | str, totals: str = "zxy") -> Frame:
+    """Return the frame in which the strings of a task are written: that of what H conserves, along z if it can be.
+
+    Parameters
+    ----------
+    totals : str
+        Axes along which the total spin is of use.
+    """
     block = requested if isinstance(requested, SectorBlock) else SectorBlock()
     if requested in ("full", "none") or block.charged or block.inversion is not None:
         return FRAMES["z"]
     if block.parity is None:
-        for frame in (FRAMES["z"], FRAMES["x"], FRAMES["y"]):
-            if not mixing(frame.turned(model)):
-                return frame
-    for frame in (FRAMES["z"], FRAMES["x"], FRAMES["y"]):
-        if not parity_obstacle(frame.turned(model)):
-            return frame
-    return FRAMES["z"]
+        for axis in totals:
+            if not mixing(FRAMES[axis].turned(model)):  # type: ignore[index]
+                return FRAMES[axis]  # type: ignore[index]
+    return next((frame for frame in FRAMES.values() if not parity_obstacle(frame.turned(model))), FRAMES["z"])
 
 
 def spaces_of(model: Model, requested: SectorBlock | str, axis: str) -> list[WholeSpace | ParitySector]:

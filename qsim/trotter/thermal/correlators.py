@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.trotter.measurement.spaces import moments_in
 from qsim.trotter.observables.base import View, all_pairs
 from qsim.trotter.sectors.lanczos import chain, ritz
-from qsim.trotter.sectors.moments import sector_moments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.arrays import FloatArray
+    from qsim.trotter.measurement.spaces import AnyOperator, Space
     from qsim.trotter.observables.base import Pair
-    from qsim.trotter.observables.registry import Observables
-    from qsim.trotter.sectors.basis import Sector
-    from qsim.trotter.sectors.operator import SectorOperator
+    from qsim.trotter.thermal.problem import ThermalProblem
 
 __all__ = ["MOST_NUMBERS", "Correlators"]
 
@@ -53,38 +52,42 @@ class Correlators:
 
     Attributes
     ----------
-    observables : Observables
-    spins : int
+    problem : ThermalProblem
     """
 
-    observables: Observables
-    spins: int
+    problem: ThermalProblem
+
+    @property
+    def spins(self) -> int:
+        """Number of spins N."""
+        return self.problem.spins
 
     @cached_property
-    def along(self) -> list[Pair]:
-        """Pairs of ``<S^z S^z>`` that are needed."""
-        return self.observables.needs.along
+    def keys(self) -> list[tuple[str, int, int]]:
+        """Axis of the strings and sites of each pair that is averaged, those along z first."""
+        pairs = self.problem.observables.needs.pairs
+        keys = {(self.kind(axis), *pair) for axis, some in pairs.items() for pair in some}
+        return sorted(keys, key=lambda key: (key[0] != "z", *key))
 
-    @cached_property
-    def across(self) -> list[Pair]:
-        """Pairs of ``<S^x S^x>`` that are needed."""
-        return self.observables.needs.across
+    def kind(self, axis: str) -> str:
+        """Return the axis of the strings whose pairs serve an axis of the deck; x and y are equal in a sector of Sz."""
+        place = self.problem.frame.place(axis)[0]
+        return "x" if self.problem.charged and place == "y" else place
 
     @cached_property
     def place(self) -> dict[tuple[str, int, int], int]:
         """Place of each pair among the numbers that are averaged, by its axis."""
-        keys = [*(("z", j, k) for j, k in self.along), *(("x", j, k) for j, k in self.across)]
-        return {key: number for number, key in enumerate(keys)}
+        return {key: number for number, key in enumerate(self.keys)}
 
     @property
     def count(self) -> int:
         """Numbers that are averaged."""
-        return len(self.along) + len(self.across)
+        return len(self.keys)
 
     # ------------------------------------------------------------------------------- sums of a sector
 
     def exact(
-        self, sector: Sector, values: NDArray[np.float64], vectors: NDArray[Any], T: NDArray[np.float64]
+        self, sector: Space, values: NDArray[np.float64], vectors: NDArray[Any], T: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Return ``sum_n exp(-(E_n - E_0) / T) <n| A |n>`` of all eigenstates (columns), (T, count)."""
         # energies from the lowest of the sector, against overflow; the caller puts the factor back
@@ -92,13 +95,19 @@ class Correlators:
         strings = sector.strings()
         spin = 0.5 - (strings[:, None] >> np.arange(self.spins) & 1)
         # (D, T)
-        # diagonal operators need the weight of every string alone, flips the overlap of strings in which the spins differ
+        # diagonal operators need the weight of every string alone, flips the overlap of strings in which two spins differ
         weight = (np.abs(vectors) ** 2) @ boltzmann.T
-        rows = [(spin[:, j] * spin[:, k]) @ weight for j, k in self.along]
-        for j, k in self.across:
-            differ = np.flatnonzero((strings >> j ^ strings >> k) & 1)
-            other = sector.index(strings[differ] ^ (1 << j | 1 << k))
-            overlap = np.einsum("sn,sn->n", vectors[differ].conj(), vectors[other]).real
+        rows = []
+        for axis, j, k in self.keys:
+            if axis == "z":
+                rows.append((spin[:, j] * spin[:, k]) @ weight)
+                continue
+            # with a definite Sz two spins flip that differ; S^y S^y has the opposite sign where they are equal
+            differ = (strings >> j ^ strings >> k) & 1
+            chosen = np.flatnonzero(differ) if self.problem.charged else np.arange(strings.size)
+            sign = np.where(differ[chosen] == 1, 1.0, -1.0 if axis == "y" else 1.0)
+            other = sector.index(strings[chosen] ^ (1 << j | 1 << k))
+            overlap = np.einsum("s,sn,sn->n", sign, vectors[chosen].conj(), vectors[other]).real
             rows.append(0.25 * (boltzmann @ overlap))
         return np.array(rows).reshape(self.count, T.size).T
 
@@ -121,7 +130,7 @@ class Correlators:
 
     def sampled(
         self,
-        operator: SectorOperator,
+        operator: AnyOperator,
         start: NDArray[Any],
         made: chain,
         T: NDArray[np.float64],
@@ -150,7 +159,7 @@ class Correlators:
 
     def _of_temperatures(
         self,
-        operator: SectorOperator,
+        operator: AnyOperator,
         start: NDArray[Any],
         c: NDArray[np.float64],
         scale: float,
@@ -177,11 +186,10 @@ class Correlators:
                     poll()
             return np.array([self._observed(operator, vector) for vector in phi])
 
-    def _observed(self, operator: SectorOperator, vector: NDArray[Any]) -> NDArray[np.float64]:
-        moments = sector_moments(operator, vector, self.across)
-        return np.array(
-            [moments.ss["z"][pair] for pair in self.along] + [moments.ss["x"][pair] for pair in self.across]
-        )
+    def _observed(self, operator: AnyOperator, vector: NDArray[Any]) -> NDArray[np.float64]:
+        across = [(j, k) for axis, j, k in self.keys if axis != "z"]
+        moments = moments_in(operator.sector, operator.device, vector, across)
+        return np.array([moments.ss[axis][j, k] for axis, j, k in self.keys])
 
     # -------------------------------------------------------------------------------------------- results
 
@@ -189,7 +197,7 @@ class Correlators:
         """Return the arrays of the results file from means (T, count): correlators (T, pairs) and structure factors (T, N)."""
         views = [Temperature(self, row) for row in means]
         arrays: dict[str, FloatArray] = {}
-        for observable in self.observables:
+        for observable in self.problem.observables:
             rows = [observable.values(view) for view in views]
             arrays |= {f"{name}_T": np.array([row[name] for row in rows]) for name in rows[0]}
         return arrays
@@ -209,7 +217,7 @@ class Temperature(View):
 
     def correlators(self, axis: str, pairs: Sequence[Pair]) -> FloatArray:
         """Return ``<S^a_j S^a_k>`` of pairs."""
-        kind, place = "z" if axis == "z" else "x", self.source.place
+        kind, place = self.source.kind(axis), self.source.place
         return self.means[[place[kind, j, k] for j, k in pairs]]
 
     def correlator_matrix(self, axis: str) -> FloatArray:

@@ -33,7 +33,13 @@ def thermal(r: Results) -> Figure | None:
         "entropy_T": "entropy",
     }
     for ax, (name, label) in zip(axes, labels.items(), strict=True):
-        curve(ax, r, name, T)
+        if name in r:
+            curve(ax, r, name, T)
+        # without a total Sz the response along each axis, where it is known
+        for axis in "xyz" if name not in r else "":
+            if f"{name}_{axis}" in r:
+                ax.plot(T, r[f"{name}_{axis}"], label=f"${axis}$")
+                ax.legend()
         ax.set_xscale("log")
         # powers of ten would crowd
         if float(T.max() / T.min()) < 10.0:

@@ -14,6 +14,11 @@ __all__ = ["ThermalProblem"]
 class ThermalProblem(TaskProblem[Thermal]):
     """The problem of thermal averages; see :class:`TaskProblem`."""
 
+    @property
+    def responds(self) -> bool:
+        """True if the response to a field is found from all states: H does not commute with the magnetisation along z."""
+        return not self.charged and max(s.dimension for s in self.sectors) <= self.block.exact
+
     def downs(self) -> range:
         """Return the numbers of spins down of all sectors; where Sz and -Sz have the same levels, of those with Sz >= 0."""
         return range(self.spins // 2 + 1) if self.doubled else range(self.spins + 1)

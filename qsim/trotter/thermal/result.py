@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
+from qsim.trotter.deck.axes import AXES
 from qsim.trotter.observables.registry import arrays_of, labels_of
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class ThermalResult:
         Standard errors with the errors of the end of the recurrences; None where every sector was diagonalised.
     observed, observed_errors : dict of (T, ...) float64
         Correlators and structure factors, and their errors.
+    response : dict of (T,) float64
+        Magnetisation and susceptibility along each axis, per site, where H conserves none of the total spins.
     steps : int
         Largest number of steps of a random vector; 0 where every sector was diagonalised.
     change : (T,) float64 or None
@@ -51,6 +54,7 @@ class ThermalResult:
     errors: NDArray[np.float64] | None
     observed: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     observed_errors: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    response: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     steps: int = 0
     change: NDArray[np.float64] | None = None
 
@@ -65,6 +69,24 @@ def _row(number: int) -> Callable[[ThermalResult], NDArray[np.float64]]:
 
 def _row_error(number: int) -> Callable[[ThermalResult], NDArray[np.float64] | None]:
     return lambda result: None if result.errors is None else result.errors[number]
+
+
+def _has(name: str) -> Callable[[ThermalResult], bool]:
+    """Return whether a row is given: the fluctuation of Sz is the susceptibility where H conserves it."""
+    return lambda result: (
+        name != "susceptibility" or (result.problem.charged and result.problem.frame.axis == "z")
+    )
+
+
+def _response(name: str) -> Callable[[ThermalResult], NDArray[np.float64] | None]:
+    def value(result: ThermalResult) -> NDArray[np.float64] | None:
+        own = result.problem.frame.axis
+        # of a total spin that H conserves along another axis than z: the fluctuation
+        if result.problem.charged and own != "z" and name == f"susceptibility_{own}":
+            return result.values[2]
+        return result.response.get(name)
+
+    return value
 
 
 def _observed_error(name: str) -> Callable[[ThermalResult], NDArray[np.float64] | None]:
@@ -152,7 +174,7 @@ QUANTITIES: tuple[Quantity[ThermalResult], ...] = (
         exact=True,
     ),
     Quantity("spins", "", "number of spins", lambda r: r.problem.spins),
-    Quantity("sectors", "", "sectors of Sz that were computed", lambda r: len(r.problem.sectors)),
+    Quantity("sectors", "", "sectors that were computed", lambda r: len(r.problem.sectors)),
     Quantity("temperature", "J", "temperatures, k_B = 1", lambda r: r.temperatures, axes=("temperature",)),
     *(
         quantity
@@ -165,13 +187,26 @@ QUANTITIES: tuple[Quantity[ThermalResult], ...] = (
             )
         )
         for quantity in (
-            Quantity(name, unit, text, _row(number), axes=("temperature",)),
+            Quantity(name, unit, text, _row(number), axes=("temperature",), when=_has(name)),
             Quantity(
                 f"{name}_error",
                 unit,
                 f"error of {name}: standard error of the random vectors, and that of the end of the recurrences",
                 _row_error(number),
                 axes=("temperature",),
+                when=_has(name),
+            ),
+        )
+    ),
+    *(
+        Quantity(f"{name}_{axis}", unit, f"{text}{axis}", _response(f"{name}_{axis}"), axes=("temperature",))
+        for axis in AXES
+        for name, unit, text in (
+            ("magnetisation", "hbar", "<M> / N of the total spin M along "),
+            (
+                "susceptibility",
+                "1/J",
+                "d<M>/dh / N, the integral of <M(tau) M> - <M>^2 over imaginary time, of the total spin along ",
             ),
         )
     ),

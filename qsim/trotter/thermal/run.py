@@ -30,8 +30,8 @@ from qsim.trotter.deck.tasks import MOST_THERMAL_STEPS
 from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.sectors.lanczos import chain, random_start, ritz
 from qsim.trotter.sectors.matrix import matrix_of
-from qsim.trotter.sectors.operator import SectorOperator
 from qsim.trotter.thermal.correlators import Correlators
+from qsim.trotter.thermal.response import response_of
 from qsim.trotter.thermal.result import ThermalResult
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from qsim.core.run.loop import Report
     from qsim.core.run.progress import Monitor
-    from qsim.trotter.sectors.basis import Sector
+    from qsim.trotter.measurement.spaces import Space
     from qsim.trotter.thermal.problem import ThermalProblem
 
 __all__ = ["run"]
@@ -91,7 +91,7 @@ class Computation:
         self.sums: list[NDArray[np.float64]] = []
         self.changes: list[NDArray[np.float64]] = []
         self.steps = 0
-        self.correlators = Correlators(problem.observables, problem.spins)
+        self.correlators = Correlators(problem)
         self.temperatures = np.array(problem.block.grid())
         if restored is not None:
             self.sums = [np.array(part) for part in restored["sums"]]
@@ -113,7 +113,7 @@ class Computation:
     def advance(self, report: Report) -> None:
         """Do the sectors that are left."""
         # a sector is the unit of a checkpoint: those that are complete are not made again
-        sectors = self.problem.plain_sectors
+        sectors = self.problem.sectors
         for number in range(len(self.energies), len(sectors)):
             # small sectors exactly, with all their levels; in
             # large ones traces are means over random vectors
@@ -123,9 +123,9 @@ class Computation:
                 self._sampled(number, report)
             report(Progress(number + 1))
 
-    def _exact(self, sector: Sector) -> None:
+    def _exact(self, sector: Space) -> None:
         """Diagonalise a sector."""
-        operator = SectorOperator(self.problem.place, sector, self.problem.model)
+        operator = self.problem.operator(sector, self.problem.model)
         matrix = self.problem.place.to_host(matrix_of(operator))
         sums = np.zeros((1, self.temperatures.size, self.correlators.count))
         if self.correlators.count:
@@ -142,8 +142,8 @@ class Computation:
     def _sampled(self, number: int, report: Report) -> None:
         """Make the recurrences of all random vectors of a sector."""
         problem, block = self.problem, self.problem.block
-        sector = problem.plain_sectors[number]
-        operator = SectorOperator(problem.place, sector, problem.model)
+        sector = problem.sectors[number]
+        operator = problem.operator(sector, problem.model)
         recurrences = []
         sums = np.zeros((block.vectors, self.temperatures.size, self.correlators.count))
         changes = np.zeros((block.vectors, self.temperatures.size))
@@ -215,7 +215,7 @@ def shorter(steps: int) -> tuple[int, ...]:
 def run(problem: ThermalProblem, monitor: Monitor) -> ThermalResult:
     """Return thermal averages at all temperatures."""
     made = Computation(problem, monitor.restored)
-    sectors, block = problem.plain_sectors, problem.block
+    sectors, block = problem.sectors, problem.block
     exact = sum(sector.dimension <= block.exact for sector in sectors)
     monitor.note(
         f"{len(sectors)} sectors, {exact} of them diagonalised, {block.vectors} random vectors in each of the others"
@@ -225,6 +225,14 @@ def run(problem: ThermalProblem, monitor: Monitor) -> ThermalResult:
     result = ThermalResult(problem, made.temperatures, values(problem, made), None, steps=made.steps)
     if made.correlators.count:
         result.observed = observed(problem, made)
+    if problem.responds:
+        with monitor.stage("response"):
+            result.response = response_of(problem, made.temperatures)
+    elif not problem.charged:
+        monitor.note(
+            "susceptibility: H does not commute with the magnetisation, whose response to a field is given where every sector is "
+            "diagonalised (thermal.exact)"
+        )
     # a sector was sampled
     if made.steps:
         monitor.judged("the errors of the thermal averages", lambda: judge(result, made, monitor), None)
@@ -291,7 +299,7 @@ class Part:
 def parts_of(problem: ThermalProblem, made: Computation, length: int = 0) -> list[Part]:
     """Return the levels of all sectors; of the whole recurrences, or of one of the shorter ones."""
     parts = []
-    for sector, e, w in zip(problem.plain_sectors, made.energies, made.weights, strict=True):
+    for sector, e, w in zip(problem.sectors, made.energies, made.weights, strict=True):
         sampled = len(e) > 1
         energies, weights = e[length if sampled else 0], w[length if sampled else 0]
         # shorter recurrences are filled up with infinite energies
@@ -300,7 +308,8 @@ def parts_of(problem: ThermalProblem, made: Computation, length: int = 0) -> lis
         copies = 2.0 if problem.doubled and sector.sz != 0.0 else 1.0
         parts.append(
             Part(
-                sector.sz,
+                # of no use where there is none
+                sector.sz if problem.charged else 0.0,
                 copies,
                 count if sampled else 0,
                 sector.dimension,

@@ -180,3 +180,132 @@ def test_every_space_has_the_same_face(space):
         assert moments.ss[axis][1, 4] == pytest.approx(np.vdot(whole, SS @ whole).real, abs=1e-13)
     weights = np.linalg.svd(whole.reshape(8, 4), compute_uv=False) ** 2
     np.testing.assert_allclose(schmidt_in(space, device, psi, [0, 1]).values[:4], weights, rtol=0, atol=1e-13)
+
+
+# ------------------------------------------------------------------------------------ all levels, temperature
+
+
+def test_all_levels_of_both_parities(trotter):
+    found = trotter.run(task="levels", system=ising(9, 0.4), levels={"window": "all"})
+    np.testing.assert_allclose(found.levels[0], fermions(9, 0.4), rtol=0, atol=1e-12)
+    assert np.bincount(found.sectors[0]).tolist() == [256, 256]
+    # the ratios are those of each parity alone
+    ratios = []
+    for parity in ("even", "odd"):
+        one = trotter.run(
+            task="levels", system=ising(9, 0.4), sector={"parity": parity}, levels={"window": "all"}
+        )
+        ratios.append(one.all_ratios)
+    np.testing.assert_allclose(found.all_ratios, np.concatenate(ratios), rtol=0, atol=1e-12)
+
+
+def free_energy(spins, h, T, J=-1.0):
+    """``-T ln Z`` of the free fermions."""
+    return -T * np.log(2.0 * np.cosh(0.5 * modes(spins, h, J) / T)).sum()
+
+
+@pytest.mark.parametrize("sector", ["auto", "full"])
+def test_thermal_averages_of_free_fermions(trotter, sector):
+    spins, h, T = 8, 0.45, np.array([0.05, 0.3, 2.0])
+    observe = [{"correlator": ["xx", "yy", "zz"], "pairs": [[2, 3]]}]
+    found = trotter.run(
+        task="thermal",
+        system=ising(spins, h),
+        sector=sector,
+        thermal={"temperatures": T.tolist()},
+        observe=observe,
+    )
+    e = modes(spins, h)
+    energy = [-0.5 * (e * np.tanh(0.5 * e / t)).sum() / spins for t in T]
+    heat = [((0.5 * e / t / np.cosh(0.5 * e / t)) ** 2).sum() / spins for t in T]
+    np.testing.assert_allclose(found.values[0], energy, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.values[1], heat, rtol=0, atol=1e-10)
+    # along the field: derivatives of the free energy
+    d = 1e-3
+    F = np.array([[free_energy(spins, h + k * d, t) for t in T] for k in (-2, -1, 0, 1, 2)])
+    first = (F[0] - 8 * F[1] + 8 * F[3] - F[4]) / (12 * d)
+    second = (-F[0] + 16 * F[1] - 30 * F[2] + 16 * F[3] - F[4]) / (12 * d * d)
+    np.testing.assert_allclose(found.response["magnetisation_x"], first / spins, rtol=0, atol=1e-8)
+    # H holds + h M, so that the response to a field -h is minus the second derivative
+    np.testing.assert_allclose(found.response["susceptibility_x"], -second / spins, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(found.response["magnetisation_z"], 0.0, atol=1e-12)
+    # neighbours: the derivative by J of the whole chain
+    d = 1e-4
+    bonds = [(free_energy(spins, h, t, -1.0 + d) - free_energy(spins, h, t, -1.0 - d)) / (2 * d) for t in T]
+    every = trotter.run(
+        task="thermal",
+        system=ising(spins, h),
+        sector=sector,
+        thermal={"temperatures": T.tolist()},
+        observe=[{"correlator": "zz", "pairs": [[j, j + 1] for j in range(spins - 1)]}],
+    )
+    np.testing.assert_allclose(every.observed["correlator_zz_T"].sum(axis=1), bonds, rtol=0, atol=1e-7)
+
+
+def test_response_across_the_parities_is_that_of_dense_matrices(trotter):
+    """Along the couplings the magnetisation leads from one parity to the other: the derivative by a field that mixes them."""
+    spins, h, T, d = 6, 0.5, 0.4, 1e-3
+
+    def log_Z(field):
+        J = np.zeros((3, spins, spins))
+        for j in range(spins - 1):
+            J[2, j, j + 1] = J[2, j + 1, j] = -1.0
+        fields = np.zeros((3, spins))
+        fields[0], fields[2] = h, field
+        return np.log(np.exp(-np.linalg.eigvalsh(dense(Model(spins, J, fields))) / T).sum())
+
+    expected = T * (log_Z(d) - 2.0 * log_Z(0.0) + log_Z(-d)) / d**2
+    found = trotter.run(task="thermal", system=ising(spins, h), thermal={"temperatures": [T, 2.0]})
+    assert spins * found.response["susceptibility_z"][0] == pytest.approx(expected, rel=1e-4)
+
+
+def test_random_vectors_in_both_parities(trotter):
+    """Within their error bars of the closed form, though no sector is diagonalised."""
+    spins, h, T = 10, 0.5, np.array([0.1, 0.5, 2.0])
+    block = {"temperatures": T.tolist(), "exact": 0, "vectors": 20}
+    found = trotter.run(task="thermal", system=ising(spins, h), thermal=block)
+    e = modes(spins, h)
+    energy = np.array([-0.5 * (e * np.tanh(0.5 * e / t)).sum() / spins for t in T])
+    assert (np.abs(found.values[0] - energy) < 4.0 * found.errors[0]).all()
+    assert found.response == {}
+
+
+# ------------------------------------------------------------------------------------------- spectral functions
+
+
+@pytest.mark.parametrize("tilt", [0.0, 0.2])
+@pytest.mark.parametrize("operator", ["sx", "sy", "sz", "sp"])
+def test_spectral_functions_without_a_total_sz(trotter, operator, tilt):
+    spins = 6
+    system = ising(spins, 0.7)
+    system["terms"].append({"type": "field", "axis": "y", "values": tilt})
+    found = trotter.run(task="dynamics", system=system, dynamics={"operator": operator, "q": [0.0, 0.5]})
+    J, h = np.zeros((3, spins, spins)), np.zeros((3, spins))
+    for j in range(spins - 1):
+        J[2, j, j + 1] = J[2, j + 1, j] = -1.0
+    h[0], h[1] = 0.7, tilt
+    energies, vectors = np.linalg.eigh(dense(Model(spins, J, h)))
+    c = {"sx": (1, 0, 0), "sy": (0, 1, 0), "sz": (0, 0, 1), "sp": (1, 1j, 0)}[operator]
+    for row, q in enumerate((0.0, 0.5)):
+        S = np.zeros_like(vectors)
+        for a, j in itertools.product(range(3), range(spins)):
+            field = np.zeros((3, spins))
+            field[a, j] = 1.0
+            factor = c[a] * np.exp(1j * np.pi * q * j) / np.sqrt(spins)
+            S = S + factor * dense(Model(spins, np.zeros((3, spins, spins)), field))
+        weight = np.abs(vectors.conj().T @ S @ vectors[:, 0]) ** 2
+        assert found.static[row] == pytest.approx(weight.sum(), abs=1e-11)
+        assert found.first_moment[row] == pytest.approx(weight @ (energies - energies[0]), abs=1e-10)
+
+
+def test_transverse_components_of_an_hamiltonian_with_a_total_sz(trotter):
+    """Of an isotropic ring S^xx and S^zz are the same, though S^x leads to two sectors of Sz."""
+    system = {"spins": 8, "terms": [{"type": "heisenberg", "lattice": "ring", "J": 1.0}]}
+    block = {"q": [0.5, 1.0], "broadening": 0.2}
+    rows = [
+        trotter.run(task="dynamics", system=system, dynamics={"operator": name, **block})
+        for name in ("sx", "sz")
+    ]
+    np.testing.assert_allclose(rows[0].structure, rows[1].structure, rtol=0, atol=1e-9)
+    with pytest.raises(DeckError, match="leads from one Sz to two others"):
+        trotter.run(task="dynamics", system=system, sector={"sz": 0}, dynamics={"operator": "sx", **block})
