@@ -49,7 +49,7 @@ def shell(tmp_path_factory):
 def rows(path):
     with path.open(encoding="utf-8", newline="") as file:
         table = list(csv.DictReader(file))
-    return [(float(row["initial.k0"]), float(row["norm_right_0"])) for row in table]
+    return [(float(row["initial.k0"]), float(row["transmission"])) for row in table]
 
 
 def rules():

@@ -17,6 +17,7 @@ TREES = {
     "": ("tutorial", "gallery"),
     "Your problem": (
         "users/pulse",
+        "users/qubits",
         "users/spins",
         "users/molecule",
         "users/atom",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qsim_checks.tridiag.atoms import atom
+from qsim_checks.tridiag.atoms import atom, walled
 from qsim_checks.tridiag.atoms_planar import turning
 from qsim_checks.tridiag.atoms_resonances import resonant
 from qsim_checks.tridiag.atoms_spectra import photoelectron
@@ -52,7 +52,8 @@ KINDS: Mapping[str, Kind] = {
     "tables": tables,
     "narrow": narrow,
     "squeezed": squeezed,
+    "walled": walled,
 }
 """Kinds of decks that can be drawn alone: systems, those with elements far apart, motion in one dimension; atoms in a field along
 z and in one that turns, spectra of their photoelectrons, their resonances; tables, pulses narrower than
-a step, levels that walls squeeze."""
+a step, levels that walls squeeze, of a line and of an atom."""

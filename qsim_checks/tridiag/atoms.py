@@ -18,12 +18,13 @@ from qsim_checks.coverage import Claim, Trial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from qsim.core.results.results import Results
 
-__all__ = ["Basis", "atom", "central", "claims_of", "pulse_of"]
+__all__ = ["Basis", "atom", "central", "claims_of", "pulse_of", "walled"]
 
 HELIUM = (1.231, 0.662, -1.325, 1.236, -0.231, 0.480)  # Tong and Lin
 LANCZOS, TOLERANCE = 40, 1e-12
@@ -223,6 +224,36 @@ def atom(rng: np.random.Generator) -> Trial:
     return Trial(deck, lambda results: _judge(world, results))
 
 
+def walled(rng: np.random.Generator, folder: Path) -> Trial:
+    """Draw an atom whose wall shapes its levels or turns electrons back; the truth is the atom in a box three times as wide."""
+    block, potential = central(rng)
+    n, l, m, least = [(1, 0, 0, 7.0), (2, 0, 0, 16.0), (2, 1, 0, 15.0), (2, 1, 1, 15.0)][int(rng.integers(4))]
+    rmax = round(least * float(rng.uniform(1.0, 2.0)), 1)
+    omega, peak = round(float(rng.uniform(0.1, 0.9)), 3), round(float(10 ** rng.uniform(-3.0, -1.7)), 5)
+    cycles, lmax = int(rng.integers(1, 4)), l + int(rng.integers(2, 5))
+    duration, field = pulse_of(omega, peak, cycles, 0.0)
+    deck: dict[str, Any] = {
+        "task": "atom",
+        "atom": block,
+        "grid": {"rmax": rmax, "dr": 0.15, "l_max": lmax, "map": {"dr0": 0.03, "width": 30.0}},
+        "initial": {"n": n, "l": l, "m": m},
+        "laser": {
+            "gauge": "length",
+            "pulses": [{"shape": "sin2", "omega": omega, "E0": peak, "cycles": cycles}],
+        },
+        "time": {"dt": 0.05, "outputs": 2, "coarse": "warn"},
+        "observe": [{"populations": {"nmax": 3}}],
+    }
+    levels = ["1s", "2s", "2p", "3s", "3p", "3d"] if m == 0 else ["2p", "3p", "3d"]
+    world = _World(potential, field, duration, (n, l), m, lmax, levels)
+
+    def judge(results: Results) -> list[Claim]:
+        best, other = (_truth(world, part * rmax, 14, 30.0, 1.0) for part in (3.0, 2.5))
+        return claims_of(results, best, other, "(?!)")
+
+    return Trial(deck, judge)
+
+
 def _truth(world: _World, box: float, order: int, highest: float, finer: float) -> dict[str, float]:
     lmax = world.lmax + MORE_L
     basis = Basis(world.potential, box, lmax, world.m, order, highest)
@@ -231,6 +262,7 @@ def _truth(world: _World, box: float, order: int, highest: float, finer: float) 
     basis.part(v, l - world.m)[n - l - 1] = 1.0
     v = basis.run(v, world.field, world.duration, max(16, math.ceil(finer * world.duration / 0.25)))
     found = {"norm_final": float(np.sum(np.abs(v) ** 2))}
+    found["energy_initial"] = float(basis.energies[l - world.m][n - l - 1])
     for name in world.levels:
         l = "spd".index(name[1])
         found[f"population_{name}"] = float(abs(basis.part(v, l - world.m)[int(name[0]) - l - 1]) ** 2)

@@ -121,7 +121,14 @@ def errors_of_state(
     if own["seepage"] is not None and "seepage" not in errors:
         # of density matrices a propagation of its own, of the same series
         errors["seepage"] = series + parts["difference"]
-    return _with_levels(errors, own, parts, larger)
+    errors = _with_levels(errors, own, parts, larger)
+    goal = problem.model.goal
+    if (levels := parts.get("levels", 0.0)) and "seepage" in errors and isinstance(goal, GateTarget):
+        # As much comes back as leaves, spread over the levels outside: what more of them change of one, they change of the other.
+        change = 2.0 * levels if larger is None else larger.get("leakage", 2.0 * levels)
+        logical = goal.columns.shape[1]
+        errors["seepage"] += change * logical / (problem.model.dimension - logical)
+    return errors
 
 
 def _of_interval(outcome: Outcome, series: float) -> dict[str, float]:
@@ -146,7 +153,6 @@ def _with_levels(
     if levels == 0.0:
         return errors
     # Jumps that are known by an interval: the levels change the state as they change its parts.
-    # The mean of all states outside depends on the basis, and belongs to that of the deck.
     return errors | {
         name: errors[name] + (2.0 * levels if larger is None else larger.get(name, 2.0 * levels))
         for name in ("purity", "leakage")

@@ -10,9 +10,9 @@ dense core spoils order 4), and q = 3, the order of the first derivative at the 
 
 and rounding.  Where tables give the atom or the field, a fourth one is A with other curves that their rows allow; what
 changes is claimed whole, of populations at least what the largest turn of one of them allows.  A pulse narrower than a step
-acts at once in length gauge, with the same error for all steps: the run is repeated in velocity gauge, where A is exact.  Long
-runs have coarser companions, short runs finer ones.  All have the walls and the absorber of the run: the claim is about the
-box that the deck states.
+acts at once in length gauge, with the same error for all steps: the run is repeated in velocity gauge, where A is exact.  Where
+the wall shapes a level of the run, or has turned electrons back without an absorber, a last one is A in a box twice as wide.
+Long runs have coarser companions, short runs finer ones.
 """
 
 from __future__ import annotations
@@ -61,6 +61,13 @@ ROUNDING = 1e-12
 PEAK = "peak_energy_"
 STEP_CAUSE = "the time step (time.dt)"
 TABLE, KICK = "the rows of the table", "pulses narrower than a step in length gauge"
+BOX = "the wall (grid.rmax)"
+# norm of the last points without an absorber that the wall turns back
+AT_WALL = 1e-8
+# change of the energy of a level in a larger box that is more than rounding, hartree
+SHAPED = 1e-10
+# what a box twice as wide leaves open of numbers that count levels near threshold: their share falls off as 1 / rmax
+TAIL = {"bound_population": 2.0, "continuum_population": 2.0}
 # of the trace of a companion
 SAMPLES = 400
 # the powers of h and k hold for small h and k
@@ -197,11 +204,13 @@ class _Companions:
         kicked = base.kicked
         gauge = self._run(base.in_velocity_gauge(), 1.0, base.lattice, 0, report) if kicked else self.result
         # errors of Suzuki's composition are of order 4 in length gauge; second order is assumed in velocity gauge
+        larger = _larger_box(self.result)
+        wide = runs[1] if larger is None else self._run(larger, h, larger.lattice, 0, report)
         order = base.order if base.setting.gauge == "length" else 2
         # Richardson: from the change between two steps (spacings) to the error of the run itself
         shares = 1.0 / abs(h**order - 1.0), 1.0 / abs(k**ORDER - 1.0), 1.0
         own = numbers(self.result)
-        a, b, c, t, g = (_same_peaks(own, numbers(one)) for one in (*runs[1:], table, gauge))
+        a, b, c, t, g, w = (_same_peaks(own, numbers(one)) for one in (*runs[1:], table, gauge, wide))
         least = turned(a, t)
         for name, value in own.items():
             # found beside the propagation, with an error of its own, or with no value in a companion
@@ -216,6 +225,8 @@ class _Companions:
                 parts[TABLE] = max(_apart(name, t[name], a[name]), least.get(name, 0.0))
             if kicked:
                 parts[KICK] = _apart(name, g[name], value)
+            if larger is not None and name in w:
+                parts[BOX] = TAIL.get(name, 1.0) * _apart(name, w[name], a[name])
             self.parts[name] = parts
             known = self.result.errors.get(name, 0.0) + SAFETY * self.result.own.get(name, 0.0)
             self.errors[name] = SAFETY * sum(parts.values()) + ROUNDING * (1.0 + abs(value)) + known
@@ -267,6 +278,24 @@ class _Companions:
             every=flux_interval(blocks, steps, changed.dt, every),
         )
         return self.evolve(problem, lambda progress: report(Progress()))
+
+
+def _larger_box(result: AtomResult) -> AtomProblem | None:
+    """Return the problem in a box twice as wide, if the wall shapes a level or has turned electrons back; None otherwise."""
+    problem, grid = result.problem, result.problem.lattice.grid
+    lattice = problem.make(grid.resized(grid.points + math.ceil(grid.wall / grid.widest)))
+    larger = replace(
+        problem,
+        lattice=lattice,
+        start=problem.start_on(lattice),
+        levels=level_states(lattice, [(one.n, one.l) for one in problem.levels]),
+    )
+    shaped = any(
+        abs(one.energy - there.energy) > SHAPED
+        for one, there in zip([*problem.start, *problem.levels], [*larger.start, *larger.levels], strict=True)
+    )
+    turned_back = problem.absorber.type == "none" and float(result.frames["wall"].max()) > AT_WALL
+    return larger if shaped or turned_back else None
 
 
 def _without_directions(result: AtomResult, block: Spectrum) -> Spectrum:

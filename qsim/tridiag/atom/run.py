@@ -57,8 +57,6 @@ WIDEN = 1e-14
 ROOM = 4
 # norm of the last l from which a warning is given
 LAST_L = 1e-8
-# norm of the last points without an absorber from which a warning is given
-AT_WALL = 1e-8
 # of a logarithm of the norm
 ROUNDING = 1e-12
 # norm set to zero at a dense core from which a warning is given
@@ -473,7 +471,7 @@ def warnings(result: AtomResult) -> Iterator[tuple[str, float, str]]:
             f"the last l has held {last:.2g} of the norm: raise grid.l_max above {result.lanes.lmax}",
         )
     wall = float(frames["wall"].max())
-    if wall > AT_WALL and problem.absorber.type == "none":
+    if wall > accuracy.AT_WALL and problem.absorber.type == "none":
         yield (
             "wall",
             wall,

@@ -202,6 +202,8 @@ def test_a_run_up_to_local_phases_with_leakage_and_seepage(jumps):
         assert f > 0.9999
         # of a unitary map, 4 logical states lose what 2 others give
         assert scalars["seepage"].value == pytest.approx(2.0 * leak, abs=1e-12)
+        # also of what more levels of the transmon change
+        assert scalars["seepage"].error == pytest.approx(2.0 * scalars["leakage"].error, rel=0.01)
         turned = np.exp(1j * (np.array([[0, 0], [0, 1], [1, 0], [1, 1]]) @ phases)) * [1, 1, 1, -1]
         t = np.vdot(np.diag(turned), matrix)
         assert f == pytest.approx((abs(t) ** 2 + np.linalg.norm(matrix) ** 2) / 20.0, abs=1e-12)

@@ -5,6 +5,7 @@ import pytest
 
 from qsim.core.run.progress import Monitor
 from qsim.core.run.stages import stage
+from qsim.tridiag.atom.accuracy import numbers
 from qsim.tridiag.atom.run import AtomEvolution
 from tests.tridiag.atom.test_runs import SMALL
 
@@ -88,3 +89,29 @@ def test_the_plan_says_whose_steps_it_shows(tridiag):
     assert "steps of the first trial" in sizes
     assert "steps" not in sizes
     assert "steps" in stage("tridiag", "build").plan(tridiag.load(**deck(dt=0.1))).sizes
+
+
+def in_a_box(rmax, initial, **pulse):
+    """A deck of hydrogen whose wall is at rmax."""
+    return {
+        "task": "atom",
+        "atom": "hydrogen",
+        "grid": {"rmax": rmax, "dr": 0.15, "l_max": 4},
+        "initial": initial,
+        "laser": {"gauge": "length", "pulses": [{"shape": "sin2", "cycles": 1, **pulse}]},
+        "time": {"dt": 0.1, "verify": True, "outputs": 1},
+        "observe": [{"populations": {"nmax": 4}}],
+    }
+
+
+def test_what_a_wall_changes_is_claimed(tridiag):
+    """Levels that it shapes, and electrons that it turns back: the numbers of a box three times as wide are within the errors."""
+    pulse = {"omega": 0.06, "E0": 0.001}
+    near, far = (tridiag.run(**in_a_box(rmax, "3p", **pulse)) for rmax in (28.0, 84.0))
+    values, truth = numbers(near), numbers(far)
+    for name in ("energy_initial", "population_3p", "population_3d", "population_4p", "bound_population"):
+        away = abs(values[name] - truth[name])
+        assert away <= near.errors[name] + far.errors[name], name
+        assert near.errors[name] < 20.0 * away, name
+    # errors that leave the wall out would be far below
+    assert far.errors["energy_initial"] < 0.01 * near.errors["energy_initial"]
