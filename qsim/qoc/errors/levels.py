@@ -277,7 +277,11 @@ def _told(looks: Sequence[Look]) -> str:
 def _remedy(system: System, objective: SlotObjective, fields: NDArray[np.float64]) -> str:
     """Return which part needs more levels: that whose highest level is filled most."""
     if not isinstance(system, ModelSystem):
-        return "raise J_max" if isinstance(system, RotorSystem) else "raise system.states, or the points of the grid"
+        return (
+            "raise J_max"
+            if isinstance(system, RotorSystem)
+            else "raise system.states, or the points of the grid"
+        )
     shape = objective.model.shape
     cut = [place for place, part in enumerate(system.parts) if hasattr(part, "levels")]
     cube = objective.look(fields)[1].reshape(-1, *shape)

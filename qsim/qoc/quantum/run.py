@@ -42,8 +42,8 @@ GIVEN_WAY = {
 }
 # What makes a part of the error smaller.
 REMEDIES = {
-    "levels": "raise levels of the parts (rotor: J_max; grid, grid2d: states and points), or keep the controls weak and smooth by bounds, "
-    "shape or bspline, so that they do not reach the highest level; if these levels are the model, verify: {levels: 0}",
+    "levels": "raise levels of the parts (rotor: J_max; grid, grid2d: states, points), or keep the controls weak and smooth by "
+    "bounds, shape or bspline, so that they do not reach the highest level; if these levels are the model, verify: {levels: 0}",
     "jumps": "use dissipation: lindblad",
     "sampling": "raise dissipation.trajectories.count",
     "mixture": "lower below of the thermal start",
