@@ -11,7 +11,7 @@ import numpy as np
 from qsim.core.errors import InvalidInput
 from qsim.qoc.deck.systems.model import ModelSystem
 from qsim.qoc.deck.systems.rotor import RotorSystem
-from qsim.qoc.models.builders import model
+from qsim.qoc.models.builders import model, other_curves
 from qsim.qoc.models.quantum import has_process, measured_by
 from qsim.qoc.objectives.slots import SlotObjective
 from qsim.qoc.objectives.unravelling import Unravelling
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from qsim.qoc.models.builders import System
     from qsim.qoc.models.quantum import QuantumModel
 
-__all__ = ["Course", "Held", "Larger", "Look", "enlarged", "extrapolated"]
+__all__ = ["Course", "Held", "Larger", "Look", "enlarged", "extrapolated", "of_other_curves"]
 
 # Operations of all propagations in larger bases: some seconds of a core, or some times those of the run's own.
 BUDGET = 1e10
@@ -179,6 +179,15 @@ def enlarged(
     )
 
 
+def of_other_curves(system: System, objective: SlotObjective, course: Course) -> float | None:
+    """Return what other curves through the rows of tables change of P, twice; None without tables whose curve is a choice."""
+    other = other_curves(system)
+    if other is None:
+        return None
+    own, moved = course.look(objective), course.look(_same(objective, _larger(other, objective, 0)))
+    return MARGIN * (abs(moved.value - own.value) + abs(moved.beside - own.beside))
+
+
 def extrapolated(values: Sequence[float], ratio: float) -> float:
     """Return how far the first of the values of growing bases may be from their limit.
 
@@ -268,7 +277,11 @@ def _told(looks: Sequence[Look]) -> str:
 def _remedy(system: System, objective: SlotObjective, fields: NDArray[np.float64]) -> str:
     """Return which part needs more levels: that whose highest level is filled most."""
     if not isinstance(system, ModelSystem):
-        return "raise J_max" if isinstance(system, RotorSystem) else "raise states"
+        return (
+            "raise J_max"
+            if isinstance(system, RotorSystem)
+            else "raise system.states, or the points of the grid"
+        )
     shape = objective.model.shape
     cut = [place for place, part in enumerate(system.parts) if hasattr(part, "levels")]
     cube = objective.look(fields)[1].reshape(-1, *shape)

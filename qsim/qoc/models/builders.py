@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from qsim.core.deck.table_units import doubted
 from qsim.core.errors import InvalidInput
 from qsim.qoc.deck.systems.grid import GridSystem
 from qsim.qoc.deck.systems.grid2d import Grid2dSystem
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from qsim.qoc.models.quantum import QuantumModel
 
-__all__ = ["System", "model", "observable_of"]
+__all__ = ["System", "model", "observable_of", "other_curves"]
 
 System: TypeAlias = ModelSystem | MatricesSystem | RotorSystem | GridSystem | Grid2dSystem
 """A block `system` of the deck, of any type."""
@@ -75,3 +76,18 @@ def observable_of(system: System, formula: str, key: str) -> csr_array:
         raise InvalidInput(key, str(problem)) from None
     assert isinstance(goal, ObservableTarget)
     return goal.operator
+
+
+def other_curves(system: System) -> System | None:
+    """Return a system with other curves that the rows of its tables allow; None without such tables."""
+    if not isinstance(system, GridSystem):
+        return None
+    found: dict[str, object] = {
+        name: other
+        for name in ("potential", "dipole", "polarisability")
+        if (other := doubted(getattr(system, name))) is not None
+    }
+    named = {name: doubted(block) or block for name, block in system.dipoles.items()}
+    if any(block is not system.dipoles[name] for name, block in named.items()):
+        found["dipoles"] = named
+    return system.model_copy(update=found) if found else None

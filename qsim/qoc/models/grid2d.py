@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
 
 from qsim.core.errors import InvalidInput
 from qsim.qoc.deck.systems.quantities import Units
-from qsim.qoc.deck.systems.states import Density, Gate, StateFile
+from qsim.qoc.deck.systems.states import Density, StateFile
 from qsim.qoc.models.basis import Basis
 from qsim.qoc.models.faults import Faults
-from qsim.qoc.models.goals import aim
+from qsim.qoc.models.goals import aim, named_states
+from qsim.qoc.models.line.jumps import Levels, level_jumps
 from qsim.qoc.models.operators import evaluate, sparse_matrix
 from qsim.qoc.models.plane.levels import plane
 from qsim.qoc.models.quantum import ControlTerm, QuantumModel
@@ -52,7 +53,7 @@ def grid2d_model(system: Grid2dSystem, extra: int = 0) -> QuantumModel:
                 "system.dipole", "no component is given; write dipole: {x: x}, a formula of x and y"
             )
         for key, state in (("initial", system.initial), ("target", system.target)):
-            if isinstance(state, StateFile | Density | Gate):
+            if isinstance(state, StateFile | Density):
                 raise InvalidInput(f"system.{key}", "two coordinates start from and end in levels")
         levels = plane(system, extra * max(1, system.states // 16))
     faults.stop()
@@ -78,14 +79,16 @@ def grid2d_model(system: Grid2dSystem, extra: int = 0) -> QuantumModel:
             if matrix.nnz == 0:
                 raise InvalidInput(f"system.dipole.{name}", "this component is 0 everywhere")
             controls.append(ControlTerm(name, matrix))
+    places = {label: place for place, label in enumerate(labels)}
+    jumps = level_jumps(system.jumps, Levels(levels.energies, places, units, observable), faults)
     with faults.catch():
-        goal = aim(system, basis, _no_gate)
+        goal = aim(system, basis, lambda gate, start: named_states(gate, start, basis))
         _require_room(levels, goal.start.states)
     faults.stop()
     return QuantumModel(
         drift=drift,
         controls=tuple(controls),
-        jumps=(),
+        jumps=jumps,
         labels=labels,
         shape=(count,),
         seconds=basis.units.seconds,
@@ -94,13 +97,9 @@ def grid2d_model(system: Grid2dSystem, extra: int = 0) -> QuantumModel:
         weights=goal.start.weights,
         dropped=goal.start.dropped,
         goal=goal.goal,
-        logical=None,
+        logical=goal.logical,
         plane=levels,
     )
-
-
-def _no_gate(gate: Gate, start: Any) -> Any:
-    raise InvalidInput("system.target", "two coordinates have no gates")
 
 
 def _require_room(levels: Plane, columns: ComplexArray) -> None:

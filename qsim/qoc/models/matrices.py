@@ -18,6 +18,7 @@ from qsim.qoc.models.basis import Basis
 from qsim.qoc.models.faults import Faults
 from qsim.qoc.models.files import LARGEST, dense_matrix, matrices, read_tree
 from qsim.qoc.models.goals import aim, named_states
+from qsim.qoc.models.line.jumps import Levels, level_jumps
 from qsim.qoc.models.operators import evaluate, require_hermitian, sparse_matrix
 from qsim.qoc.models.quantum import ControlTerm, Jump, QuantumModel
 
@@ -70,8 +71,14 @@ def matrices_model(system: MatricesSystem) -> QuantumModel:
     # Matrices are in the unit of the block, 2 pi included where it is a frequency; jumps carry square roots of rates, and have
     # none.
     energy = sparse_matrix(units.factor * drift)
-    basis = Basis(labels, energy, energy, units, _observable(drift, square), states)
+    observable = _observable(drift, square)
+    basis = Basis(labels, energy, energy, units, observable, states)
     faults.stop()
+    places = {label: place for place, label in enumerate(labels)}
+    with faults.catch():
+        _require_levels(system, energy)
+    energies = np.asarray(energy.diagonal().real)
+    jumps += level_jumps(system.jumps, Levels(energies, places, units, observable), faults)
     with faults.catch():
         goal = aim(system, basis, lambda gate, start: named_states(gate, start, basis, every=True))
     faults.stop()
@@ -217,6 +224,21 @@ def _controls(
             power = 1 if block is None else block.power
             controls.append(ControlTerm(name, sparse_matrix(units.factor * found[name]), power))
     return tuple(controls)
+
+
+def _require_levels(system: MatricesSystem, energy: csr_array) -> None:
+    """Refuse jumps between levels, of which the energies count, where basis states are none.
+
+    Raises
+    ------
+    InvalidInput
+        If H0 has elements beside its diagonal.
+    """
+    between = abs(energy).sum() - np.abs(energy.diagonal()).sum()
+    for number, entry in enumerate(system.jumps):
+        if between > 0.0 and (entry.bath or entry.lifetimes or entry.temperature):
+            text = "the basis states are no levels of H0, which has elements between them; give rates, or operator and rate"
+            raise InvalidInput(f"system.jumps.{number}", text)
 
 
 def _observable(drift: csr_array, square: Mapping[str, Mapping[str, csr_array]]) -> Any:

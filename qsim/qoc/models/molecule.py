@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.deck.table_units import Tabulated
+from qsim.core.deck.table_units import doubted as redrawn
 from qsim.core.errors import NumericsError
 from qsim.core.physics.functions import require_sane
 
@@ -104,11 +104,8 @@ def molecule(system: System, states: int, mass_scale: float = 1.0, potential_sca
 
 def doubted(system: System) -> System | None:
     """Return the system with other curves that the rows of its tables allow; None without such tables."""
-    found = {
-        name: other
-        for name in ("potential", "dipole")
-        if isinstance(block := getattr(system, name), Tabulated) and (other := block.doubted()) is not None
-    }
+    given = {name: redrawn(getattr(system, name)) for name in ("potential", "dipole")}
+    found = {name: other for name, other in given.items() if other is not None}
     return system.model_copy(update=found) if found else None
 
 

@@ -18,19 +18,21 @@ from qsim.qoc.deck.systems.quantities import Units
 from qsim.qoc.deck.systems.states import Density, Gate, StateFile, Thermal
 from qsim.qoc.models.basis import Basis
 from qsim.qoc.models.faults import Faults
-from qsim.qoc.models.goals import aim
+from qsim.qoc.models.goals import aim, named_states
+from qsim.qoc.models.line.jumps import Levels, between, of_entry, rates_of
 from qsim.qoc.models.operators import evaluate, sparse_matrix
 from qsim.qoc.models.parts import cos_matrix, square_of_cos
 from qsim.qoc.models.quantum import ControlTerm, QuantumModel
 from qsim.qoc.models.thermal import Start, kept
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from scipy.sparse import csr_array
 
     from qsim.core.device.arrays import FloatArray
     from qsim.qoc.deck.systems.rotor import RotorSystem
+    from qsim.qoc.models.quantum import Jump
 
 __all__ = ["rotor_model"]
 
@@ -91,6 +93,8 @@ def rotor_model(system: RotorSystem, extra: int = 0) -> QuantumModel:
             numbers = list(range(1 + max(m for _, m in populations.places)))
         else:
             numbers = sorted({m for _, m in _named(system)}) or [0]
+        # collisions fill all M of the levels that they reach
+        numbers = sorted({*numbers, *range(_mixed_up_to(system) + 1)})
     faults.stop()
     # An envelope changes J by 2.
     size = _highest(system) + (2 if system.dalpha else 1) * extra + 1
@@ -111,14 +115,19 @@ def rotor_model(system: RotorSystem, extra: int = 0) -> QuantumModel:
         return evaluate(text, tuple(named), named.__getitem__, key, len(labels))
 
     basis = Basis(labels, drift, drift, units, observable)
+    jumps = _collisions(system, labels, units, observable, faults)
     with faults.catch():
-        goal = aim(_by_label(system, populations), basis, _no_gate)
+        goal = aim(
+            _by_label(system, populations),
+            basis,
+            lambda gate, start: named_states(_plain_gate(gate), start, basis),
+        )
     faults.stop()
     start = goal.start if populations is None else _columns(populations, basis)
     return QuantumModel(
         drift=drift,
         controls=_controls(system, cos, cos2),
-        jumps=(),
+        jumps=jumps,
         labels=labels,
         shape=(len(labels),),
         seconds=units.seconds,
@@ -127,7 +136,7 @@ def rotor_model(system: RotorSystem, extra: int = 0) -> QuantumModel:
         weights=start.weights,
         dropped=start.dropped,
         goal=goal.goal,
-        logical=None,
+        logical=goal.logical,
     )
 
 
@@ -178,14 +187,16 @@ def _require_sense(system: RotorSystem) -> None:
         raise InvalidInput(
             "system.initial", 'a rotor starts from "J,M", J, a superposition or {thermal: "10 K"}'
         )
-    if isinstance(system.target, Gate | Density):
-        raise InvalidInput("system.target", 'the goal of a rotor is "J,M", J, a list, or {observable: cos2}')
+    if isinstance(system.target, Density):
+        raise InvalidInput(
+            "system.target", 'the goal of a rotor is "J,M", J, a list, a gate, or {observable: cos2}'
+        )
     for number, pair in enumerate(system.pairs or []):
         key = f"system.pairs.{number}"
         if isinstance(pair.initial, StateFile | Thermal):
             raise InvalidInput(f"{key}.initial", 'one of several goals of a rotor starts from "J,M" or J')
-        if isinstance(pair.target, Gate | Density):
-            text = 'the goal of a rotor is "J,M", J, a list, or {observable: cos2}'
+        if isinstance(pair.target, Density):
+            text = 'the goal of a rotor is "J,M", J, a list, a gate, or {observable: cos2}'
             raise InvalidInput(f"{key}.target", text)
     for j, _ in _named(system):
         if j > _highest(system) - ROOM:
@@ -218,6 +229,8 @@ def _named(system: RotorSystem) -> list[tuple[int, int]]:
             places.append(_place(state, key))
         elif isinstance(state, dict | list):
             places += [_place(one, key) for one in state]
+        elif isinstance(state, Gate):
+            places += [_place(one, f"{key}.on") for one in state.on or []]
     return places
 
 
@@ -276,8 +289,62 @@ def _by_label(system: RotorSystem, populations: Populations | None) -> RotorSyst
     return system.model_copy(update={"initial": initial, "target": target, "pairs": pairs})
 
 
-def _no_gate(gate: Gate, start: Any) -> Any:
-    raise InvalidInput("system.target", "a rotor has no gates")
+def _plain_gate(gate: Gate) -> Gate:
+    """Return a gate with labels in place of numbers."""
+    names = None if gate.on is None else [_label(name, "system.target.on") for name in gate.on]
+    return gate.model_copy(update={"on": names})
+
+
+def _mixed_up_to(system: RotorSystem) -> int:
+    """Return the highest |M| that collisions fill; -1 if there are none that change M."""
+    top = -1
+    for entry in system.jumps:
+        named = {
+            *(entry.lifetimes or {}),
+            *(entry.rates or {}),
+            *(j for ends in (entry.rates or {}).values() for j in ends),
+        }
+        if entry.M != "kept":
+            top = max([top, *(int(j) for j in named if j.isdecimal())])
+    if top > _highest(system):
+        raise InvalidInput("system.jumps", f"J = {top} is above J_max = {_highest(system)}")
+    return top
+
+
+def _collisions(
+    system: RotorSystem,
+    labels: tuple[str, ...],
+    units: Units,
+    observable: Callable[[str, str], csr_array],
+    faults: Faults,
+) -> tuple[Jump, ...]:
+    """Return the jumps between states of J and |M|; what is mistaken is kept in `faults`."""
+    j, m = np.array([[int(n) for n in label.split(",")] for label in labels]).T
+    energies = system.B * np.arange(j.max() + 1) * (np.arange(j.max() + 1) + 1.0)
+    places = {str(n): n for n in range(energies.size)}
+    weights = {name: 2.0 * n + 1.0 for name, n in places.items()}
+    of_j = Levels(energies, places, units, observable, weights)
+    of_states = Levels(system.B * j * (j + 1.0), {}, units, observable, numbers=j.astype(float))
+    found: list[Jump] = []
+    for number, entry in enumerate(system.jumps):
+        key = f"system.jumps.{number}"
+        with faults.catch():
+            if entry.bath is not None:
+                raise InvalidInput(f"{key}.bath", "a rotor relaxes by rates or lifetimes of J")
+            if entry.lifetimes is None and entry.rates is None:
+                found += of_entry(entry, of_states, key)
+                continue
+            spread: dict[tuple[int, int], float] = {}
+            for (start, end), rate in rates_of(entry, of_j, key).items():
+                for a in np.flatnonzero(j == start):
+                    for b in np.flatnonzero(j == end):
+                        # of 2 J + 1 states, |M| > 0 stands for two
+                        mixed = (1.0 + (m[b] > 0)) / (2.0 * end + 1.0)
+                        share = float(m[a] == m[b]) if entry.M == "kept" else mixed
+                        if share > 0.0:
+                            spread[int(a), int(b)] = rate * share
+            found += between(spread, key.removeprefix("system."), len(labels))
+    return tuple(found)
 
 
 def _thermal(system: RotorSystem, start: Thermal, units: Units) -> Populations:

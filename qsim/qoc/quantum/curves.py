@@ -1,4 +1,4 @@
-"""Quantities of the curves of a run, spectra, Bloch vectors and revivals, and of the grid of two coordinates."""
+"""Quantities of the curves of a run, spectra, Bloch vectors and revivals, and of levels on a grid."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
+from qsim.qoc.models.plane.levels import Plane
 from qsim.qoc.quantum.result import UNIT, named, of_frequencies, of_times
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from qsim.core.device.arrays import FloatArray
-    from qsim.qoc.models.plane.levels import Plane
+    from qsim.qoc.models.line.levels import Line
     from qsim.qoc.quantum.result import QuantumResult
 
 __all__ = ["QUANTITIES"]
@@ -50,18 +49,40 @@ def _spectra(result: QuantumResult) -> dict[str, FloatArray]:
     return {f"spectrum/{k}": v for k, v in named(result, np.abs(amplitudes) ** 2).items()}
 
 
-def _plane(value: Callable[[Plane], FloatArray]) -> Callable[[QuantumResult], FloatArray]:
-    """Return the function that takes an array from the plane of a result."""
+def _space(result: QuantumResult) -> Line | Plane:
+    """Return the coordinates whose levels the system has."""
+    found = result.problem.model.plane or result.problem.model.line
+    assert found is not None
+    return found
 
-    def taken(result: QuantumResult) -> FloatArray:
-        assert result.problem.model.plane is not None
-        return value(result.problem.model.plane)
 
-    return taken
+def _has_levels(result: QuantumResult) -> bool:
+    return result.problem.model.on_points
 
 
 def _has_plane(result: QuantumResult) -> bool:
     return result.problem.model.plane is not None
+
+
+def _coordinates(result: QuantumResult) -> tuple[str, ...]:
+    """Return the names of the coordinates."""
+    return ("x", "y") if _has_plane(result) else ("x",)
+
+
+def _x(result: QuantumResult) -> FloatArray:
+    space = _space(result)
+    return space.axes[0].x if isinstance(space, Plane) else space.molecule.x
+
+
+def _y(result: QuantumResult) -> FloatArray:
+    space = _space(result)
+    assert isinstance(space, Plane)
+    return space.axes[1].x
+
+
+def _potential(result: QuantumResult) -> FloatArray:
+    space = _space(result)
+    return space.potential if isinstance(space, Plane) else space.molecule.potential
 
 
 def _shown(result: QuantumResult) -> NDArray[np.int64]:
@@ -72,15 +93,15 @@ def _shown(result: QuantumResult) -> NDArray[np.int64]:
     return np.flatnonzero(used)
 
 
-def _densities(result: QuantumResult) -> FloatArray | None:
-    """Return |psi|^2 (levels, n1, n2) of the levels that are kept, 1/bohr^2."""
-    plane = result.problem.model.plane
-    if plane is None:
-        return None
-    first, second = plane.axes
+def _densities(result: QuantumResult) -> FloatArray:
+    """Return |psi|^2 (levels, n1, n2) or (levels, L) of the levels that are kept, 1/bohr^2 or 1/bohr."""
+    space, shown = _space(result), _shown(result)
+    if not isinstance(space, Plane):
+        return np.asarray(space.molecule.states[shown] ** 2)
+    first, second = space.axes
     # States are normalised as vectors; the area of a cell makes a density per bohr^2.
     cell = float((first.x[1] - first.x[0]) * (second.x[1] - second.x[0]))
-    return np.asarray(plane.states[_shown(result)] ** 2 / cell)
+    return np.asarray(space.states[shown] ** 2 / cell)
 
 
 CURVES: tuple[Quantity[QuantumResult], ...] = (
@@ -131,37 +152,39 @@ CURVES: tuple[Quantity[QuantumResult], ...] = (
     ),
 )
 
-PLANE: tuple[Quantity[QuantumResult], ...] = (
+LEVELS: tuple[Quantity[QuantumResult], ...] = (
     Quantity(
-        "energies", "hartree", "levels of H0", _plane(lambda p: p.energies), ("level",), when=_has_plane
+        "energies", "hartree", "levels of H0", lambda r: _space(r).energies, ("level",), when=_has_levels
     ),
     Quantity(
         "energies_error",
         "hartree",
         "claimed error of each level",
-        _plane(lambda p: p.errors),
+        lambda r: _space(r).errors,
         ("level",),
-        when=_has_plane,
+        when=_has_levels,
     ),
-    Quantity("x", "bohr", "points of x", _plane(lambda p: p.axes[0].x), ("x",), when=_has_plane),
-    Quantity("y", "bohr", "points of y", _plane(lambda p: p.axes[1].x), ("y",), when=_has_plane),
+    Quantity("x", "bohr", "points of x", _x, ("x",), when=_has_levels),
+    Quantity("y", "bohr", "points of y", _y, ("y",), when=_has_plane),
     Quantity(
         "potential",
         "hartree",
         "potential energy",
-        _plane(lambda p: p.potential),
+        _potential,
         ("x", "y"),
-        when=_has_plane,
+        when=_has_levels,
+        axes_of=_coordinates,
     ),
-    Quantity("level_shown", "", "level whose density is kept", _shown, ("level_shown",), when=_has_plane),
+    Quantity("level_shown", "", "level whose density is kept", _shown, ("level_shown",), when=_has_levels),
     Quantity(
         "densities",
         "1/bohr^2",
-        "probability density of a level, |psi|^2",
+        "probability density of a level, |psi|^2; of one coordinate 1/bohr",
         _densities,
         ("level_shown", "x", "y"),
-        when=_has_plane,
+        when=_has_levels,
+        axes_of=lambda r: ("level_shown", *_coordinates(r)),
     ),
 )
 
-QUANTITIES = (*CURVES, *PLANE)
+QUANTITIES = (*CURVES, *LEVELS)

@@ -31,6 +31,8 @@ __all__ = [
     "spectrum",
 ]
 
+# Jumps whose shares are drawn.
+MOST_BARS = 12
 # Largest population from which a level is drawn, and most levels in a figure.
 SEEN = 0.01
 MOST_CURVES = 8
@@ -404,9 +406,15 @@ def _sphere(ax: Any, path: NDArray[np.float64]) -> None:
 
 
 def levels(r: Results) -> Figure | None:
-    """Draw the levels of two coordinates: energies with the populations at T, and densities on the potential."""
+    """Draw levels on a grid: energies with the populations at T, and densities on the potential."""
     if not is_quantum(r) or "densities" not in r:
         return None
+    if "y" not in r:
+        fig = figure("double", 3.2)
+        scheme, curves = fig.subplots(1, 2, width_ratios=[1.0, 1.6])
+        _scheme(scheme, r)
+        _along(curves, r)
+        return fig
     shown = np.asarray(r["level_shown"])[:MOST_PANELS]
     fig = figure("double", 3.6)
     grid = fig.add_gridspec(2, 4, width_ratios=[1.25, 1.0, 1.0, 1.0])
@@ -452,6 +460,26 @@ def _scheme(ax: Axes, r: Results) -> None:
     ax.set_xlabel("population")
     ax.set_ylabel(r"$E - E_0$ (cm$^{-1}$)")
     _legend(ax, 2)
+
+
+def _along(ax: Axes, r: Results) -> None:
+    """Draw the potential of one coordinate, and |psi|^2 of levels above their energies."""
+    x, potential, energies = r["x"], WAVENUMBER * (r["potential"] - r["energies"][0]), r["energies"]
+    shown = [int(k) for k in r["level_shown"]][:MOST_PANELS]
+    heights = WAVENUMBER * (energies[shown] - energies[0])
+    step = float(np.diff(heights).min(initial=max(float(heights[-1]), 1.0)))
+    top = float(heights[-1]) + 2.0 * step
+    ax.plot(x, potential, color="0.4")
+    for number, height in enumerate(heights):
+        density = r["densities"][number]
+        ax.fill_between(
+            x, height, height + 0.9 * step * density / float(density.max()), alpha=0.6, linewidth=0.0
+        )
+    inside = x[potential < 1.3 * top]
+    ax.set_xlim(float(inside[0]), float(inside[-1]))
+    ax.set_ylim(float(potential.min()), top)
+    ax.set_xlabel("x (bohr)")
+    ax.set_ylabel(r"$E - E_0$ (cm$^{-1}$)")
 
 
 def _density(ax: Axes, r: Results, number: int, level: int) -> None:
@@ -500,8 +528,11 @@ def budget(r: Results) -> Figure | None:
     # Jumps are judged in the system as the deck has it, and so are its neighbours.
     own = "_nominal" if "coherent_value_nominal" in r.scalars else ""
     value, coherent = (float(str(r.scalars[f"{name}{own}"].value)) for name in (kind, "coherent_value"))
-    names = ["no jump", *map(str, r["jump_names"]), "in all"]
-    missing = np.array([1.0 - coherent, *r["budget"], 1.0 - value])
+    # Of many jumps between levels those that take most are drawn.
+    taken = np.asarray(r["budget"])
+    largest = np.sort(np.argsort(-np.abs(taken), kind="stable")[:MOST_BARS])
+    names = ["no jump", *(str(r["jump_names"][k]) for k in largest), "in all"]
+    missing = np.array([1.0 - coherent, *taken[largest], 1.0 - value])
     fig = figure()
     ax = fig.subplots()
     places = np.arange(len(names))

@@ -29,7 +29,8 @@ def grid_value(problem: QuantumProblem, fields: NDArray[np.float64]) -> tuple[fl
         Held values of the fields.
     """
     plane, objective = problem.model.plane, problem.objective
-    if plane is None or objective.lindblad:
+    # the grid knows no jumps
+    if plane is None or objective.lindblad or objective.lossy:
         return None
     motion = GridMotion(plane, [c.name for c in problem.model.controls])
     # Steps per slot that keep the phases of the largest kinetic energies small.

@@ -42,12 +42,13 @@ GIVEN_WAY = {
 }
 # What makes a part of the error smaller.
 REMEDIES = {
-    "levels": "raise levels of the parts (rotor: J_max, grid2d: states), or keep the controls weak and smooth by bounds, "
-    "shape or bspline, so that they do not reach the highest level; if these levels are the model, verify: {levels: 0}",
+    "levels": "raise levels of the parts (rotor: J_max; grid, grid2d: states, points), or keep the controls weak and smooth by "
+    "bounds, shape or bspline, so that they do not reach the highest level; if these levels are the model, verify: {levels: 0}",
     "jumps": "use dissipation: lindblad",
     "sampling": "raise dissipation.trajectories.count",
     "mixture": "lower below of the thermal start",
     "slots": "raise time.slots",
+    "tables": "give more rows in the tables",
 }
 # Largest number of entries of the population table.
 LARGEST_TABLE = 30_000_000

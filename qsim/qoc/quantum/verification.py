@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.qoc.deck.systems.matrices import MatricesSystem
-from qsim.qoc.errors.levels import Held, Larger, enlarged, extrapolated
+from qsim.qoc.errors.levels import Held, Larger, enlarged, extrapolated, of_other_curves
 from qsim.qoc.kernels.portions import look
 from qsim.qoc.models.quantum import ObservableTarget
 from qsim.qoc.objectives.costs import is_mixed
@@ -112,6 +112,8 @@ def verify(problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcom
     else:
         larger = _levels(problem, problem.objective, course, fields)
     parts |= left.parts
+    if (curves := of_other_curves(problem.system, problem.objective, course)) is not None:
+        parts["tables"] = curves
     unclaimed = found.unclaimed or left.unclaimed
     if larger is not None:
         known = sum(parts.values())

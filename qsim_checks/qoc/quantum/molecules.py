@@ -50,7 +50,7 @@ OBSERVABLES: dict[str, Callable[[NDArray[np.float64], Matrix, Matrix], Matrix]] 
 GATES = {
     "x": np.array([[0, 1], [1, 0]]),
     "cnot": np.eye(4)[[0, 1, 3, 2]],
-    "permutation": np.eye(3)[[2, 0, 1]].T,
+    "permutation": np.eye(3)[[2, 0, 1]],
 }
 
 

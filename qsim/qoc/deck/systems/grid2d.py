@@ -9,6 +9,7 @@ from qsim.core.deck.expression import ExpressionText
 from qsim.core.deck.table_units import UNITS_KEY, Column, LengthUnits, Tabulated, UnitName
 from qsim.core.deck.units import Energy, InverseLength, Length, Mass
 from qsim.qoc.deck.numbers import SIGNED, SIZE
+from qsim.qoc.deck.systems.jumps import LevelJumps
 from qsim.qoc.deck.systems.states import Initial, StatePair, Target
 
 __all__ = [
@@ -161,10 +162,11 @@ class Grid2dSystem(Block):
     dipole: Dipoles = Field(description="dipole components")
     grid: Axes = Field(description="walls and points of both coordinates")
     states: Annotated[Count, Field(ge=2, le=400)] = Field(default=60, description="levels kept")
+    jumps: LevelJumps = Field(default=[], description="relaxation and dephasing of the levels")
     initial: Initial | None = Field(default=None, description="start: level, superposition, thermal")
     target: Target | None = Field(
         default=None,
-        description="goal: level, superposition, list of levels, or observable, a formula of H0, x, y",
+        description="goal: level, superposition, list of levels, gate on levels, or observable, a formula of H0, x, y",
     )
     pairs: Annotated[list[StatePair], Field(min_length=1)] | None = Field(
         default=None,

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from qsim.core.deck.blocks import Block, DeckPath
+from qsim.qoc.deck.systems.jumps import LevelJumps
 from qsim.qoc.deck.systems.quantities import UnitName
 from qsim.qoc.deck.systems.states import Initial, StatePair, Target
 
@@ -34,6 +35,9 @@ class MatricesSystem(Block):
     )
     labels: Annotated[list[str], Field(min_length=1)] | None = Field(
         default=None, description="names of the basis states (default: 0, 1, 2, ...)"
+    )
+    jumps: LevelJumps = Field(
+        default=[], description="jumps beside those of the file, between its basis states or by formulas"
     )
     initial: Initial | None = Field(
         default=None, description="start: label, level, superposition, thermal, file"

@@ -9,6 +9,7 @@ from qsim.core.deck.blocks import Block, Count
 from qsim.core.deck.units import CODATA, Dipole, Quantity
 from qsim.core.text import shorten
 from qsim.qoc.deck.numbers import SIGNED, SIZE
+from qsim.qoc.deck.systems.jumps import LevelJumps
 from qsim.qoc.deck.systems.quantities import TemperatureValue
 from qsim.qoc.deck.systems.states import Initial, StatePair, Target
 
@@ -61,6 +62,10 @@ class RotorSystem(Block):
     spin_weights: Annotated[list[Annotated[float, Field(ge=0)]], Field(min_length=2, max_length=2)] = Field(
         default=[1.0, 1.0], description="nuclear weights of even and odd J in thermal starts"
     )
+    jumps: LevelJumps = Field(
+        default=[],
+        description="collisions, rates: {J: {J': rate}} from any M to all M' alike or with M kept; lifetimes of J, dephasing",
+    )
     temperature: TemperatureValue | None = Field(
         default=None, description="thermal start, instead of initial: {thermal: ...}"
     )
@@ -68,7 +73,8 @@ class RotorSystem(Block):
         default=None, description='start: "J,M", J (M = 0), superposition, thermal'
     )
     target: Target | None = Field(
-        default=None, description='goal: "J,M", J (M = 0), list, or observable, a formula of cos, cos2, J2'
+        default=None,
+        description='goal: "J,M", J (M = 0), list, gate on labels, or observable, a formula of cos, cos2, J2',
     )
     pairs: Annotated[list[StatePair], Field(min_length=1)] | None = Field(
         default=None,

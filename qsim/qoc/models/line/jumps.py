@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from qsim.qoc.deck.systems.quantities import Units
     from qsim.qoc.models.faults import Faults
 
-__all__ = ["Levels", "level_jumps"]
+__all__ = ["Levels", "between", "level_jumps", "of_entry", "rates_of"]
 
 # Rates that are smaller than this part of the largest one of their entry change nothing that is claimed.
 NEGLIGIBLE = 1e-14
@@ -47,6 +47,8 @@ class Levels:
         Returns the operator (K, K) of a formula and a key.
     weights : mapping
         Number of states of a level by name, where it stands for several; 1 without.
+    numbers : (K,) float64 or None
+        Whose distances tell how coherences decay by pure dephasing; None: those of the levels.
     """
 
     energies: FloatArray
@@ -54,6 +56,7 @@ class Levels:
     units: Units
     operator: Callable[[str, str], csr_array]
     weights: Mapping[str, float] = field(default_factory=dict)
+    numbers: FloatArray | None = None
 
     def place(self, name: str, key: str) -> int:
         """Return the number of a level.
@@ -74,11 +77,11 @@ def level_jumps(entries: Sequence[LevelJump], levels: Levels, faults: Faults) ->
     found: list[Jump] = []
     for number, entry in enumerate(entries):
         with faults.catch():
-            found += _of_entry(entry, levels, f"system.jumps.{number}")
+            found += of_entry(entry, levels, f"system.jumps.{number}")
     return tuple(found)
 
 
-def _of_entry(entry: LevelJump, levels: Levels, key: str) -> list[Jump]:
+def of_entry(entry: LevelJump, levels: Levels, key: str) -> list[Jump]:
     """Return the jumps of one entry.
 
     Raises
@@ -88,11 +91,11 @@ def _of_entry(entry: LevelJump, levels: Levels, key: str) -> list[Jump]:
     """
     short, size = key.removeprefix("system."), levels.energies.size
     if entry.lifetimes is not None or entry.rates is not None:
-        return _between(_pairs(entry, levels, key), short, size)
+        return between(rates_of(entry, levels, key), short, size)
     if entry.bath is not None:
-        return _between(_of_bath(entry, levels, key), short, size)
+        return between(_of_bath(entry, levels, key), short, size)
     if entry.dephasing is not None:
-        means = np.arange(float(size))
+        means = np.arange(float(size)) if levels.numbers is None else levels.numbers
         if entry.operator is not None:
             operator = levels.operator(entry.operator, f"{key}.operator")
             require_hermitian(operator, f"{key}.operator", entry.operator)
@@ -111,7 +114,7 @@ def _of_entry(entry: LevelJump, levels: Levels, key: str) -> list[Jump]:
     return [Jump(short, sparse_matrix(math.sqrt(rate) * levels.operator(entry.operator, f"{key}.operator")))]
 
 
-def _between(rates: Mapping[tuple[int, int], float], name: str, size: int) -> list[Jump]:
+def between(rates: Mapping[tuple[int, int], float], name: str, size: int) -> list[Jump]:
     """Return a jump for each rate above nothing, from the first level of a pair to the second."""
     least = NEGLIGIBLE * max(rates.values(), default=0.0)
     return [
@@ -143,7 +146,7 @@ def _listed(entry: LevelJump, levels: Levels, key: str) -> Iterator[tuple[str, s
             yield start, end, units.rate(rate, place)
 
 
-def _pairs(entry: LevelJump, levels: Levels, key: str) -> dict[tuple[int, int], float]:
+def rates_of(entry: LevelJump, levels: Levels, key: str) -> dict[tuple[int, int], float]:
     """Return the rates of an entry with lifetimes or a table, and their reverses by detailed balance.
 
     Raises
