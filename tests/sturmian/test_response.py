@@ -258,6 +258,21 @@ def test_levels_below_a_level():
 # ------------------------------------------------------------------------------------------- the deck
 
 
+@pytest.mark.parametrize(
+    ("state", "label"),
+    [
+        ((0, 0, "even", 0), "1s_1S"),
+        ((0, 1, "even", 1), "3s_3S"),
+        ((1, 0, "odd", 0), "2p_1P"),
+        ((2, 1, "even", 1), "4d_3D"),
+        ((1, 1, "even", 0), "3Pe_1"),
+    ],
+)
+def test_numbers_are_called_by_terms(state, label):
+    """With the orbital of the outer electron where the other one is in 1s."""
+    assert Level(*state).label == label
+
+
 def test_helium_in_two_gauges(sturmian):
     """Ground state: functions of perimetric coordinates, with all partial waves; claimed errors hold and are small."""
     observables = ["polarisability", "c6", "sum_rules"]
@@ -332,7 +347,7 @@ def test_a_gpu_finds_the_same_response(sturmian):
         sturmian.execute(options={"force": True, "device": name}, **deck) for name in ("cpu", "cuda")
     ]
     for name in ("f_0_1", "alpha1_0", "alpha2_1", "alpha1_tensor_1", "c6_0_0", "sum_1_0"):
-        values = [summary["scalars"][name]["value"] for summary in summaries]
+        values = [summary["scalars"][summary["aliases"][name]]["value"] for summary in summaries]
         assert values[1] == pytest.approx(values[0], rel=1e-7)
 
 

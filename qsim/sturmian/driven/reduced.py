@@ -77,6 +77,8 @@ SINGULAR = 1e-12
 VISIBLE = 1e-5
 # Batches of directions that lower a residual below `VISIBLE` by less than this factor are rounding: the space grows no further.
 STALLED, LOWERED = 5, 0.9
+# Hartree: distance from a state at which its residual is preconditioned.
+BESIDE = 2e-3
 # Energies on either side whose change tells the error of one.
 NEIGHBOURS = 2
 
@@ -202,6 +204,11 @@ class Reduced:
     def W(self) -> Any:
         """Their products with E0 - H, orthonormal but for rounding."""
         return self._W[: self.size]
+
+    @property
+    def bilinear(self) -> NDArray[np.complex128]:
+        """Products of directions without conjugation, (m, m)."""
+        return self._small.M
 
     @property
     def operations(self) -> float:
@@ -380,7 +387,12 @@ class Reduced:
         return np.asarray(2.0 * linear - squared)
 
     def poles(self, size: int | None = None) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
-        """Return the complex energies (m,) of the space, hartree, and ``x^T s`` (k, m) of their vectors, ``x^T x = 1``.
+        """Return the complex energies (m,) of the space, hartree, and ``x^T s`` (k, m) of their vectors, ``x^T x = 1``."""
+        energies, x = self.states(size)
+        return energies, self._small.b[:, : x.shape[0]] @ x
+
+    def states(self, size: int | None = None) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
+        """Return the complex energies (m,) of the space, hartree, and the coefficients (size, m) of their vectors, ``x^T x = 1``.
 
         Their residual has no part along the w_j: ``(W^* W^T + (E - E0) W^* Q^T) x = 0``.  The quotient of Rayleigh without
         conjugation then is off by the square of the error of x.
@@ -390,7 +402,25 @@ class Reduced:
         x = x[:, np.abs(inverse) > SINGULAR]
         norms = np.einsum("im,im->m", x, small.M[:m, :m] @ x)
         energies = self.E0 - np.einsum("im,im->m", x, small.A[:m, :m] @ x) / norms
-        return energies, (small.b[:, :m] @ x) / np.sqrt(norms)
+        return energies, x / np.sqrt(norms)
+
+    def vector(self, x: NDArray[np.complex128]) -> Any:
+        """Return the vector (1, P, n, n) of some coefficients (size,), on the device."""
+        u = self.xp.zeros((1, self._s.shape[1]), complex)
+        add_combinations(self.device, self.device.asarray(x[None]), self.Q[: x.size], u)
+        return u.reshape(1, *self.operator.on_grid_shape)
+
+    def improve(self, x: NDArray[np.complex128], energy: complex) -> None:
+        """Add the direction that corrects the vector of some coefficients (size,) at its complex energy, hartree.
+
+        The residual is preconditioned beside that energy, where the inverse does not return the vector itself.
+        """
+        r = self.xp.zeros((1, self._s.shape[1]), complex)
+        weights = self.device.asarray(x[None])
+        add_combinations(self.device, weights, self.W[: x.size], r)
+        add_combinations(self.device, (energy - self.E0) * weights, self.Q[: x.size], r)
+        r = r.reshape(1, *self.operator.on_grid_shape)
+        self._add_at(r / self.xp.linalg.norm(r), np.array([energy.real + BESIDE]))
 
     def changes(
         self,
