@@ -34,6 +34,7 @@ import numpy as np
 from qsim.core.device.blas import one_thread
 from qsim.core.device.pool import each_call
 from qsim.core.errors import NumericsError
+from qsim.sturmian.linalg.least import bordered, normal_equations
 from qsim.sturmian.linalg.tiles import add_combinations, combined, products, scaled, squares
 
 if TYPE_CHECKING:
@@ -285,11 +286,11 @@ class Reduced:
             self._host(products(device, self.Q, new, (True, False))), [m, 2 * m, 3 * m], axis=1
         )
         wq, ww = np.split(self._host(products(device, self.W, new, (True,))).conj(), 2, axis=1)
-        WW = _bordered(old.WW, ww, ww.conj().T)
-        QQ = _bordered(old.QQ, qq.conj(), qq.T)
-        WQ = _bordered(old.WQ, wq, qw.T)
-        M = _bordered(old.M, bilinear, bilinear.T)
-        A = _bordered(old.A, a, a.T)
+        WW = bordered(old.WW, ww, ww.conj().T)
+        QQ = bordered(old.QQ, qq.conj(), qq.T)
+        WQ = bordered(old.WQ, wq, qw.T)
+        M = bordered(old.M, bilinear, bilinear.T)
+        A = bordered(old.A, a, a.T)
         Qs, Ws, b, _ = np.split(self._host(products(device, self._s, new, (True, False))), 4, axis=1)
         rows = [np.concatenate(pair, axis=1) for pair in ((old.b, b), (old.Qs, Qs), (old.Ws, Ws))]
         self._small = _Products(WW, QQ, WQ, M, A, *rows)
@@ -328,7 +329,7 @@ class Reduced:
         crossed = small.WQ[:m, :m] + small.WQ[:m, :m].conj().T
         parts = (small.WW[:m, :m], crossed, small.QQ[:m, :m])
         e = E - self.E0
-        solve = self._on_gpu if self.device.is_cuda else _normal_equations
+        solve = self._on_gpu if self.device.is_cuda else normal_equations
 
         def work(first: int, last: int) -> None:
             some = e[first:last]
@@ -364,7 +365,7 @@ class Reduced:
     def _on_gpu(
         self, parts: tuple[NDArray[np.complex128], ...], e: NDArray[np.float64], right: NDArray[np.complex128]
     ) -> NDArray[np.complex128]:
-        """Return what `_normal_equations` does, some energies at a time in one call of the device."""
+        """Return what `normal_equations` does, some energies at a time in one call of the device."""
         xp, asarray = self.xp, self.device.asarray
         one, crossed, squared = (asarray(part) for part in parts)
         out = np.empty(right.shape, complex)
@@ -375,7 +376,7 @@ class Reduced:
             out[some] = self._host(xp.linalg.solve(normal, asarray(right[some])))
         # A singular equation leaves no number.
         for i in np.flatnonzero(~np.isfinite(out).all(axis=(1, 2))):
-            out[i] = _normal_equations(parts, e[i : i + 1], right[i : i + 1])[0]
+            out[i] = normal_equations(parts, e[i : i + 1], right[i : i + 1])[0]
         return out
 
     def products(self, E: NDArray[np.float64], size: int | None = None) -> NDArray[np.complex128]:
@@ -562,44 +563,6 @@ class Reduced:
     def _scaled(self, E: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return a coordinate in which solutions change evenly: logarithmic above the first threshold."""
         return np.asarray(np.log(np.maximum(np.asarray(E) - self.ion, 0.0) + SLOW))
-
-
-def _normal_equations(
-    parts: tuple[NDArray[np.complex128], ...], e: NDArray[np.float64], right: NDArray[np.complex128]
-) -> NDArray[np.complex128]:
-    """Return the coefficients (e, m, k) of least residual at distances e from E0, for right-hand sides (e, m, k).
-
-    The matrix is ``W^* W + e (W^* Q + Q^* W) + e^2 Q^* Q``; W is nearly orthonormal, so that it is well conditioned.
-    """
-    from scipy.linalg.lapack import zpotrs
-
-    one, crossed, squared = parts
-    out = np.empty(right.shape, complex)
-    for i, shift in enumerate(e):
-        normal = shift * squared
-        normal += crossed
-        normal *= shift
-        normal += one
-        try:
-            # unlike SciPy's, it lets other threads work meanwhile
-            lower = np.linalg.cholesky(normal)
-        except np.linalg.LinAlgError:
-            out[i] = np.linalg.lstsq(normal, right[i], rcond=None)[0]
-            continue
-        # LAPACK reads the transposed factor, which is that of the conjugated matrix.
-        x, _ = zpotrs(lower.T, right[i].conj(), lower=0)
-        out[i] = x.conj()
-    return out
-
-
-def _bordered(
-    old: NDArray[np.complex128], columns: NDArray[np.complex128], rows: NDArray[np.complex128]
-) -> NDArray[np.complex128]:
-    """Return a matrix with new columns (m, j) on its right and new rows (j, m) below it."""
-    first, m = old.shape[0], columns.shape[0]
-    out = np.empty((m, m), complex)
-    out[:first, :first], out[first:], out[:, first:] = old, rows, columns
-    return out
 
 
 def _thinned(y: NDArray[np.float64]) -> NDArray[np.int64]:
