@@ -60,11 +60,6 @@ class ResponseResult:
     curves: list[Curve]
 
     @property
-    def claims(self) -> bool:
-        """False beside what the rows of a table leave open, which the errors do not hold."""
-        return not self.problem.potential.left_open()
-
-    @property
     def count(self) -> int:
         """Number of the states of the deck, the first of the levels."""
         return len(self.problem.order)
