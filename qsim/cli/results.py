@@ -214,7 +214,7 @@ def _headline_of(results: Results) -> Sequence[str]:
     from qsim.core.run.stages import Method
 
     require_method(results.method)
-    return list(Method[Any, Any, Any](results.method).headline)
+    return [results.scalars.real(name) for name in Method[Any, Any, Any](results.method).headline]
 
 
 def _compared(a: Results, b: Results, names: set[str], tolerance: Tolerance) -> list[Comparison]:

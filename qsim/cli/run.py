@@ -255,13 +255,15 @@ def _size_text(value: float | str) -> str:
 
 def _show_outcome(method: str, outcome: Outcome, *, verbose: bool) -> None:
     """Show the closing table: scalars, times, files, and once more the warnings."""
+    from qsim.core.results.tables import Named
     from qsim.core.run.stages import Method
 
-    summary, scalars = outcome.summary, outcome.summary["scalars"]
+    summary = outcome.summary
+    scalars = Named(summary["scalars"], summary.get("aliases", {}))
     if outcome.already:
         say(f"{outcome.results} is complete; nothing to do")
     # The headline of the method first, then the others in the order of the file.
-    first = [name for name in Method[Any, Any, Any](method).headline if name in scalars]
+    first = [scalars.real(name) for name in Method[Any, Any, Any](method).headline if name in scalars]
     names = list(dict.fromkeys([*first, *scalars]))
     shown = names if verbose else names[:MAX_ROWS]
     rows = [(name, format_scalar(**scalars[name], digits=12 if verbose else 6)) for name in shown]

@@ -202,11 +202,13 @@ def _result_text(outcome: Done, method: str) -> str:
     if outcome.summary is None:
         kind = "stopped" if outcome.code == STOPPED else "FAILED"
         return f"{kind}: {outcome.message.splitlines()[0] if outcome.message else outcome.code}"
-    scalars = outcome.summary["scalars"]
+    from qsim.core.results.tables import Named
+
+    scalars = Named(outcome.summary["scalars"], outcome.summary.get("aliases", {}))
     headline = Method[Any, Any, Any](
         method
     ).headline  # loads the method, hence not before the first run is done
-    names = [name for name in headline if name in scalars][:MAX_SCALARS]
+    names = [scalars.real(name) for name in headline if name in scalars][:MAX_SCALARS]
     # a line has no space for notes
     texts = [f"{name} {format_scalar(**{**scalars[name], 'note': ''})}" for name in names]
     return "  ".join([*texts, format_seconds(outcome.seconds), *_marks(outcome.summary["warnings"])])

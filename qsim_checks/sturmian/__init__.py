@@ -72,7 +72,9 @@ KINDS: Mapping[str, Kind] = {
     "resonances": lambda rng, folder: collisions.collision(rng, "resonances"),
     "responses": lambda rng, folder: responses.trial(rng),
     "excited_responses": lambda rng, folder: responses.excited_trial(rng),
+    "tabled_responses": lambda rng, folder: responses.tabled_trial(rng, folder),
 }
 """Kinds of decks that can be drawn alone: bound states, their limits of all partial waves, integrals and functions of a basis;
 collisions of electrons with ions, slow ones with hydrogen, photoabsorption above double ionisation and at any photon energy, from
-excited states too, doubly excited states; transitions and polarisabilities of S states, and of excited ones with quadrupoles."""
+excited states too, doubly excited states; transitions and polarisabilities of S states, of excited ones
+with quadrupoles, and in the field of a table of few rows."""

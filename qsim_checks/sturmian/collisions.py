@@ -497,7 +497,10 @@ def _in_gauge(results: Results, deck: dict[str, Any], k: int, gauge: str) -> lis
         claims.append(_claim(f"sigma_photo_{gauge}_{i}", scalar, true, spread, POORLY))
         # of several total momenta one level has the whole flux, too
         if second > E:
-            value, error = (float(results[name][at, k, 0]) for name in ("sigma_level", "sigma_level_error"))
+            value, error, position = (
+                float(results[f"sigma_level{part}"][at, k, 0]) for part in ("", "_error", "_position_error")
+            )
+            error += position
             claims.append(Claim(f"sigma_1s_{gauge}_{i}", value - true, error, 0.0, 2.0 * spread, POORLY))
     return claims
 

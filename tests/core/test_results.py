@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from qsim.core.errors import FileError
+from qsim.core.results.compare import Tolerance, compare_results
 from qsim.core.results.jsonable import json_ready
 from qsim.core.results.results import open_results
 from qsim.core.results.summary import read_summary, summary, write_summary
@@ -112,6 +113,30 @@ def test_scalars_keep_value_type_unit_error_and_order(file):
             assert (read.unit, read.error, read.note) == (scalar.unit, scalar.error, scalar.note)
             assert read.value == scalar.value or math.isnan(read.value)
         assert results.scalars["probability"].description == "of the target level"
+
+
+def test_a_scalar_is_found_by_its_alias_and_listed_once(tmp_path):
+    """Also in a file that has no aliases yet: the short name is then the name of the same quantity."""
+    new = {
+        "f_1s_1S_to_2p_1P": Scalar(0.276, error=1e-3, alias="f_0_3"),
+        "R": Scalar(8.0, alias="f_1s_1S_to_2p_1P"),
+    }
+    old = {"f_0_3": Scalar(0.276, error=1e-3), "R": Scalar(8.0)}
+    with (
+        open_results(write(tmp_path / "new.h5", scalars=new)) as first,
+        open_results(write(tmp_path / "old.h5", scalars=old)) as second,
+    ):
+        assert first.scalars["f_0_3"].value == first.scalars["f_1s_1S_to_2p_1P"].value == 0.276
+        assert "f_0_3" in first.scalars
+        assert first.scalars.get("f_0_3").error == 1e-3
+        assert list(first.scalars) == list(new)
+        assert first.scalars.get("f_0_4") is None
+        with pytest.raises(KeyError, match="f_0_4"):
+            first.scalars["f_0_4"]
+        for files in ((first, second), (second, first)):
+            compared = {item.name: item.same for item in compare_results(*files, Tolerance())}
+            assert compared["f_1s_1S_to_2p_1P"]
+            assert "f_0_3" not in compared
 
 
 def test_units_labels_and_dimensions(file):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from qsim.sturmian.scatter.photo import fano
 from qsim.sturmian.scatter.photo.result import QUANTITIES
 from qsim.sturmian.scatter.photo.warnings import warnings_of
 from tests.changes import change
@@ -54,9 +55,36 @@ def test_poles_that_their_errors_hide_are_one_line(sturmian):
         for name, scalar in q.value(result).items()
     }
     assert made["resonances_unresolved"].value == len(result.unresolved)
+    # Partial waves move 2s2p by more than its width: at the same distance from it the cross section is known nevertheless.
+    judgement, own = result.judgement, result.own
+    across = np.abs(own.E - own.poles[0].real) < -4.0 * own.poles[0].imag
+    relative = judgement.total_error[0, across] / judgement.total[0, across]
+    assert across.sum() > 10
+    assert np.median(relative) < 0.2
+    assert np.median(judgement.total_position[0, across] / judgement.total[0, across]) > 0.5
+    assert all("channels.l_max" in text for text in warnings_of(result) if "worse than" in text)
+    # No line from the last energy of a narrow profile cuts through the cross section.
+    assert np.diff(own.E).max() < 1.001 * 6.3 / 27.2114 / 19
     assert all(np.isfinite(scalar.value) for scalar in made.values())
     for name, scalar in made.items():
         assert "rho2" not in name or scalar.value <= 1.0
+
+
+def test_energies_keep_their_distance_from_resonances_that_move():
+    """A narrow one by twenty times its width, a wide one by a tenth, two that are close; far away nothing moves."""
+    poles = [(-0.9, 1e-4, 2e-3), (-0.7, 4e-3, -4e-4), (-0.6, 1e-3, 1e-3), (-0.597, 1e-3, 3e-3)]
+    pairs = [
+        (fano.Pole(E - 0.5j * width, np.ones(1), 0.0), fano.Pole(E + move - 0.5j * width, np.ones(1), 0.0))
+        for E, width, move in poles
+    ]
+    E = np.linspace(-1.2, -0.4, 80001)
+    moved = fano.shifts(E, pairs)
+    for at, width, move in poles:
+        near = np.abs(E - at) < min(width, 1e-3)
+        assert moved[near] == pytest.approx(move)
+    assert np.all(np.diff(E + moved) > 0.0)
+    assert not moved[(E < -0.95) | (np.abs(E + 0.8) < 0.05) | (E > -0.55)].any()
+    assert not fano.shifts(E, []).any()
 
 
 @pytest.mark.parametrize("tolerance", [1e-5, 1e-8, 1e-13])

@@ -16,6 +16,7 @@ from qsim.sturmian.driven import operator as driven
 from qsim.sturmian.driven import sources
 from qsim.sturmian.driven.block import AWAY, KEPT, ChannelBlock
 from qsim.sturmian.driven.numbers import Numbers
+from qsim.sturmian.driven.reduced import Demand, Reduced
 from qsim.sturmian.driven.setup import Setup
 from qsim.sturmian.radial.potentials import OneBody
 from qsim.sturmian.scatter.cross_sections import amplitudes
@@ -23,7 +24,6 @@ from qsim.sturmian.scatter.cross_sections.kinematics import HARTREE_EV
 from qsim.sturmian.scatter.photo import fano
 from qsim.sturmian.scatter.photo.asymmetry import asymmetry, averaged
 from qsim.sturmian.scatter.photo.outgoing_waves import Channel, Waves
-from qsim.sturmian.scatter.photo.reduced import Demand, Reduced
 from qsim.sturmian.scatter.photo.result import QUANTITIES, PhotoResult
 from qsim.sturmian.scatter.photo.run import Photons
 from qsim.sturmian.scatter.photo.weights import weight_of

@@ -258,6 +258,53 @@ def test_levels_below_a_level():
 # ------------------------------------------------------------------------------------------- the deck
 
 
+@pytest.mark.parametrize(
+    ("state", "label"),
+    [
+        ((0, 0, "even", 0), "1s_1S"),
+        ((0, 1, "even", 1), "3s_3S"),
+        ((1, 0, "odd", 0), "2p_1P"),
+        ((2, 1, "even", 1), "4d_3D"),
+        ((1, 1, "even", 0), "3Pe_1"),
+    ],
+)
+def test_numbers_are_called_by_terms(state, label):
+    """With the orbital of the outer electron where the other one is in 1s."""
+    assert Level(*state).label == label
+
+
+@pytest.mark.parametrize("rows", [12, 19])
+def test_a_response_holds_what_a_table_leaves_open(sturmian, tmp_path, rows):
+    """A screened nucleus as a formula, and its values at some radii: every number is within its errors, and these grow."""
+    r = np.geomspace(0.01, 9.0, rows)
+    V = -(1.5 + 1.5 * np.exp(-0.8 * np.clip(r, r[0], r[-1]))) / r
+    np.savetxt(tmp_path / "V.csv", np.stack([r, V], axis=1), delimiter=",", header="r,V", fmt="%.15e")
+    deck = {
+        "system": {"Z": 3},
+        "grid": {"R": 14, "order": 8},
+        "basis": {"type": "gsf", "generating": "yukawa", "energy": "auto", "N": 12},
+        "states": [{"L": 0, "S": 0}],
+        "channels": {"l_max": 0},
+        "extrapolate": {"l_max": [0, 1, 2]},
+        "task": {"type": "response", "observables": ["polarisability", "c6", "sum_rules"]},
+    }
+    inner = "-(1.5 + 1.5*exp(-0.8*r))/r"
+    limits = [
+        sturmian.run(**change(deck, {"system__potential": potential})).limits
+        for potential in (
+            {"type": "table", "file": str(tmp_path / "V.csv")},
+            {"type": "expression", "value": inner, "charge": 1.5},
+        )
+    ]
+    for name in ("energy", "alpha", "c6", "closure"):
+        (found, error), (known, other) = limits[0][name], limits[1][name]
+        there = np.isfinite(known)
+        assert np.all(np.abs(found - known)[there] < (error + other)[there]), name
+        # S(0) is the number of electrons in any potential
+        assert np.all(error[there] >= other[there]), name
+        assert np.any(error[there] > other[there]), name
+
+
 def test_helium_in_two_gauges(sturmian):
     """Ground state: functions of perimetric coordinates, with all partial waves; claimed errors hold and are small."""
     observables = ["polarisability", "c6", "sum_rules"]
@@ -332,7 +379,7 @@ def test_a_gpu_finds_the_same_response(sturmian):
         sturmian.execute(options={"force": True, "device": name}, **deck) for name in ("cpu", "cuda")
     ]
     for name in ("f_0_1", "alpha1_0", "alpha2_1", "alpha1_tensor_1", "c6_0_0", "sum_1_0"):
-        values = [summary["scalars"][name]["value"] for summary in summaries]
+        values = [summary["scalars"][summary["aliases"][name]]["value"] for summary in summaries]
         assert values[1] == pytest.approx(values[0], rel=1e-7)
 
 

@@ -378,7 +378,7 @@ def test_a_resonance_of_helium_with_position_and_width(sturmian):
     del deck["initial"]
     found = with_errors(sturmian, deck)
     for name, exact in (("energy", -0.777867636), ("width", 0.004541)):
-        value, error = found[f"resonance_{name}_0"]
+        value, error = found[f"resonance_{name}_1Se_0"]
         assert abs(value - exact) <= error
         assert error < 0.03 * abs(exact)
 
@@ -412,6 +412,11 @@ def test_all_resonances_of_a_range(sturmian):
     del deck["initial"]
     found = sturmian.run(**deck).resonances
     assert [round(one.energy.real, 3) for one in found] == [-0.723, -0.572]
+    # neighbours are found in one search, also those between the energies of a range
+    series = sturmian.run(
+        **change(deck, {"task__near": {"from": -0.73, "to": -0.53, "points": 2}})
+    ).resonances
+    assert [round(one.energy.real, 3) for one in series][:3] == [-0.723, -0.572, -0.537]
     (single,) = sturmian.run(
         **change(deck, {"task__near": {"from": -0.58, "to": -0.57, "points": 2}})
     ).resonances

@@ -10,7 +10,7 @@ gauge is a difference.  Numbers in two units of one quantity are compared in the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -107,9 +107,14 @@ def compare_results(
             Comparison("method", first.method, second.method, same=False, note="different methods")
         )
     # Quantities of either file, each once, in the order of the first.
-    for name in dict.fromkeys([*first.scalars, *second.scalars]):
+    # An alias is the same quantity in a file of an earlier version.
+    names = [*first.scalars, *second.scalars]
+    others = first.scalars.aliases | second.scalars.aliases
+    for name in dict.fromkeys(others.get(name, name) for name in names):
         comparisons.append(
-            _compare_scalar(name, first.scalars.get(name), second.scalars.get(name), tolerance, between)
+            _compare_scalar(
+                name, _called(name, others, first), _called(name, others, second), tolerance, between
+            )
         )
     for name in dict.fromkeys([*first.names, *second.names]):
         if name not in first or name not in second:
@@ -118,6 +123,13 @@ def compare_results(
         elif not (_is_error(name, first) and _is_error(name, second)):
             comparisons.append(_compare_array(name, first, second, tolerance, between))
     return comparisons
+
+
+def _called(name: str, aliases: Mapping[str, str], results: Results) -> Scalar | None:
+    """Return the scalar of a name, or of the alias by which a file of an earlier version has it; None without one."""
+    earlier = [alias for alias, real in aliases.items() if real == name and alias in results.scalars]
+    found: Scalar | None = results.scalars.get(name, results.scalars[earlier[0]] if earlier else None)
+    return found
 
 
 def _compare_scalar(

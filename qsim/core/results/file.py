@@ -7,7 +7,7 @@ Layout (format version 1.1)::
     /results         NXdata group; one dataset per table, nested groups for names such as history/cost.
                      Every dataset has the attributes units, long_name and label, and an HDF5 dimension
                      scale on every axis.  Complex numbers are HDF5 compounds (r, i), strings UTF-8.
-    /scalars         one 0-d dataset per headline number: units, long_name and, where known, error;
+    /scalars         one 0-d dataset per headline number: units, long_name and, where known, error and alias;
                      a value that does not exist is NaN with the attribute null=1
     /provenance      one 0-d dataset per entry; structured entries are JSON text (attribute encoding="json")
     /log             the last lines of the run log
@@ -52,8 +52,10 @@ from qsim.core.results.hdf5 import (
 from qsim.core.results.jsonable import python_scalar
 from qsim.core.results.reading import damage_of, reading, require_room
 from qsim.core.results.tables import (
+    Named,
     Scalar,
     Value,
+    aliases_of,
     leaf,
 )
 
@@ -71,14 +73,16 @@ DAMAGED = "it may be no HDF5 file, or its copy or transfer broke off; copy it ag
 PLAIN_DIMENSION = "This is a netCDF dimension but not a netCDF variable. %10d"
 
 
-class Scalars(dict[str, Scalar]):
-    """Scalars by name; a name that is not there is answered with those that are."""
+class Scalars(Named[Scalar]):
+    """Scalars by name or alias; a name that is not there is answered with those that are."""
 
     def __init__(self, path: Path, scalars: Mapping[str, Scalar]) -> None:
-        super().__init__(scalars)
+        super().__init__(scalars, aliases_of(scalars))
         self._path = path
 
     def __missing__(self, name: str) -> Scalar:
+        if name in self.aliases:
+            return self[self.aliases[name]]
         raise KeyError(f"{self._path} has no scalar '{name}'{_meant(name, self)}; it has {', '.join(self)}")
 
     def __repr__(self) -> str:
@@ -314,6 +318,7 @@ def _read_scalar(path: Path, dataset: h5py.Dataset) -> Scalar:
             error=None if error is None else float(error),
             description=str(attribute(dataset, "long_name", "")),
             note=str(attribute(dataset, "comment", "")),
+            alias=str(attribute(dataset, "alias", "")),
         )
 
 

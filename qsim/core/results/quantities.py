@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, cast
 import numpy as np
 from typing_extensions import TypeVar
 
-from qsim.core.results.tables import NO_ERROR, Scalar, Table, Value, of_machine
+from qsim.core.results.tables import NO_ERROR, Named, Scalar, Table, Value, of_machine
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -90,8 +90,8 @@ class Quantity(Generic[R]):
     label
         Text for plot axes; by default the last part of the name.
     headline
-        True for a scalar that is shown first at the end of a run, in the order of declaration; or the names that are shown first
-        in this place: some of those that a ``*`` stands for, or those of quantities declared further below.
+        True for a scalar that is shown first at the end of a run, in the order of declaration; or the names or aliases that are
+        shown first in this place: some of those that a ``*`` stands for, or those of quantities declared further below.
     """
 
     name: str
@@ -188,7 +188,7 @@ def arrays(
     }
 
 
-def scalars(quantities: Iterable[Quantity[R]], result: R, failed: Failed | None = None) -> dict[str, Scalar]:
+def scalars(quantities: Iterable[Quantity[R]], result: R, failed: Failed | None = None) -> Named[Scalar]:
     """Return the scalars of a result by name, with units, errors and meanings.
 
     A scalar whose function raises has no value, one whose error function raises has no error; `failed` is told.  Without it
@@ -210,7 +210,7 @@ def scalars(quantities: Iterable[Quantity[R]], result: R, failed: Failed | None 
                 # a run that was told not to look for errors says so
                 value = replace(value, note=getattr(result, "why_no_errors", "") or NO_ERROR)
             found[name] = value
-    return found
+    return Named.of(found)
 
 
 def _claims(result: object) -> bool:

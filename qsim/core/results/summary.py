@@ -63,6 +63,11 @@ SCHEMA: dict[str, Any] = {
             "additionalProperties": _SCALAR,
             "description": "headline numbers by name",
         },
+        "aliases": {
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            "description": "names of scalars by their short or earlier names",
+        },
         "timing": {
             "type": "object",
             "additionalProperties": {"type": ["number", "null"]},
@@ -115,6 +120,7 @@ def summary(
             "precision": precision,
             "seed": seed,
             "scalars": scalars,
+            **({"aliases": results.scalars.aliases} if results.scalars.aliases else {}),
             "timing": dict(timing),
             "files": [str(file) for file in files],
             "warnings": list(warnings),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from qsim.core.text import format_scalar
 
@@ -19,9 +19,11 @@ __all__ = [
     "NOT_VERIFIED",
     "NO_ERROR",
     "SPEED_UNITS",
+    "Named",
     "Scalar",
     "Table",
     "Value",
+    "aliases_of",
     "leaf",
     "match_tables",
     "of_machine",
@@ -41,6 +43,7 @@ NO_ERROR = "no error known"
 NOT_VERIFIED = "not verified"
 
 Value = float | int | bool | str | None
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,8 @@ class Scalar:
         What it is; None: there is no value, or no error.
     note
         `NO_ERROR` where a reader would expect an error and none is known.
+    alias
+        Short or earlier name, by which it is found as well; empty without one.
     """
 
     value: Value
@@ -60,6 +65,7 @@ class Scalar:
     error: float | None = None
     description: str = ""
     note: str = ""
+    alias: str = ""
 
     def __float__(self) -> float:
         """Return the value as a number, NaN if there is none."""
@@ -70,6 +76,49 @@ class Scalar:
     def __str__(self) -> str:
         """Return value, error and unit: ``0.99964 ± 3e-06 hartree``."""
         return format_scalar(self.value, self.unit, self.error, note=self.note)
+
+
+class Named(dict[str, T]):
+    """Values by name that are found by their aliases as well; these are not among the keys.
+
+    Parameters
+    ----------
+    values : mapping
+    aliases : mapping of str to str
+        Names by alias.
+    """
+
+    def __init__(self, values: Mapping[str, T], aliases: Mapping[str, str]) -> None:
+        super().__init__(values)
+        self.aliases = {
+            alias: name for alias, name in aliases.items() if name in values and alias not in values
+        }
+
+    @classmethod
+    def of(cls, scalars: Mapping[str, Scalar]) -> Named[Scalar]:
+        """Return scalars with the aliases that they have."""
+        return Named(scalars, aliases_of(scalars))
+
+    def real(self, name: str) -> str:
+        """Return the name of a value from its name or its alias; a name that is not known as it is."""
+        return self.aliases.get(name, name)
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or name in self.aliases
+
+    def __missing__(self, name: str) -> T:
+        if name in self.aliases:
+            return self[self.aliases[name]]
+        raise KeyError(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a value by its name or its alias, or the default."""
+        return super().get(self.real(name), default)
+
+
+def aliases_of(scalars: Mapping[str, Scalar]) -> dict[str, str]:
+    """Return the names of scalars by their aliases."""
+    return {scalar.alias: name for name, scalar in scalars.items() if scalar.alias}
 
 
 @dataclass(frozen=True)

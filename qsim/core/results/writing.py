@@ -234,6 +234,8 @@ def _write_scalars(group: h5py.Group, scalars: Mapping[str, Scalar]) -> None:
             dataset.attrs["error"] = float(scalar.error)
         if scalar.note:
             dataset.attrs["comment"] = scalar.note
+        if scalar.alias:
+            dataset.attrs["alias"] = scalar.alias
 
 
 def _write_provenance(group: h5py.Group, provenance: Mapping[str, Any]) -> None:

@@ -16,6 +16,7 @@ from qsim.core.errors import FileError, MismatchError
 from qsim.core.physics.conversion import factor_between
 from qsim.core.results.display.views import output_of
 from qsim.core.results.quantities import by_task, headline
+from qsim.core.results.tables import Named
 from qsim.core.run.files.identity import at
 from qsim.core.sweeps.collect import Cell, Collection, Column
 from qsim.core.sweeps.folder import SUMMARY
@@ -67,7 +68,9 @@ def collect(
     for row in rows:
         # A scalar that some runs lack leaves an empty cell there.
         of_method = chosen.get(row.run.method) if isinstance(chosen, Mapping) else chosen(row.run.method)
-        names.update(dict.fromkeys(n for name in of_method or row.scalars for n in _known(name, row.scalars)))
+        names.update(
+            dict.fromkeys(n for name in of_method or row.scalars for n in _known(name, row.scalars, chosen))
+        )
     for name in names:
         columns += _scalar_columns(name, rows)
     if any(row.run.warnings for row in rows):
@@ -117,9 +120,13 @@ def _content_columns(rows: Sequence[Row]) -> list[Column]:
     return columns
 
 
-def _known(name: str, scalars: Mapping[str, Any]) -> list[str]:
-    """Return the name of a scalar as a row has it: ``sigma`` of an entry for ``sigma_0``; nothing if it has none."""
-    return [each for each in (name, without_index(name)) if each in scalars][:1]
+def _known(name: str, scalars: Mapping[str, Any], chosen: object) -> list[str]:
+    """Return the name of a scalar as a row has it: ``sigma`` of an entry for ``sigma_0``; nothing if it has none.
+
+    A scalar that is asked for by its alias keeps it.
+    """
+    real = scalars.real if isinstance(scalars, Named) and chosen is headline_of else str
+    return [real(each) for each in (name, without_index(name)) if each in scalars][:1]
 
 
 def _swept(runs: Sequence[Run]) -> dict[str, int]:

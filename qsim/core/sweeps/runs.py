@@ -17,6 +17,7 @@ from qsim.core.results.display.views import output_of
 from qsim.core.results.jsonable import json_ready
 from qsim.core.results.results import Results, open_results
 from qsim.core.results.summary import entry, read_summary
+from qsim.core.results.tables import Named
 from qsim.core.run.files.identity import differing
 from qsim.core.run.stages import Method
 from qsim.core.sweeps.folder import FAILED, INDEX, SUMMARY
@@ -143,7 +144,7 @@ def _run(path: Path, keys: Sequence[str]) -> Run:
         str(content["method"]),
         str(content.get("title", "")),
         _without_output(known),
-        content["scalars"],
+        Named(content["scalars"], content.get("aliases", {})),
         warnings=tuple(map(str, content["warnings"])),
     )
 
@@ -159,7 +160,9 @@ def _of_results(path: Path, file: Results) -> Run:
         file.method,
         file.title,
         _without_output(deck),
-        json_ready({name: entry(scalar) for name, scalar in file.scalars.items()}),
+        Named(
+            json_ready({name: entry(scalar) for name, scalar in file.scalars.items()}), file.scalars.aliases
+        ),
         written_deck(str(text), [str(item) for item in overrides]),
         tuple(map(str, recorded.get("warnings", ()))),
         dict(_contents(recorded.get("physics", {}))),

@@ -137,7 +137,8 @@ class QuantumVerify(Block):
         default="auto", description="grid: of the paper's propagator; exponentials of slots have no steps"
     )
     states: Annotated[Count, Field(ge=2, le=400)] | Literal["auto"] = Field(
-        default="auto", description="grid: of the paper's propagators; what more levels change is in the error"
+        default="auto",
+        description="grid: of the paper's propagators; what more levels change is in the error",
     )
     levels: Annotated[Count, Field(le=20), BeforeValidator(_more, json_schema_input_type=int | str)] = Field(
         default=2,

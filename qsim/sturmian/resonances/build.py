@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from qsim.sturmian.deck.collision_symmetry import Settings, sectors_of
 from qsim.sturmian.driven.automatic import numbers_of
-from qsim.sturmian.driven.krylov import FIRST, RESTART
 from qsim.sturmian.driven.plan import Demands
 from qsim.sturmian.driven.plan import plan as equations
 from qsim.sturmian.driven.problem import Problem
+from qsim.sturmian.resonances.located import OTHERS, TOGETHER, USUAL
 
 if TYPE_CHECKING:
     from qsim.core.deck.load import LoadedDeck
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
     """Estimate sizes and memory of a search for resonances, and check its physics."""
     errors = bool(Settings.of(loaded.deck).task.errors)
-    # a shift close to an eigenvalue takes more steps than FIRST
-    return equations(loaded, Demands(rounds=1 + errors, directions=FIRST + RESTART // 3))
+    # Every direction of a space is kept with its product with H, a batch of them is made at a time; those that tell the errors
+    # are the coarser grid's, once more with other partial waves.
+    kept = round(2 * USUAL * (1.0 + OTHERS * errors))
+    return equations(loaded, Demands(rounds=1 + errors, directions=TOGETHER, kept=kept))
 
 
 def build(loaded: LoadedDeck[SturmianDeck], device: Device) -> Problem:

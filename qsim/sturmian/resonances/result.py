@@ -11,6 +11,8 @@ import numpy as np
 from qsim.core.results.quantities import Quantity
 from qsim.core.results.tables import Scalar
 from qsim.sturmian.deck.collision_symmetry import Sector
+from qsim.sturmian.deck.symmetry import parity_of
+from qsim.sturmian.two_electron.known import letter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,6 +81,11 @@ class Resonance:
         return not self.width_error >= self.width
 
     @property
+    def label(self) -> str:
+        """The symmetry as a part of the name of a number: ``1Po``."""
+        return f"{2 * self.S + 1}{letter(self.L)}{parity_of(self.L, self.parity)[0]}"
+
+    @property
     def name(self) -> str:
         """Words for the symmetry."""
         return Sector(self.L, self.S, self.parity).name
@@ -112,7 +119,9 @@ def _each(
             number, error = value(resonance)
             known = error is not None and np.isfinite(error)
             where = f"{resonance.name}, near {resonance.near:g} hartree"
-            out[f"{name}_{k}"] = Scalar(number, unit, error if known else None, f"{text}, {where}")
+            out[f"{name}_{resonance.label}_{k}"] = Scalar(
+                number, unit, error if known else None, f"{text}, {where}", alias=f"{name}_{k}"
+            )
         return out
 
     return Quantity(f"{name}_*", unit, text, scalars, headline=(f"{name}_0",))

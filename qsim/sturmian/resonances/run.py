@@ -1,4 +1,4 @@
-r"""Resonances: complex energies ``E - i Gamma/2`` of the Hamiltonian on the contour, by inverse and Rayleigh-quotient iteration.
+r"""Resonances: complex energies ``E - i Gamma/2`` of the Hamiltonian on the contour, all of a symmetry in one space.
 
 A doubly excited state is an eigenvector of the very operator of the driven equation, as on a contour its outgoing wave decays.
 Its eigenvalue does not depend on angle or radius of the contour once both are large enough.  Eigenvalues of the rotated
@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,15 +18,13 @@ import numpy as np
 from qsim.core.errors import NumericsError
 from qsim.core.run.loop import Progress, drive
 from qsim.sturmian.deck.collision import NearRange
-from qsim.sturmian.deck.symmetry import exchange_sign
 from qsim.sturmian.driven import operator as driven
 from qsim.sturmian.judging import Judged, unguarded
+from qsim.sturmian.resonances.located import Found, Located, States, levels_of, rotated, states_of
 from qsim.sturmian.resonances.result import Resonance, ResonanceResult
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
+    from collections.abc import Mapping, Sequence
 
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
@@ -35,21 +32,12 @@ if TYPE_CHECKING:
     from qsim.sturmian.driven.problem import Problem
     from qsim.sturmian.driven.setup import Setup
 
-# Hartree: last change of an eigenvalue.
-CONVERGED = 1e-9
-STEPS = 12
-# First steps at the energy of the deck, so that the nearest eigenvalue is found.
-FIXED = 2
-# Relative residual of a solution within the iteration.
-SOLVE = 1e-6
 # Change of a complex energy with the grid, relative to its width, from which it is no resonance for sure.
 MOVED = 0.2
 # Hartree: change with the grid below which an energy belongs to a state for sure.
 STILL = 1e-5
 # Hartree: the same of a range, in which what is nearly bound is shown with a warning.
 DRIFT = 1e-3
-# Share of the slope of the rotated continuum above which an energy belongs to it.
-ROTATED = 0.35
 # Relative error of a width that is worth a warning.
 POOR = 0.2
 # Of the change of the position with the partial waves, that half the width may be off where it does not change.
@@ -58,8 +46,10 @@ BY_CHANCE = 1e-3
 SAFETY = 1.5
 # Of the modulus of a change with the grid, that either part may be off: waves from the end of the contour move both.
 SHARE = 0.2
-# Hartree: distance of two energies that are the same state, and imaginary part of a level of the ion.
-APART, LEVEL = 1e-7, 1e-6
+# Hartree: distance of two energies that are the same state.
+APART = 1e-7
+# Levels of the ion whose series are looked at, and energies that a warning lists.
+LEVELS, SHOWN = 6, 8
 # Hartree, and widths: distance from where a state was sought that is told.
 FAR, WIDTHS = 0.05, 3.0
 # Overlap of a state with itself in other partial waves.
@@ -69,7 +59,7 @@ Stage = Callable[[str], AbstractContextManager[None]]
 
 
 class Resonances:
-    """The search of all resonances of a deck, one after the other.
+    """The search of all resonances of a deck, one symmetry after the other.
 
     Parameters
     ----------
@@ -93,16 +83,25 @@ class Resonances:
         self.judged = judged
         self.setup = problem.setup()
         self.coarse: Setup | None = None
-        near = problem.task.sought
-        self.sought = [(number, energy) for number in range(len(problem.sectors)) for energy in near]
-        # Of a range, what is found twice, beyond it or in the continuum is no answer.
-        self.span = (near[0], near[-1]) if isinstance(problem.task.near, NearRange) else None
+        # States of the symmetry at work in the coarser grid, and there with other partial waves.
+        self._there: list[States] | None = None
+        self.near = problem.task.sought
+        # Of a range, what lies beyond it or in the continuum is no answer.
+        self.span = (self.near[0], self.near[-1]) if isinstance(problem.task.near, NearRange) else None
+        self.total = None if self.span else len(self.near) * len(problem.sectors)
         self.resonances: list[Resonance] = []
         self.levels: list[str] = []
-        self.done, self.unknowns, self.condition = 0, 0, 1.0
+        # States of a range that are not shown, hartree: which move with the contour, and which no iteration settles for.
+        self.moving: list[float] = []
+        self.unsettled: list[float] = []
+        # Symmetries that are finished, states of the next one, and states of all.
+        self.finished, self.within, self.done = 0, 0, 0
+        self.unknowns, self.condition = 0, 1.0
         if restored:
             self.resonances = [Resonance(**resonance) for resonance in restored["found"]]
             self.levels = [str(level) for level in restored["levels"]]
+            self.moving, self.unsettled = list(restored["moving"]), list(restored["unsettled"])
+            self.finished, self.within = int(restored["finished"]), int(restored["within"])
             self.done = int(restored["done"])
             self.unknowns, self.condition = int(restored["unknowns"]), float(restored["condition"])
 
@@ -111,6 +110,10 @@ class Resonances:
         return {
             "found": [vars(resonance) for resonance in self.resonances],
             "levels": self.levels,
+            "moving": self.moving,
+            "unsettled": self.unsettled,
+            "finished": self.finished,
+            "within": self.within,
             "done": self.done,
             "unknowns": self.unknowns,
             "condition": self.condition,
@@ -122,15 +125,34 @@ class Resonances:
         def poll() -> None:
             report(Progress())
 
-        for number, energy in self.sought[self.done :]:
-            sector, pairs = self.problem.sectors[number], self.problem.pairs()[number]
-            # The energy 1.0 is a placeholder: in the whole grid no function depends on it.
-            operator = self.setup.operator(sector.L, sector.S, pairs, 1.0)
+        while self.finished < len(self.problem.sectors):
+            self._of_symmetry(self.finished, report, poll)
+            self.finished, self.within = self.finished + 1, 0
+        if not self.resonances:
+            first, last = self.span or (min(self.near), max(self.near))
+            text = f"no resonance was found between {first:g} and {last:g} hartree"
+            if self.levels:
+                text += f"; {self.levels[0]} is a bound state, which belongs to task: bound"
+            if self.moving:
+                text += f"; what moves with the contour: {_listed(self.moving)}"
+            raise NumericsError(
+                text, hint="a task.near between the thresholds of the ion, or a larger grid.R"
+            )
+
+    def _of_symmetry(self, number: int, report: Report, poll: Callable[[], None]) -> None:
+        """Find the remaining resonances of one symmetry."""
+        sector, pairs = self.problem.sectors[number], self.problem.pairs()[number]
+        # The energy 1.0 is a placeholder: in the whole grid no function depends on it.
+        operator = self.setup.operator(sector.L, sector.S, pairs, 1.0)
+        with self.stage("solve"):
+            states = self._states(operator, poll)
+        self._there = None
+        for near, state in self._sought(states)[self.within :]:
             with self.stage("solve"):
-                resonance = self._next(operator, sector, energy, poll)
+                resonance = self._next(sector, near, state, states, poll)
             if resonance is not None and resonance.bound and sector.parity == "natural":
                 # Below the ground state of the ion nothing can leave: a level, and no answer to a search of resonances.
-                self.levels.append(f"{resonance.name}: {resonance.energy.real:.6f} hartree near {energy:g}")
+                self.levels.append(f"{resonance.name}: {resonance.energy.real:.6f} hartree near {near:g}")
                 resonance = None
             if resonance is not None and self.problem.errors:
                 with self.stage("errors"):
@@ -139,35 +161,47 @@ class Resonances:
                         partial(self._errors, number, resonance, poll),
                         (math.nan, math.nan, math.nan),
                     )
-            if resonance is not None and (self.span is None or not _drifts(resonance)):
+            if resonance is not None and self.span is not None and _drifts(resonance):
+                self.moving.append(resonance.energy.real)
+            elif resonance is not None:
                 self.resonances.append(resonance)
             self.unknowns = max(self.unknowns, operator.unknowns)
             self.condition = max(self.condition, self.setup.condition)
-            self.done += 1
+            self.within, self.done = self.within + 1, self.done + 1
             report(Progress(self.done))
-        if not self.resonances:
-            first, last = self.span or (self.sought[0][1], self.sought[-1][1])
-            text = f"no resonance was found between {first:g} and {last:g} hartree"
-            if self.levels:
-                text += f"; {self.levels[0]} is a bound state, which belongs to task: bound"
-            raise NumericsError(text, hint="a task.near between the thresholds of the ion")
+
+    def _states(self, operator: driven.Driven, poll: Callable[[], None]) -> States:
+        """Return the states of an operator near the energies of the deck."""
+        numbers = self.setup.numbers.angle, self.problem.rounding(operator)
+        return states_of(operator, self.near, numbers, poll, between=self.span is not None)
+
+    def _sought(self, states: States) -> list[tuple[float, Located]]:
+        """Return the states of the space that are sought, nearest to energies of the deck or in a range, and those energies."""
+        if self.span is not None:
+            found = states.between(*self.span)
+            return [(min(self.near, key=lambda E: abs(E - one.energy)), one) for one in found]
+        nearest = [(energy, states.nearest(energy)) for energy in self.near]
+        if not states.found:
+            raise NumericsError(f"no complex energy was found near {self.near[0]:g} hartree")
+        return [(energy, state) for energy, state in nearest if state is not None]
 
     def _next(
-        self, operator: driven.Driven, sector: Sector, energy: float, poll: Callable[[], None]
+        self, sector: Sector, near: float, state: Located, states: States, poll: Callable[[], None]
     ) -> Resonance | None:
-        """Return the state nearest to an energy; None where a range of energies has it already, or it is none of the range."""
+        """Return the resonance of a state; None where a range has it already, or it is none of the range."""
         if self.span is None:
-            return _search(operator, sector, energy, self.problem, poll)
+            return _search(states, state, sector, near, poll)
         try:
-            found = _search(operator, sector, energy, self.problem, poll)
+            found = _search(states, state, sector, near, poll)
         except NumericsError:
-            # between two states the iteration may not settle for either
+            self.unsettled.append(state.energy.real)
             return None
-        known = any(
-            one.name == found.name and abs(one.energy - found.energy) < APART for one in self.resonances
-        )
         inside = self.span[0] <= found.energy.real <= self.span[1]
-        if known or not inside or _rotated(operator, found, self.setup.numbers.angle):
+        levels = levels_of(states.space.operator)
+        if not inside or rotated(found.energy, levels, self.setup.numbers.angle):
+            return None
+        if any(one.name == found.name and abs(one.energy - found.energy) < APART for one in self.resonances):
+            self.unsettled.append(state.energy.real)
             return None
         return found
 
@@ -182,15 +216,23 @@ class Resonances:
         if self.coarse is None:
             self.coarse = self.problem.setup(coarser=True)
         sector, pairs = self.problem.sectors[number], self.problem.pairs()[number]
-        operator = self.coarse.operator(sector.L, sector.S, pairs, 1.0)
-        there = _found(operator, sector, complex(resonance.energy.real), self.problem, poll)
-        change = there.energy - resonance.energy
-        moved = abs(change)
-        error, width_error = (SAFETY * part for part in _parts(change, SHARE * moved))
         other = self.problem.other_pairs()
+        if self._there is None:
+            variants = [pairs] if other is None else [pairs, other[number]]
+            self._there = [
+                self._states(self.coarse.operator(sector.L, sector.S, some, 1.0), poll) for some in variants
+            ]
+        near = self._there[0].nearest(resonance.energy)
+        if near is None:
+            raise NumericsError(
+                f"{sector.name}: the coarser grid has no state near {resonance.energy.real:.6f} hartree"
+            )
+        there = self._there[0].refined(near, poll)
+        change = there.energy - resonance.energy
+        moved = abs(change) + there.off
+        error, width_error = (SAFETY * part for part in _parts(change, SHARE * moved))
         if other is not None:
-            fewer = self.coarse.operator(sector.L, sector.S, other[number], 1.0)
-            followed = _followed(operator, fewer, sector, there, self.problem, poll)
+            followed = _followed(self._there, sector, there, poll)
             change = followed.energy - there.energy
             # Partial waves move the position by far more than the width.
             parts = _parts(change, BY_CHANCE * abs(change.real))
@@ -206,6 +248,27 @@ class Resonances:
             found = sorted(found, key=lambda one: (number[one.name], one.energy.real))
         return ResonanceResult(self.problem, self.setup, found, self.unknowns, self.condition)
 
+    def missing(self) -> list[str]:
+        """Return why a range may hold more states than are listed."""
+        if self.span is None:
+            return []
+        out, (first, last) = [], self.span
+        for energies, why in (
+            (self.moving, "move with the contour and are not listed; a larger grid.R holds more of them"),
+            (self.unsettled, "no iteration settled for; a smaller range or task.near beside them finds them"),
+        ):
+            if energies:
+                out.append(f"states near {_listed(energies)} hartree {why}")
+        charge, R = self.setup.potential.charge - 1.0, self.setup.numbers.R
+        levels = [float(level) for level in self.setup.continuum.levels(0, LEVELS)[0]]
+        # Of a series below a threshold the box holds what is bound by more than a state that reaches R, and the others above.
+        for level in levels:
+            edge = level - charge / R
+            if charge > 0.0 and edge < last and level > first:
+                text = f"the range is complete up to {max(edge, first):.6g} hartree: above, up to {min(level, last):.6g},"
+                out.append(f"{text} states of the series below {level:.6g} reach beyond grid.R = {R:g} bohr")
+        return out
+
 
 def run(problem: Problem, monitor: Monitor) -> ResonanceResult:
     """Find the complex energies nearest to the energies of the deck.
@@ -216,7 +279,9 @@ def run(problem: Problem, monitor: Monitor) -> ResonanceResult:
         If an iteration does not converge.
     """
     search = Resonances(problem, monitor.restored, monitor.stage, monitor.judged)
-    drive(search, monitor, total=len(search.sought), unit="energies", what="resonances")
+    drive(search, monitor, total=search.total, unit="states", what="resonances")
+    for text in search.missing():
+        monitor.warn(f"task.near: {text}")
     for level in search.levels:
         monitor.warn(f"{level} is a bound state, no resonance, and left out; task: bound finds it")
     for resonance in search.resonances:
@@ -235,13 +300,10 @@ def _drifts(resonance: Resonance) -> bool:
     return not resonance.bound and resonance.moved > max(DRIFT, MOVED * resonance.width)
 
 
-def _rotated(operator: driven.Driven, found: Resonance, angle: float) -> bool:
-    """Tell whether a complex energy lies near a continuum that the contour turns by twice its angle from a level of the ion."""
-    levels = np.concatenate([orbital.e for orbital in operator.orbitals.values()])
-    below = levels.real[(np.abs(levels.imag) < LEVEL) & (levels.real < found.energy.real)]
-    if not below.size:
-        return False
-    return bool(0.5 * found.width > ROTATED * math.tan(2.0 * angle) * (found.energy.real - below.max()))
+def _listed(energies: list[float]) -> str:
+    """Return some energies as text, the first ones of many."""
+    shown = ", ".join(f"{energy:.6f}" for energy in energies[:SHOWN])
+    return shown if len(energies) <= SHOWN else f"{shown} and {len(energies) - SHOWN} more"
 
 
 def _warnings(resonance: Resonance, alone: bool = True) -> list[str]:
@@ -279,39 +341,17 @@ def _parts(change: complex, least: float) -> tuple[float, float]:
     return max(abs(change.real), least), 2.0 * max(abs(change.imag), least)
 
 
-@dataclass(frozen=True, eq=False)
-class Found:
-    """A complex energy and its vector.
-
-    Attributes
-    ----------
-    energy : complex
-        Hartree.
-    vector : (P, n, n) complex128
-        On the grid of the operator, on the device, of norm one.
-    residual : float
-        ``|H v - E v|``, hartree.
-    iterations : int
-        Steps of the linear solver.
-    """
-
-    energy: complex
-    vector: NDArray[np.complex128]
-    residual: float
-    iterations: int
-
-
 def _search(
-    operator: driven.Driven, sector: Sector, near: float, problem: Problem, poll: Callable[[], None]
+    states: States, state: Located, sector: Sector, near: float, poll: Callable[[], None]
 ) -> Resonance:
-    """Return the complex energy nearest to a real one.
+    """Return the resonance that a state of the space becomes.
 
     Raises
     ------
     NumericsError
-        If the energy still changes after `STEPS` steps.
+        If it does not settle.
     """
-    found = _found(operator, sector, complex(near), problem, poll)
+    found, operator = states.refined(state, poll), states.space.operator
     # a resonance lives on the real axis, a state of the rotated continuum on the contour
     u = np.asarray(operator.device.to_host(found.vector))
     count = int(np.count_nonzero(operator.grid.is_real))
@@ -331,105 +371,27 @@ def _search(
     )
 
 
-def _followed(
-    operator: driven.Driven,
-    other: driven.Driven,
-    sector: Sector,
-    found: Found,
-    problem: Problem,
-    poll: Callable[[], None],
-) -> Found:
-    """Return the state of an operator with other pairs that a found one becomes.
+def _followed(spaces: Sequence[States], sector: Sector, found: Found, poll: Callable[[], None]) -> Found:
+    """Return the state with other partial waves that a found one becomes.
 
-    The search begins with the vector itself, in the pairs that both have, at its energy there: the nearest energy may belong
-    to another state.
+    It is the one that overlaps most with it in the pairs that both have: the nearest energy may belong to another state.
 
     Raises
     ------
     NumericsError
-        If it leads to another state.
+        If none is like it.
     """
+    own, other = (states.space.operator for states in spaces)
     xp = other.device.xp
     v = xp.zeros((len(other.pairs), *found.vector.shape[1:]), dtype=complex)
     for k, pair in enumerate(other.pairs):
-        if pair in operator.pairs:
-            v[k] = found.vector[operator.pairs.index(pair)]
-    v = v[None] / xp.linalg.norm(v.ravel())
-    made = _found(other, sector, _quotient(other, v)[0], problem, poll, v)
-    if float(abs(xp.sum(v[0] * made.vector))) < SAME * float(abs(xp.sum(made.vector**2))):
+        if pair in own.pairs:
+            v[k] = found.vector[own.pairs.index(pair)]
+    v /= xp.linalg.norm(v.ravel())
+    near = spaces[1].like(v, found.energy.real)
+    made = None if near is None else spaces[1].refined(near, poll)
+    if made is None or float(abs(xp.sum(v * made.vector))) < SAME * float(abs(xp.sum(made.vector**2))):
         raise NumericsError(
             f"{sector.name}: with other partial waves no state is like that at {found.energy.real:.6f} hartree"
         )
     return made
-
-
-def _quotient(operator: driven.Driven, v: NDArray[np.complex128]) -> tuple[complex, float]:
-    """Return the quotient of Rayleigh of a vector (1, P, n, n) of norm one and its residual, hartree."""
-    device, xp = operator.device, operator.device.xp
-    Hv = operator.residual(v, xp.zeros_like(v), device.asarray(np.zeros(1, complex)))
-    # without conjugation, as H is complex symmetric: the quotient is stationary at its eigenvectors
-    quotient = complex(xp.sum(v * Hv) / xp.sum(v * v))
-    return quotient, float(xp.linalg.norm((Hv - quotient * v).ravel()))
-
-
-def _found(
-    operator: driven.Driven,
-    sector: Sector,
-    near: complex,
-    problem: Problem,
-    poll: Callable[[], None],
-    start: NDArray[np.complex128] | None = None,
-) -> Found:
-    """Return the complex energy nearest to one, by inverse and then Rayleigh-quotient iteration from a vector (1, P, n, n).
-
-    Raises
-    ------
-    NumericsError
-        If the energy still changes after `STEPS` steps.
-    """
-    device, xp = operator.device, operator.device.xp
-    # Inverse iteration, v <- (shift - H)^-1 v: the first steps at the given energy find the nearest
-    # eigenvalue, then the Rayleigh quotient takes its place and convergence is cubic.
-    v = device.asarray(_start(operator, sector))[None] if start is None else start
-    v = v / xp.linalg.norm(v.ravel())
-    shift, iterations, change = near, 0, np.inf
-    limit = problem.settings.solver.max_iterations
-    for step in range(STEPS):
-        solved = driven.solve(
-            operator,
-            v,
-            np.array([shift]),
-            tolerance=SOLVE,
-            max_iterations=limit,
-            observe=poll,
-        )
-        iterations += int(solved.iterations[0])
-        v = solved.u / xp.linalg.norm(solved.u.ravel())
-        quotient, residual = _quotient(operator, v)
-        change = abs(quotient - shift) if step >= FIXED else np.inf
-        if change < CONVERGED or residual < 0.1 * CONVERGED:
-            return Found(quotient, v[0], residual, iterations)
-        if step >= FIXED - 1:
-            shift = quotient
-    raise NumericsError(
-        f"{sector.name}: no complex energy near {near.real:g} hartree after {STEPS} steps, "
-        f"last change {change:.1e} hartree",
-        hint="an energy nearer to the resonance, or a larger solver.max_iterations",
-    )
-
-
-def _start(operator: driven.Driven, sector: Sector) -> NDArray[np.complex128]:
-    """Return two electrons close to the nucleus, in every pair, with the symmetry of the spin."""
-    grid = operator.grid
-    r, root = np.where(grid.is_real, grid.r.real, 0.0), np.sqrt(grid.w)
-    out = []
-    for a, b in operator.pairs:
-        # A guess of the size of a doubly excited state, with a node as in 2s. Only its overlap
-        # with the resonance matters.
-        f = r ** (a + 1) * np.exp(-0.7 * r) * (1.0 - 0.3 * r) * root
-        g = r ** (b + 1) * np.exp(-0.5 * r) * root
-        product = np.outer(f, g)
-        if a == b:
-            product = product + exchange_sign(a, b, sector.L, sector.S) * product.T
-        out.append(product / np.linalg.norm(product))
-    return np.array(out, complex)

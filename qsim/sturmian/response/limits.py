@@ -22,6 +22,8 @@ __all__ = ["Limit", "limits_of"]
 WITH_GAUGES = ("f", "A", "rate", "alpha", "alpha_tensor")
 # Relative error of arithmetic, and of the first-order functions.
 ROUNDING = 1e-10
+# Of the change to the other curve that the rows of a table allow: the truth may be further.
+TABLE = 2.0
 
 
 class Limit(NamedTuple):
@@ -34,7 +36,7 @@ class Limit(NamedTuple):
 def limits_of(
     l_max: Sequence[int],
     partial: Mapping[str, NDArray[np.float64]],
-    coarse: Mapping[str, NDArray[np.float64]],
+    others: Sequence[Mapping[str, NDArray[np.float64]]],
     levels: Sequence[Level],
     problem: ResponseProblem,
 ) -> dict[str, Limit]:
@@ -46,12 +48,13 @@ def limits_of(
         Of S states, ascending.
     partial : dict of (k, ...)
         Arrays at each l_max.
-    coarse : dict of (...)
-        Arrays at the largest l_max in the smaller basis: what they differ by is the error of basis and box.
+    others : sequence of dict of (...)
+        Arrays at the largest l_max in the smaller basis: what they differ by is the error of basis and box.  Then, where there is
+        a table, those with the other curve that its rows allow: the change is the error of the table.
     levels : sequence of Level
     problem : ResponseProblem
     """
-    found = {}
+    found, coarse = {}, others[0]
     for name, values in partial.items():
         if name == "energy":
             found[name] = _energies(l_max, values, coarse[name], levels)
@@ -61,6 +64,9 @@ def limits_of(
             continue
         spins = _spins(name, values.shape[1:], levels, problem)
         found[name] = _limit(l_max, values, coarse[name], spins)
+    for table in others[1:]:
+        for name, (value, error) in found.items():
+            found[name] = Limit(value, error + TABLE * np.abs(table[name] - coarse[name]))
     if "c6_with" in found:
         # A file without errors of its polarisabilities leaves none of the coefficient.
         value, error = found["c6_with"]

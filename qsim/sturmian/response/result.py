@@ -60,11 +60,6 @@ class ResponseResult:
     curves: list[Curve]
 
     @property
-    def claims(self) -> bool:
-        """False beside what the rows of a table leave open, which the errors do not hold."""
-        return not self.problem.potential.left_open()
-
-    @property
     def count(self) -> int:
         """Number of the states of the deck, the first of the levels."""
         return len(self.problem.order)
@@ -117,14 +112,16 @@ def _of_levels(value: Callable[[Level], object]) -> Callable[[ResponseResult], N
     return lambda r: np.array([value(level) for level in r.levels])
 
 
-def _scalar(value: float, error: float, unit: str, text: str) -> Scalar:
-    return Scalar(float(value), unit, float(error) if np.isfinite(error) else None, text)
+def _scalar(value: float, error: float, unit: str, text: str, alias: str = "") -> Scalar:
+    return Scalar(float(value), unit, float(error) if np.isfinite(error) else None, text, alias=alias)
 
 
 def _energies(r: ResponseResult) -> dict[str, Scalar]:
     values, errors = r.limits["energy"]
     return {
-        f"energy_{k}": _scalar(values[k], errors[k], HARTREE, f"energy of {level.name} for l_max to infinity")
+        f"energy_{level.label}": _scalar(
+            values[k], errors[k], HARTREE, f"energy of {level.name} for l_max to infinity", f"energy_{k}"
+        )
         for k, level in enumerate(r.levels)
     }
 
@@ -139,11 +136,12 @@ def _upward(r: ResponseResult) -> list[tuple[int, int]]:
 def _strengths(r: ResponseResult) -> dict[str, Scalar]:
     values, errors = r.limits["f"]
     return {
-        f"f_{i}_{k}": _scalar(
+        f"f_{r.levels[i].label}_to_{r.levels[k].label}": _scalar(
             values[i, k, 0],
             errors[i, k, 0],
             "",
             f"oscillator strength {r.levels[i].name} - {r.levels[k].name}, {r.gauges[0]}",
+            f"f_{i}_{k}",
         )
         for i, k in _upward(r)
     }
@@ -157,12 +155,14 @@ def _lifetimes(r: ResponseResult) -> dict[str, Scalar]:
         if np.isfinite(values[k]):
             lower = [r.levels[i].name for i in range(len(r.levels)) if r.limits["A"].values[k, i, 0] > 0.0]
             text = f"lifetime of {level.name}, which decays to {', '.join(lower)}"
-            found[f"lifetime_{k}"] = _scalar(values[k], errors[k], NANOSECOND, text)
+            found[f"lifetime_{level.label}"] = _scalar(
+                values[k], errors[k], NANOSECOND, text, f"lifetime_{k}"
+            )
     return found
 
 
 def _polarisabilities(name: str, text: str) -> Callable[[ResponseResult], dict[str, Scalar]]:
-    """Return a function that gives the scalars of a part of the polarisabilities, ``alpha1_k`` of the first frequency."""
+    """Return a function that gives the scalars of a part of polarisabilities: ``alpha_dipole_1s_1S`` of the first frequency."""
 
     def numbers(r: ResponseResult) -> dict[str, Scalar]:
         values, errors = r.limits[name]
@@ -171,11 +171,18 @@ def _polarisabilities(name: str, text: str) -> Callable[[ResponseResult], dict[s
             order, omega = r.options.multipoles[m], r.options.frequencies[w]
             if not np.isfinite(values[k, m, w, 0]):
                 continue
-            label = name.replace("alpha", f"alpha{order}") + f"_{k}" + (f"_{w}" if w else "")
+            alias = name.replace("alpha", f"alpha{order}") + f"_{k}" + (f"_{w}" if w else "")
             kind = {1: "dipole", 2: "quadrupole"}[order]
+            label = f"{name.replace('alpha', f'alpha_{kind}')}_{r.levels[k].label}" + (
+                f"_omega_{w}" if w else ""
+            )
             place = f"of {r.levels[k].name} at {omega:g} hartree, {r.field_gauges[0]}"
             found[label] = _scalar(
-                values[k, m, w, 0], errors[k, m, w, 0], f"bohr^{2 * order + 1}", f"{kind} {text} {place}"
+                values[k, m, w, 0],
+                errors[k, m, w, 0],
+                f"bohr^{2 * order + 1}",
+                f"{kind} {text} {place}",
+                alias,
             )
         return found
 
@@ -185,8 +192,12 @@ def _polarisabilities(name: str, text: str) -> Callable[[ResponseResult], dict[s
 def _dispersion(r: ResponseResult) -> dict[str, Scalar]:
     values, errors = r.limits["c6"]
     return {
-        f"c6_{a}_{b}": _scalar(
-            values[k], errors[k], "hartree bohr^6", f"C6 of {r.levels[a].name} and {r.levels[b].name}"
+        f"c6_{r.levels[a].label}_{r.levels[b].label}": _scalar(
+            values[k],
+            errors[k],
+            "hartree bohr^6",
+            f"C6 of {r.levels[a].name} and {r.levels[b].name}",
+            f"c6_{a}_{b}",
         )
         for k, (a, b) in enumerate(r.problem.partners)
     }
@@ -198,7 +209,8 @@ def _with_others(r: ResponseResult) -> dict[str, Scalar]:
     for k, number in enumerate(r.problem.attracting):
         for j, other in enumerate(r.problem.others):
             text = f"C6 of {r.levels[number].name} and {other.name}"
-            found[f"c6_{number}_with_{j}"] = _scalar(values[k, j], errors[k, j], "hartree bohr^6", text)
+            name, alias = f"c6_{r.levels[number].label}_with_{j}", f"c6_{number}_with_{j}"
+            found[name] = _scalar(values[k, j], errors[k, j], "hartree bohr^6", text, alias)
     return found
 
 
@@ -212,7 +224,10 @@ def _sums(name: str, prefix: str, text: str) -> Callable[[ResponseResult], dict[
             if np.isfinite(values[k, p]):
                 label = f"S({POWERS[p]}) {text}, {r.levels[k].name}"
                 value, error = float(values[k, p]), float(errors[k, p])
-                found[f"{prefix}_{SUMS[p]}_{k}"] = _scalar(value, error, "", label)
+                full = SUMS[p].replace("m", "minus_")
+                found[f"{prefix}_{full}_{r.levels[k].label}"] = _scalar(
+                    value, error, "", label, f"{prefix}_{SUMS[p]}_{k}"
+                )
         return found
 
     return numbers
@@ -254,12 +269,12 @@ QUANTITIES: tuple[Quantity[ResponseResult], ...] = (
              headline=("f_0_1", "f_0_2", "f_0_3", "f_1_2", "f_1_3", "f_2_3", "f_2_4")),
     Quantity("lifetime_*", NANOSECOND, f"lifetimes against electric dipole radiation; {ERROR}", _lifetimes,
              when=lambda r: r.shows_lifetimes, headline=("lifetime_0", "lifetime_1", "lifetime_2", "lifetime_3")),
-    Quantity("alpha1_tensor_*", "bohr^3", "tensor part of dipole polarisabilities",
+    Quantity("alpha_dipole_tensor_*", "bohr^3", "tensor part of dipole polarisabilities",
              lambda r: {k: v for k, v in _polarisabilities("alpha_tensor", "polarisability, tensor part,")(r).items()
-                        if k.startswith("alpha1_tensor_")}, when=_has("alpha")),
-    Quantity("alpha2_tensor_*", "bohr^5", "tensor part of quadrupole polarisabilities",
+                        if k.startswith("alpha_dipole_tensor_")}, when=_has("alpha")),
+    Quantity("alpha_quadrupole_tensor_*", "bohr^5", "tensor part of quadrupole polarisabilities",
              lambda r: {k: v for k, v in _polarisabilities("alpha_tensor", "polarisability, tensor part,")(r).items()
-                        if k.startswith("alpha2_tensor_")}, when=_has("alpha")),
+                        if k.startswith("alpha_quadrupole_tensor_")}, when=_has("alpha")),
     Quantity("alpha*", "", f"polarisabilities for l_max to infinity; {ERROR}",
              _polarisabilities("alpha", "polarisability"), when=_has("alpha"),
              headline=("alpha1_0", "alpha1_1", "alpha1_2", "alpha2_0")),

@@ -47,10 +47,11 @@ HIGHEST = 12
 
 @dataclass(frozen=True)
 class Point:
-    """One solution of the atom: its l_max, and whether the basis is the smaller one."""
+    """One solution of the atom: its l_max, whether the basis is the smaller one, and whether a table is its other curve there."""
 
     l_max: int
     coarse: bool
+    table: bool = False
 
 
 def run(problem: ResponseProblem, monitor: Monitor) -> ResponseResult:
@@ -103,6 +104,9 @@ class Responses:
         self.gauges = list(self.task.gauges)
         self.waves = problem.extrapolate
         self.points = [Point(l_max, False) for l_max in self.waves] + [Point(self.waves[-1], True)]
+        # What the rows of a table leave open is an error of every number.
+        if problem.potential.left_open():
+            self.points.append(Point(self.waves[-1], True, table=True))
         self.done: list[dict[str, NDArray[np.float64]]] = []
         self.curves: list[dict[str, NDArray[np.float64]]] = []
         if restored:
@@ -121,12 +125,13 @@ class Responses:
 
     def result(self) -> ResponseResult:
         """Return limits and errors; complete after `advance`."""
-        partial = {name: np.stack([found[name] for found in self.done[:-1]]) for name in self.done[0]}
+        count = len(self.waves)
+        partial = {name: np.stack([found[name] for found in self.done[:count]]) for name in self.done[0]}
         return ResponseResult(
             problem=self.problem,
             levels=self.levels,
             partial=partial,
-            limits=limits_of(self.waves, partial, self.done[-1], self.levels, self.problem),
+            limits=limits_of(self.waves, partial, self.done[count:], self.levels, self.problem),
             curves=[Curve(**found) for found in self.curves],
         )
 
@@ -148,6 +153,9 @@ class Responses:
     def _solve(self, point: Point, report: Report) -> dict[str, NDArray[np.float64]]:
         """Return all numbers of a point as arrays."""
         problem = self._smaller() if point.coarse else self.problem
+        if point.table:
+            (problem,) = (one for one in problem.doubted() if one.radial.system is not problem.radial.system)
+            assert isinstance(problem, ResponseProblem)
         atom = Atom(problem, point.l_max, self.levels, lambda: report(Progress()))
         found = {
             "energy": np.array([atom.energy(level) for level in self.levels]),
@@ -155,7 +163,7 @@ class Responses:
         }
         found |= numbers.transitions(atom, self.levels, self.gauges, self.task.multipoles)
         if self.fields:
-            found |= self._fields(atom, last=point == self.points[-2])
+            found |= self._fields(atom, last=point == Point(self.waves[-1], False))
         return found
 
     # -------------------------------------------------------------------------------- fields

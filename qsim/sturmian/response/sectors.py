@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from qsim.sturmian.deck.symmetry import pairs
-from qsim.sturmian.two_electron.known import is_natural, outer, term
+from qsim.sturmian.two_electron.known import is_natural, label, outer, term
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,6 +34,11 @@ class Level(NamedTuple):
     def name(self) -> str:
         """Name of the level, such as ``2^3P``."""
         return term(self.L, self.S, self.parity, self.root)
+
+    @property
+    def label(self) -> str:
+        """The level as a part of the name of a number, such as ``2p_3P``."""
+        return label(self.L, self.S, self.parity, self.root)
 
     @property
     def is_natural(self) -> bool:

@@ -73,6 +73,18 @@ def term(L: int, S: int, parity: str, root: int) -> str:
     return f"{2 * S + 1}{letter}^{parity[0]}({root + 1})"
 
 
+def label(L: int, S: int, parity: str, root: int) -> str:
+    """Return a state as a part of the name of a number: ``2p_3P`` for 1s2p, ``3Pe_1`` without an electron in 1s."""
+    if is_natural(L, parity):
+        return f"{outer(L, S, root)}{letter(L).lower()}_{2 * S + 1}{letter(L)}"
+    return f"{2 * S + 1}{letter(L)}{parity[0]}_{root + 1}"
+
+
+def letter(L: int) -> str:
+    """Return the letter of an orbital momentum in names, ``L16`` beyond the alphabet."""
+    return LETTERS[L] if len(LETTERS) > L else f"L{L}"
+
+
 def in_math(name: str) -> str:
     """Write the name of a state in the mathematical font of figures, ``2^3P`` as a term, and leave ``3P^e(1)`` as it is."""
     head, hat, tail = name.partition("^")

@@ -53,7 +53,7 @@ def first_scalars(results: ResultsFile) -> list[str]:
     """Return the scalars that a run is about: the headline of the method, without parts of errors that are zero."""
     module = output_of(results.method)
     names = () if module is None else headline(*by_task(module.QUANTITIES))
-    there = [name for name in names if name in results.scalars]
+    there = [results.scalars.real(name) for name in names if name in results.scalars]
     return [name for name in there if "error" not in name.split("_") or results.scalars[name].value != 0.0]
 
 

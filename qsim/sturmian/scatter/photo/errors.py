@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from qsim.sturmian.driven.setup import Setup
     from qsim.sturmian.scatter.photo.spectrum import Spectrum
 
-__all__ = ["FEW", "Judge", "Judgement", "judged", "resolved", "resonance_errors", "told"]
+__all__ = ["FEW", "Judge", "Judgement", "judged", "poles_of", "resolved", "resonance_errors", "told"]
 
 # Energies that have scalars of their own; a longer list is in the arrays alone, and is a spectrum.
 FEW = 12
@@ -51,6 +51,8 @@ class Judge:
     own : Spectrum
     coarse, fewer : Spectrum or None
         At the same photon energies.
+    nearby : (Spectrum, Spectrum) or None
+        The same two at the same distances from the resonances; None where these do not move, or are not known.
     beyond : float
     shift : float
         Error of that energy, hartree.
@@ -73,17 +75,46 @@ class Judge:
     L: int = 0
     lost: bool = False
     by_excess: bool = False
+    nearby: tuple[Spectrum, Spectrum | None] | None = None
 
     def error(self, value: Callable[[Spectrum], NDArray[np.float64]]) -> NDArray[np.float64]:
-        """Return the error of a quantity by grid and partial waves."""
+        """Return the error of a quantity by grid and partial waves, at the same distance from the resonances."""
+        return sum(self.parts(value), np.zeros(()))
+
+    def parts(self, value: Callable[[Spectrum], NDArray[np.float64]]) -> list[NDArray[np.float64]]:
+        """Return the errors of a quantity by the grid and by partial waves."""
+        return self._changes(value, *(self.nearby or (self.coarse, self.fewer)))
+
+    def position(self, value: Callable[[Spectrum], NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Return what the error at the same photon energy is beyond that: the error of the positions of resonances."""
+        error = self.error(value)
+        if self.nearby is None:
+            return np.zeros_like(error)
+        whole = sum(self._changes(value, self.coarse, self.fewer), np.zeros(()))
+        return np.maximum(whole - error, 0.0)
+
+    def _changes(
+        self,
+        value: Callable[[Spectrum], NDArray[np.float64]],
+        coarse: Spectrum | None,
+        fewer: Spectrum | None,
+    ) -> list[NDArray[np.float64]]:
         own = value(self.own)
-        if self.coarse is None:
-            return np.full(own.shape, np.nan if self.lost else 0.0)
-        there = value(self.coarse)
-        error = SAFETY * np.abs(own - there)
-        if self.fewer is not None:
-            error = error + self.beyond * np.abs(there - value(self.fewer))
-        return np.asarray(error)
+        none = np.zeros_like(own)
+        if coarse is None:
+            return [np.full(own.shape, np.nan if self.lost else 0.0), none]
+        there = value(coarse)
+        waves = none if fewer is None else self.beyond * np.abs(there - value(fewer))
+        return [SAFETY * np.abs(own - there), waves]
+
+    def across(self) -> NDArray[np.bool_]:
+        """Return at which energies (e,) the position of a resonance decides."""
+        out, poles = np.zeros(self.own.E.size, bool), poles_of(self.own)
+        if self.nearby is not None:
+            at = np.array([pole.energy.real for pole in poles])
+            for p, pole in enumerate(poles):
+                out |= np.abs(self.own.E - at[p]) < fano.window(pole, np.delete(at, p))
+        return out
 
     def reflected(self) -> NDArray[np.float64]:
         """Return the relative change of an amplitude (c, e) by what the end of the contour returns."""
@@ -101,6 +132,12 @@ class Judge:
         if self.own.E.size < 2:
             return np.zeros_like(values)
         return np.asarray(self.shift * np.abs(np.gradient(values, self.own.E, axis=-1)))
+
+    def shifts(self, values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return what the error of the threshold changes (..., e) away from resonances, and across them, where it moves them."""
+        changed = self.shifted(values)
+        moved = np.where(self.across(), changed, 0.0)
+        return changed - moved, moved
 
     def levels_of(self, of: Spectrum) -> Levels:
         """Return the cross section (g, e) of every level, Mb, all momenta of the electron outside together."""
@@ -135,6 +172,10 @@ class Judgement:
         Principal quantum numbers of the levels.
     beta_n, beta_n_error : (n, g, e) float64
         Asymmetry with the levels of one n not told apart.
+    total_position, level_position, channel_position : (g, e), (l, g, e), (c, g, e) float64
+        What errors of the positions of resonances add to the errors at a photon energy, Mb.
+    parts : dict of (g, e) float64
+        Shares of the error of the total by what they come from, Mb.
     """
 
     total: NDArray[np.float64]
@@ -150,6 +191,10 @@ class Judgement:
     numbers: list[int]
     beta_n: NDArray[np.float64]
     beta_n_error: NDArray[np.float64]
+    total_position: NDArray[np.float64]
+    level_position: NDArray[np.float64]
+    channel_position: NDArray[np.float64]
+    parts: dict[str, NDArray[np.float64]]
 
 
 def judged(judge: Judge) -> Judgement:
@@ -158,34 +203,38 @@ def judged(judge: Judge) -> Judgement:
     partial, returned = own.partial(), judge.reflected()
     levels = judge.levels_of(own)
     names = sorted(levels)
-    channel_error = (
-        own.partial_spread()
-        + 2.0 * returned[:, None] * partial
-        + judge.shifted(partial)
-        + np.array([judge.error(_channel(channel)) for channel in own.channels.tolist()]).reshape(
-            partial.shape
-        )
-    )
+    steady, moved = judge.shifts(partial)
+    channel_error = own.partial_spread() + 2.0 * returned[:, None] * partial + steady
+    channel_position = moved
+    if len(partial):
+        each = [_channel(channel) for channel in own.channels.tolist()]
+        channel_error = channel_error + np.array([judge.error(value) for value in each])
+        channel_position = moved + np.array([judge.position(value) for value in each])
     level = np.array([levels[name] for name in names]).reshape(len(names), *own.total.shape)
     # What the channels lack of the total is an error that each of them shows, also where two boxes agree in it: below a
     # threshold, Rydberg states reach beyond both.
     scale = np.maximum(np.abs(own.total), 1e-300)
     missing = own.total - level.sum(axis=0)
     channel_error = channel_error + np.abs(missing) / scale * partial
-    level_error = np.zeros_like(level)
-    for (n, l, *_), error in zip(own.channels.tolist(), channel_error, strict=True):
+    level_error, level_position = np.zeros_like(level), np.zeros_like(level)
+    for (n, l, *_), error, position in zip(
+        own.channels.tolist(), channel_error, channel_position, strict=True
+    ):
         level_error[names.index((n, l))] += error
+        level_position[names.index((n, l))] += position
     # The total is stationary: two spectra may agree in it by more than they deserve. Where a small cross section is a small
     # part of a large response, channels that all are there tell by how much.
     known = np.nan_to_num(level_error, nan=0.0)
-    total_error = (
-        judge.error(lambda of: of.total)
-        + np.abs(missing) * _complete(own)
-        + own.left
-        + judge.shifted(own.total)
-        + STATIONARY * known.sum(axis=0)
-        + (returned[:, None] * partial).sum(axis=0)
-    )
+    by_grid, by_waves = judge.parts(_total)
+    steady, moved = judge.shifts(own.total)
+    parts = {
+        "grid": by_grid + np.abs(missing) * _complete(own),
+        "waves": by_waves,
+        "contour": (returned[:, None] * partial).sum(axis=0),
+        "threshold": steady,
+        "model": own.left,
+    }
+    total_error = sum(parts.values(), STATIONARY * known.sum(axis=0))
     # No cross section is negative.
     total_error = np.maximum(total_error, -own.total)
     betas = judge.betas_of(own)
@@ -212,7 +261,15 @@ def judged(judge: Judge) -> Judgement:
         numbers,
         np.array([_mean_beta(judge, own, group) for group in groups]).reshape(shape),
         np.array([_mean_beta_error(judge, group) for group in groups]).reshape(shape),
+        judge.position(_total) + moved,
+        level_position,
+        channel_position,
+        parts,
     )
+
+
+def _total(of: Spectrum) -> NDArray[np.float64]:
+    return of.total
 
 
 def _complete(own: Spectrum) -> NDArray[np.bool_]:
@@ -274,7 +331,7 @@ def told(judge: Judge) -> list[int]:
 
     Of few energies the other partial waves must have them as well: a space of few directions has poles of its own.
     """
-    own, coarse, fewer = _poles(judge.own), _poles(judge.coarse), _poles(judge.fewer)
+    own, coarse, fewer = poles_of(judge.own), poles_of(judge.coarse), poles_of(judge.fewer)
     if judge.coarse is None:
         return list(range(len(own)))
     there = {p: fano.matched(pole, coarse) for p, pole in enumerate(own)}
@@ -289,7 +346,7 @@ def resolved(judge: Judge, errors: NDArray[np.float64]) -> list[int]:
 
     A pole that moves by more than its width and the distance to its neighbours may be any of them, or none.
     """
-    poles = _poles(judge.own)
+    poles = poles_of(judge.own)
     if judge.coarse is None:
         return list(range(len(poles)))
     at = np.array([pole.energy.real for pole in poles])
@@ -306,7 +363,7 @@ def resonance_errors(judge: Judge) -> NDArray[np.float64]:
 
     Partial waves move the position by more than the width.
     """
-    own, coarse, fewer = _poles(judge.own), _poles(judge.coarse), _poles(judge.fewer)
+    own, coarse, fewer = poles_of(judge.own), poles_of(judge.coarse), poles_of(judge.fewer)
     if judge.coarse is None:
         return np.full((len(own), 4), np.nan if judge.lost else 0.0)
     out = np.full((len(own), 4), np.nan)
@@ -344,7 +401,7 @@ def _apart(first: fano.Pole, second: fano.Pole) -> NDArray[np.float64]:
     return np.array([abs(first.q(0) - second.q(0)), abs(heights[0] - heights[1]) / max(heights)])
 
 
-def _poles(of: Spectrum | None) -> list[fano.Pole]:
+def poles_of(of: Spectrum | None) -> list[fano.Pole]:
     """Return the resonances of a spectrum."""
     if of is None:
         return []

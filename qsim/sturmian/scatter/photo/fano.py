@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Fit", "Pole", "fit", "matched", "profile", "resonances"]
+__all__ = ["Fit", "Pole", "fit", "matched", "profile", "resonances", "shifts", "window"]
 
 # Share of the slope of the rotated continuum above which a pole belongs to it.
 ROTATED = 0.35
@@ -38,6 +38,9 @@ ALIKE = 5.0
 WINDOW, OTHERS = 6.0, (4.0, 8.0)
 # Ratio of the widths of fit and pole from which they are not of the same resonance.
 STRAYED = 2.0
+# Widths on either side of a resonance that move with it, at most so much of the distance to the next one; distance over the shift
+# within which the shift ends.
+AROUND, BETWEEN, GENTLE = 7.0, 0.45, 10.0
 # Energies of a fit.
 POINTS = 49
 # Most profiles that a fit computes; from the pole it takes some tens.
@@ -141,6 +144,36 @@ def matched(pole: Pole, others: Sequence[Pole], reach: float = 1e-3) -> Pole | N
         return None
     best = min(near, key=lambda other: abs(other.energy - pole.energy))
     return best if abs(best.energy - pole.energy) < max(2.0 * pole.width, reach) else None
+
+
+def shifts(E: NDArray[np.float64], pairs: Sequence[tuple[Pole, Pole]]) -> NDArray[np.float64]:
+    """Return by how much energies (e,), hartree, are moved to keep their distance from resonances that lie elsewhere.
+
+    Each pair holds a resonance and its counterpart there.  Across a resonance the shift is that of the pair, between two it goes
+    evenly from one to the other, and far away it is zero.
+    """
+    places: list[float] = []
+    moves: list[float] = []
+    edge = -math.inf
+    at = np.array([own.energy.real for own, _ in pairs])
+    for k in np.argsort(at):
+        own, other = pairs[k]
+        half = window(own, np.delete(at, k))
+        move = other.energy.real - own.energy.real
+        reach = half + GENTLE * abs(move)
+        if at[k] - reach > edge:
+            places += [edge, at[k] - reach] if math.isfinite(edge) else [at[k] - reach]
+            moves += [0.0, 0.0] if math.isfinite(edge) else [0.0]
+        places += [at[k] - half, at[k] + half]
+        moves += [move, move]
+        edge = at[k] + reach
+    return np.interp(E, [*places, edge], [*moves, 0.0]) if places else np.zeros(E.shape)
+
+
+def window(pole: Pole, others: NDArray[np.float64]) -> float:
+    """Return the half width, hartree, of the energies that belong to a resonance beside others (p,), hartree."""
+    apart = float(np.abs(others - pole.energy.real).min(initial=math.inf))
+    return min(AROUND * pole.width, BETWEEN * apart)
 
 
 def profile(E: NDArray[np.float64], *parameters: float) -> NDArray[np.float64]:

@@ -24,6 +24,8 @@ LINES = ("-", "--", ":")
 SHOWN = 6
 # Most resonances that have a panel, and widths that it shows on either side.
 PANELS, WINDOW = 2, 6.0
+# Distance of beta from 2 that is rounding.
+TRIVIAL = 1e-9
 # Energies below which a curve has markers.
 FEW_POINTS = 20
 
@@ -114,6 +116,9 @@ def asymmetry(r: Results) -> Figure | None:
     if "photon_energy" not in r or "beta" not in r:
         return None
     x, beta, error = r["photon_energy"], r["beta"], np.nan_to_num(r["beta_error"])
+    # An s level of an isotropic atom leaves no choice: a line at 2 tells nothing.
+    if np.all(np.abs(beta[np.isfinite(beta)] - 2.0) < TRIVIAL):
+        return None
     fig = figure("single")
     ax = fig.subplots()
     for k, name in enumerate(r["level"][:SHOWN]):

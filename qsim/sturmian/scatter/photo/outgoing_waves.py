@@ -23,8 +23,8 @@ from qsim.sturmian.scatter.cross_sections.amplitudes import LEAK, OUTER, Inside
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.sturmian.driven.reduced import Reduced
     from qsim.sturmian.driven.setup import Setup
-    from qsim.sturmian.scatter.photo.reduced import Reduced
 
 __all__ = ["Channel", "Wave", "Waves"]
 

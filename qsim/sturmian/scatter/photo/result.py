@@ -9,11 +9,13 @@ import numpy as np
 
 from qsim.core.results.quantities import Quantity
 from qsim.core.results.tables import Scalar
+from qsim.sturmian.deck.symmetry import parity_of
 from qsim.sturmian.scatter.cross_sections.kinematics import FINE_STRUCTURE, HARTREE_EV
 from qsim.sturmian.scatter.photo.asymmetry import phased
 from qsim.sturmian.scatter.photo.errors import FEW
 from qsim.sturmian.scatter.photo.weights import MEGABARN, weight_of
 from qsim.sturmian.scatter.solved import LETTERS, level_name
+from qsim.sturmian.two_electron.known import letter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -223,19 +225,27 @@ def _resonances(
     """Return a quantity with one scalar per resonance."""
 
     def scalars(result: PhotoResult) -> dict[str, Scalar]:
-        out = {}
+        out, term = {}, _term(result)
         for p in range(result.own.poles.size):
             number, error = value(result, p)
             # A profile that no fit found has no numbers.
             if not np.isfinite(number):
                 continue
             where = f"{_photon_of(result, p) * HARTREE_EV:.4f} eV"
-            out[f"{name}_{p}"] = Scalar(
-                number, unit, error if np.isfinite(error) else None, f"{text}, {where}"
-            )
+            known = error if np.isfinite(error) else None
+            label, alias = (f"{term}_{p}", f"{name}_{p}") if term else (str(p), "")
+            out[f"{name}_{label}"] = Scalar(number, unit, known, f"{text}, {where}", alias=alias)
         return out
 
     return Quantity(f"{name}_*", unit, text, scalars, headline=(f"{name}_0",))
+
+
+def _term(result: PhotoResult) -> str:
+    """Return the symmetry of all resonances as a part of names, ``1Po``; nothing where photons lead to several."""
+    if len(result.problem.sectors) > 1:
+        return ""
+    (sector,) = result.problem.sectors
+    return f"{2 * sector.S + 1}{letter(sector.L)}{parity_of(sector.L, sector.parity)[0]}"
 
 
 def _photon_of(result: PhotoResult, p: int) -> float:
@@ -431,7 +441,10 @@ _ALL: tuple[Quantity[PhotoResult], ...] = (
     Quantity("total_energy", "hartree", "energy E of the two electrons", lambda r: r.own.E, POINT),
     Quantity("gauge", "", "gauge of the columns", lambda r: np.array(r.problem.gauges, dtype=object), ("gauge",)),
     Quantity("sigma_total", "Mb", "photoabsorption, by the optical theorem", _by_energy(lambda r: r.judgement.total), GAUGE),
-    Quantity("sigma_total_error", "Mb", "its error", _by_energy(lambda r: r.judgement.total_error), GAUGE),
+    Quantity("sigma_total_error", "Mb", "its error at the same distance from the resonances",
+             _by_energy(lambda r: r.judgement.total_error), GAUGE),
+    Quantity("sigma_total_position_error", "Mb", "what the errors of the positions of resonances add at the photon energy",
+             _by_energy(lambda r: r.judgement.total_position), GAUGE),
     Quantity("resolved", "", "1 where the box holds the Rydberg states, 0 where it averages over them below a threshold",
              lambda r: r.resolved().astype(np.int64), POINT),
     Quantity("unitarity_defects", "", "what the channels lack of the total, relative to it",
@@ -440,7 +453,10 @@ _ALL: tuple[Quantity[PhotoResult], ...] = (
     Quantity("level", "", "levels of the ion",
              lambda r: np.array([level_name(*r.judgement.levels[i]) for i in r.shown], dtype=object), ("level",)),
     Quantity("sigma_level", "Mb", "the ion is left in a level", _levels(lambda j: j.level), (*GAUGE, "level")),
-    Quantity("sigma_level_error", "Mb", "its error", _levels(lambda j: j.level_error), (*GAUGE, "level")),
+    Quantity("sigma_level_error", "Mb", "its error at the same distance from the resonances", _levels(lambda j: j.level_error),
+             (*GAUGE, "level")),
+    Quantity("sigma_level_position_error", "Mb", "what the errors of the positions of resonances add at the photon energy",
+             _levels(lambda j: j.level_position), (*GAUGE, "level")),
     Quantity("beta", "", "asymmetry parameter of the photoelectron", _levels(lambda j: j.beta), (*GAUGE, "level")),
     Quantity("beta_error", "", "its error", _levels(lambda j: j.beta_error), (*GAUGE, "level")),
     Quantity("n", "", "principal quantum numbers of the ion", _principal, ("n",)),
@@ -449,7 +465,10 @@ _ALL: tuple[Quantity[PhotoResult], ...] = (
     Quantity("beta_n_error", "", "its error", _of_numbers(lambda j: j.beta_n_error), (*GAUGE, "n")),
     Quantity("channel", "", "level of the ion and momentum of the electron that leaves", _names, ("channel",)),
     Quantity("sigma_channel", "Mb", "cross section of a channel", _channels(lambda r: r.own.partial()), (*GAUGE, "channel")),
-    Quantity("sigma_channel_error", "Mb", "its error", _channels(lambda r: r.judgement.channel_error), (*GAUGE, "channel")),
+    Quantity("sigma_channel_error", "Mb", "its error at the same distance from the resonances",
+             _channels(lambda r: r.judgement.channel_error), (*GAUGE, "channel")),
+    Quantity("sigma_channel_position_error", "Mb", "what the errors of the positions of resonances add at the photon energy",
+             _channels(lambda r: r.judgement.channel_position), (*GAUGE, "channel")),
     Quantity("amplitude", "bohr", "complex amplitude A of the outgoing Coulomb wave of a channel, length gauge at all gauges",
              lambda r: np.ascontiguousarray(np.moveaxis(r.own.amplitude[r.channels], 0, -1).swapaxes(0, 1)), (*GAUGE, "channel"),
              note="sigma = 4 pi alpha omega k |A|^2"),

@@ -13,7 +13,17 @@ import numpy as np
 from qsim.core.errors import NumericsError
 from qsim.core.run.loop import Progress, drive
 from qsim.sturmian.judging import Judged, unguarded
-from qsim.sturmian.scatter.photo.errors import Judge, judged, resolved, resonance_errors, told
+from qsim.sturmian.scatter.photo import fano
+from qsim.sturmian.scatter.photo.errors import (
+    FEW,
+    MOVED,
+    Judge,
+    judged,
+    poles_of,
+    resolved,
+    resonance_errors,
+    told,
+)
 from qsim.sturmian.scatter.photo.result import PhotoResult
 from qsim.sturmian.scatter.photo.spectrum import Case, Spectrum, spectrum
 from qsim.sturmian.scatter.photo.warnings import warnings_of
@@ -30,6 +40,8 @@ __all__ = ["Photons", "run"]
 
 Stage = Callable[[str], AbstractContextManager[None]]
 HARTREE_EV = 27.211386245981
+# Hartree: how far the coarser grid moves a resonance.
+NEARBY = 1e-3
 
 
 class Photons:
@@ -133,22 +145,41 @@ class Photons:
         case = Case(setup, bound, pairs, True)
         own = self.spectra[0]
         photons = own.E - threshold if problem.by_excess else own.omega
-        return spectrum(problem, case, photons, threshold, poll)
+        return spectrum(problem, case, photons, threshold, poll, False, *self._beside(number))
+
+    def _beside(self, number: int) -> tuple[list[tuple[fano.Pole, fano.Pole]], float]:
+        """Return the resonances of the deck's grid, as the spectra so far have them, and how far off the next one may have them.
+
+        A short list of photon energies is no spectrum: what a resonance moves is a part of the error of each.
+        """
+        poles = poles_of(self.spectra[0])
+        if self.spectra[0].E.size <= FEW:
+            return [], 0.0
+        if number == 1:
+            return [(pole, pole) for pole in poles], NEARBY
+        met = [(pole, fano.matched(pole, poles_of(self.spectra[1]), NEARBY)) for pole in poles]
+        return [(pole, there) for pole, there in met if there is not None], MOVED
 
     def result(self) -> PhotoResult:
         """Return cross sections with their errors; complete after `advance`."""
         own, *others = self.spectra
-        whole = self.problem.errors and not self.lost
+        if not self.problem.errors or self.lost:
+            others = []
+        # Each other spectrum holds all energies twice where resonances are known.
+        twice = [other.halves() if other.E.size > own.E.size else (other, other) for other in others]
+        (coarse, coarse_near), (fewer, fewer_near) = [*twice, (None, None), (None, None)][:2]
+        moving = any(other.E.size > own.E.size for other in others)
         judge = Judge(
             own,
-            others[0] if whole and others else None,
-            others[1] if whole and len(others) > 1 else None,
+            coarse,
+            fewer,
             self.problem.beyond,
             self.threshold[1],
             self.setup,
             self.problem.settings.initial.L,
             self.lost,
             self.problem.by_excess,
+            (coarse_near, fewer_near) if moving and coarse_near is not None else None,
         )
         # A pole that another contour does not have belongs to the continuum, or to states that the box cuts off.
         known = replace(judge, own=own.with_resonances(told(judge)))

@@ -12,13 +12,13 @@ import numpy as np
 from qsim.sturmian.driven import operator as driven
 from qsim.sturmian.driven import sources
 from qsim.sturmian.driven.block import ChannelBlock
+from qsim.sturmian.driven.reduced import Demand, Reduced
 from qsim.sturmian.scatter.photo import fano
 from qsim.sturmian.scatter.photo.outgoing_waves import Waves
-from qsim.sturmian.scatter.photo.reduced import Demand, Reduced
 from qsim.sturmian.scatter.photo.weights import weight_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -49,6 +49,7 @@ REAL = 1e-7
 
 # How the numbers of several symmetries make one spectrum.
 LISTED_BY_CHANNEL = ("channels", "k", "amplitude", "spread", "levels")
+LISTED_BY_ENERGY = ("omega", "E", "total", "left", "k", "amplitude", "spread")
 LISTED_BY_POLE = ("poles", "strengths", "changes", "fits", "fit_errors")
 LISTED_BY_LEVEL = ("bound_levels", "bound_strengths")
 ADDED = ("total", "left", "closures", "nodes", "directions", "steps")
@@ -135,6 +136,15 @@ class Spectrum:
             fit_errors=self.fit_errors[kept],
         )
 
+    def halves(self) -> tuple[Spectrum, Spectrum]:
+        """Return the spectrum at the energies of another one, and at the same distances from its resonances."""
+        n = self.omega.size // 2
+        first, second = (
+            replace(self, **{name: getattr(self, name)[..., part] for name in LISTED_BY_ENERGY})
+            for part in (slice(None, n), slice(n, None))
+        )
+        return first, second
+
     def partial(self) -> NDArray[np.float64]:
         """Return the cross section of every channel (c, g, e), Mb."""
         return np.asarray(weight_of(self.omega) * self.k[:, None] * np.abs(self.amplitude) ** 2)
@@ -153,6 +163,8 @@ def spectrum(
     threshold: float,
     poll: Callable[[], None],
     refine: bool = False,
+    beside: Sequence[tuple[fano.Pole, fano.Pole]] = (),
+    reach: float = 1e-3,
 ) -> Spectrum:
     """Return the cross sections of a grid.
 
@@ -168,6 +180,11 @@ def spectrum(
         Called after every step.
     refine : bool
         Add energies across every resonance.
+    beside : sequence of (Pole, Pole)
+        Resonances of another spectrum, and how they are known here: all energies follow once more, at the same distance from the
+        resonances as there.
+    reach : float
+        Distance, hartree, within which these are found.
     """
     E = threshold + photons
     began = time.perf_counter()
@@ -185,10 +202,16 @@ def spectrum(
         E = _refined(E, [pole for some in found for pole in some])
         for model in models:
             model.grow(E, _demand(problem, case, model, poll))
-    made = [
-        _of_symmetry(problem, case, model, own, E, threshold)
-        for model, own in zip(models, waves, strict=True)
-    ]
+    made = []
+    for model, own in zip(models, waves, strict=True):
+        every = E
+        if beside:
+            poles = _resonances(model, own, (E[0] - reach, E[-1] + reach), angle)
+            met = [(first, fano.matched(then, poles, reach)) for first, then in beside]
+            moved = E + fano.shifts(E, [(first, there) for first, there in met if there is not None])
+            model.grow(np.sort(moved), _demand(problem, case, model, poll))
+            every = np.concatenate([E, moved])
+        made.append(_of_symmetry(problem, case, model, own, E, every, threshold))
     whole = made[0] if len(made) == 1 else _joined(made)
     whole.seconds = time.perf_counter() - began
     return whole
@@ -200,11 +223,12 @@ def _of_symmetry(
     model: Reduced,
     waves: Waves,
     E: NDArray[np.float64],
+    every: NDArray[np.float64],
     threshold: float,
 ) -> Spectrum:
-    """Return the spectrum of one symmetry of the final states at some energies, hartree."""
+    """Return the spectrum of one symmetry of the final states at energies E of the deck, and at others of the same photons."""
     # Projected channels belong to the directions of a model that no longer grows.
-    made = _taken(problem, case, model, waves, E, E - threshold)
+    made = _taken(problem, case, model, waves, every, np.tile(E - threshold, every.size // E.size))
     found = _resonances(model, waves, (E[0], E[-1]), case.setup.numbers.angle)
     _add_resonances(made, model, found, threshold, problem, case)
     if not case.coarser:
@@ -366,12 +390,21 @@ def _resonances(model: Reduced, waves: Waves, span: tuple[float, float], angle: 
 
 
 def _refined(E: NDArray[np.float64], found: list[fano.Pole]) -> NDArray[np.float64]:
-    """Return energies with more of them across the strongest resonances, dense where the profile turns."""
+    """Return energies with more of them across the strongest resonances, dense where the profile turns.
+
+    Further out they become as sparse as those of the deck, each twice as far as the one before: a line from the last energy of a
+    narrow profile to the next one of the deck would cut through the cross section.
+    """
     strongest = sorted(found, key=lambda pole: -abs(pole.d[0]))[:REFINED]
-    across = 0.5 * HALF_WIDTHS * np.sinh(np.linspace(-3.0, 3.0, ACROSS)) / math.sinh(3.0) * 2.0
-    parts = [pole.energy.real + 0.5 * pole.width * across for pole in strongest]
-    every = np.concatenate([E, *parts])
-    return np.unique(every[(every >= E[0]) & (every <= E[-1])])
+    across = HALF_WIDTHS * np.sinh(np.linspace(-3.0, 3.0, ACROSS)) / math.sinh(3.0)
+    apart = float(np.diff(E).max(initial=0.0))
+    every = [E]
+    for pole in strongest:
+        doublings = math.ceil(math.log2(max(apart / (0.5 * HALF_WIDTHS * pole.width), 1.0)))
+        out = HALF_WIDTHS * 2.0 ** np.arange(1, doublings + 1)
+        every.append(pole.energy.real + 0.5 * pole.width * np.concatenate([across, out, -out]))
+    energies = np.unique(np.concatenate(every))
+    return energies[(energies >= E[0]) & (energies <= E[-1])]
 
 
 def _add_resonances(

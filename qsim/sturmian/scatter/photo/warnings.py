@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.sturmian.driven import outgoing
-from qsim.sturmian.scatter.photo.reduced import FAR
+from qsim.sturmian.driven.reduced import FAR
 
 if TYPE_CHECKING:
     from qsim.sturmian.scatter.photo.result import PhotoResult
@@ -18,6 +18,14 @@ __all__ = ["warnings_of"]
 MANY = 0.25
 # Relative error that is large.
 POOR = 0.1
+# What each part of an error comes from, and its remedy.
+CAUSES = {
+    "grid": "most of it is what box, contour and grid change: a larger grid.R, a longer grid.ecs.length or a larger grid.order",
+    "waves": "most of it is what partial waves change: a larger channels.l_max",
+    "contour": "most of it are waves from the end of the contour: a longer grid.ecs.length",
+    "threshold": "most of it is the energy of the initial state, from which photon energies count: a larger initial.l_max",
+    "model": "most of it is what the solver leaves: a smaller solver.tolerance",
+}
 
 
 def warnings_of(result: PhotoResult) -> list[str]:
@@ -37,5 +45,6 @@ def warnings_of(result: PhotoResult) -> list[str]:
         poor = judgement.total_error[k] > POOR * np.abs(judgement.total[k])
         if np.mean(poor) > MANY:
             text = f"{gauge}: the cross section is known to worse than {100.0 * POOR:.0f} % at {int(poor.sum())} of {poor.size}"
-            out.append(f"{text} energies; a longer contour, a larger grid.R or a larger l_max is needed")
+            parts = {name: float(np.nansum(part[k][poor])) for name, part in judgement.parts.items()}
+            out.append(f"{text} energies; {CAUSES[max(parts, key=lambda name: parts[name])]}")
     return out

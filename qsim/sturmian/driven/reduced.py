@@ -34,6 +34,7 @@ import numpy as np
 from qsim.core.device.blas import one_thread
 from qsim.core.device.pool import each_call
 from qsim.core.errors import NumericsError
+from qsim.sturmian.linalg.least import bordered, normal_equations
 from qsim.sturmian.linalg.tiles import add_combinations, combined, products, scaled, squares
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ SINGULAR = 1e-12
 VISIBLE = 1e-5
 # Batches of directions that lower a residual below `VISIBLE` by less than this factor are rounding: the space grows no further.
 STALLED, LOWERED = 5, 0.9
+# Hartree: distance from a state at which its residual is preconditioned.
+BESIDE = 2e-3
 # Energies on either side whose change tells the error of one.
 NEIGHBOURS = 2
 
@@ -204,6 +207,11 @@ class Reduced:
         return self._W[: self.size]
 
     @property
+    def bilinear(self) -> NDArray[np.complex128]:
+        """Products of directions without conjugation, (m, m)."""
+        return self._small.M
+
+    @property
     def operations(self) -> float:
         """Floating-point operations of the space: bases and repulsion of each direction, their products, strips."""
         of_directions = self.size * self.operator.flops
@@ -278,11 +286,11 @@ class Reduced:
             self._host(products(device, self.Q, new, (True, False))), [m, 2 * m, 3 * m], axis=1
         )
         wq, ww = np.split(self._host(products(device, self.W, new, (True,))).conj(), 2, axis=1)
-        WW = _bordered(old.WW, ww, ww.conj().T)
-        QQ = _bordered(old.QQ, qq.conj(), qq.T)
-        WQ = _bordered(old.WQ, wq, qw.T)
-        M = _bordered(old.M, bilinear, bilinear.T)
-        A = _bordered(old.A, a, a.T)
+        WW = bordered(old.WW, ww, ww.conj().T)
+        QQ = bordered(old.QQ, qq.conj(), qq.T)
+        WQ = bordered(old.WQ, wq, qw.T)
+        M = bordered(old.M, bilinear, bilinear.T)
+        A = bordered(old.A, a, a.T)
         Qs, Ws, b, _ = np.split(self._host(products(device, self._s, new, (True, False))), 4, axis=1)
         rows = [np.concatenate(pair, axis=1) for pair in ((old.b, b), (old.Qs, Qs), (old.Ws, Ws))]
         self._small = _Products(WW, QQ, WQ, M, A, *rows)
@@ -321,7 +329,7 @@ class Reduced:
         crossed = small.WQ[:m, :m] + small.WQ[:m, :m].conj().T
         parts = (small.WW[:m, :m], crossed, small.QQ[:m, :m])
         e = E - self.E0
-        solve = self._on_gpu if self.device.is_cuda else _normal_equations
+        solve = self._on_gpu if self.device.is_cuda else normal_equations
 
         def work(first: int, last: int) -> None:
             some = e[first:last]
@@ -357,7 +365,7 @@ class Reduced:
     def _on_gpu(
         self, parts: tuple[NDArray[np.complex128], ...], e: NDArray[np.float64], right: NDArray[np.complex128]
     ) -> NDArray[np.complex128]:
-        """Return what `_normal_equations` does, some energies at a time in one call of the device."""
+        """Return what `normal_equations` does, some energies at a time in one call of the device."""
         xp, asarray = self.xp, self.device.asarray
         one, crossed, squared = (asarray(part) for part in parts)
         out = np.empty(right.shape, complex)
@@ -368,7 +376,7 @@ class Reduced:
             out[some] = self._host(xp.linalg.solve(normal, asarray(right[some])))
         # A singular equation leaves no number.
         for i in np.flatnonzero(~np.isfinite(out).all(axis=(1, 2))):
-            out[i] = _normal_equations(parts, e[i : i + 1], right[i : i + 1])[0]
+            out[i] = normal_equations(parts, e[i : i + 1], right[i : i + 1])[0]
         return out
 
     def products(self, E: NDArray[np.float64], size: int | None = None) -> NDArray[np.complex128]:
@@ -380,7 +388,12 @@ class Reduced:
         return np.asarray(2.0 * linear - squared)
 
     def poles(self, size: int | None = None) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
-        """Return the complex energies (m,) of the space, hartree, and ``x^T s`` (k, m) of their vectors, ``x^T x = 1``.
+        """Return the complex energies (m,) of the space, hartree, and ``x^T s`` (k, m) of their vectors, ``x^T x = 1``."""
+        energies, x = self.states(size)
+        return energies, self._small.b[:, : x.shape[0]] @ x
+
+    def states(self, size: int | None = None) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
+        """Return the complex energies (m,) of the space, hartree, and the coefficients (size, m) of their vectors, ``x^T x = 1``.
 
         Their residual has no part along the w_j: ``(W^* W^T + (E - E0) W^* Q^T) x = 0``.  The quotient of Rayleigh without
         conjugation then is off by the square of the error of x.
@@ -390,7 +403,25 @@ class Reduced:
         x = x[:, np.abs(inverse) > SINGULAR]
         norms = np.einsum("im,im->m", x, small.M[:m, :m] @ x)
         energies = self.E0 - np.einsum("im,im->m", x, small.A[:m, :m] @ x) / norms
-        return energies, (small.b[:, :m] @ x) / np.sqrt(norms)
+        return energies, x / np.sqrt(norms)
+
+    def vector(self, x: NDArray[np.complex128]) -> Any:
+        """Return the vector (1, P, n, n) of some coefficients (size,), on the device."""
+        u = self.xp.zeros((1, self._s.shape[1]), complex)
+        add_combinations(self.device, self.device.asarray(x[None]), self.Q[: x.size], u)
+        return u.reshape(1, *self.operator.on_grid_shape)
+
+    def improve(self, x: NDArray[np.complex128], energy: complex) -> None:
+        """Add the direction that corrects the vector of some coefficients (size,) at its complex energy, hartree.
+
+        The residual is preconditioned beside that energy, where the inverse does not return the vector itself.
+        """
+        r = self.xp.zeros((1, self._s.shape[1]), complex)
+        weights = self.device.asarray(x[None])
+        add_combinations(self.device, weights, self.W[: x.size], r)
+        add_combinations(self.device, (energy - self.E0) * weights, self.Q[: x.size], r)
+        r = r.reshape(1, *self.operator.on_grid_shape)
+        self._add_at(r / self.xp.linalg.norm(r), np.array([energy.real + BESIDE]))
 
     def changes(
         self,
@@ -532,44 +563,6 @@ class Reduced:
     def _scaled(self, E: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return a coordinate in which solutions change evenly: logarithmic above the first threshold."""
         return np.asarray(np.log(np.maximum(np.asarray(E) - self.ion, 0.0) + SLOW))
-
-
-def _normal_equations(
-    parts: tuple[NDArray[np.complex128], ...], e: NDArray[np.float64], right: NDArray[np.complex128]
-) -> NDArray[np.complex128]:
-    """Return the coefficients (e, m, k) of least residual at distances e from E0, for right-hand sides (e, m, k).
-
-    The matrix is ``W^* W + e (W^* Q + Q^* W) + e^2 Q^* Q``; W is nearly orthonormal, so that it is well conditioned.
-    """
-    from scipy.linalg.lapack import zpotrs
-
-    one, crossed, squared = parts
-    out = np.empty(right.shape, complex)
-    for i, shift in enumerate(e):
-        normal = shift * squared
-        normal += crossed
-        normal *= shift
-        normal += one
-        try:
-            # unlike SciPy's, it lets other threads work meanwhile
-            lower = np.linalg.cholesky(normal)
-        except np.linalg.LinAlgError:
-            out[i] = np.linalg.lstsq(normal, right[i], rcond=None)[0]
-            continue
-        # LAPACK reads the transposed factor, which is that of the conjugated matrix.
-        x, _ = zpotrs(lower.T, right[i].conj(), lower=0)
-        out[i] = x.conj()
-    return out
-
-
-def _bordered(
-    old: NDArray[np.complex128], columns: NDArray[np.complex128], rows: NDArray[np.complex128]
-) -> NDArray[np.complex128]:
-    """Return a matrix with new columns (m, j) on its right and new rows (j, m) below it."""
-    first, m = old.shape[0], columns.shape[0]
-    out = np.empty((m, m), complex)
-    out[:first, :first], out[first:], out[:, first:] = old, rows, columns
-    return out
 
 
 def _thinned(y: NDArray[np.float64]) -> NDArray[np.int64]:
