@@ -29,8 +29,6 @@ __all__ = ["GPU_AMPLITUDES", "GPU_STATES", "TaskProblem"]
 # Amplitudes of an evolution from which a GPU is faster than its host (docs/howto/devices.md): with 6.6e4, paper_accuracy and
 # ring_echo take half as long on it and autocorrelation_a1 1.2 times as long; disorder_quench with 2e4 1.2 times as long.
 GPU_AMPLITUDES = 6e4
-# Tasks that take an H without a total Sz.
-ANYWHERE = ("spectrum", "levels", "thermal", "dynamics")
 # States of a sector: structure_factor with 4.9e4 takes 1.2 times as long on a GPU, heisenberg_ground with 1.8e5 1.6 times.
 GPU_STATES = 2e5
 
@@ -106,8 +104,7 @@ class TaskProblem(Generic[B]):
     @cached_property
     def frame(self) -> Frame:
         """Axes along which the strings of the sectors are written; models and vectors are in this frame."""
-        requested = self.sector if self.task in ANYWHERE else "full"
-        return frame_of(self.models.hamiltonian().at(0.0), requested, self.totals)
+        return frame_of(self.models.hamiltonian().at(0.0), self.sector, self.totals)
 
     @property
     def totals(self) -> str:
@@ -131,11 +128,10 @@ class TaskProblem(Generic[B]):
         """True if the sectors have one Sz each."""
         requested = self.sector
         if not isinstance(requested, SectorBlock):
-            conserved = self.frame.axis in self.totals and not mixing(self.model)
-            return requested == "auto" and (self.task not in ANYWHERE or conserved)
+            return requested == "auto" and self.frame.axis in self.totals and not mixing(self.model)
         if requested.parity is not None:
             return False
-        return requested.charged or self.task not in ANYWHERE or not mixing(self.model)
+        return requested.charged or not mixing(self.model)
 
     @cached_property
     def sectors(self) -> list[Space]:
@@ -168,11 +164,6 @@ class TaskProblem(Generic[B]):
 
             return [*symmetric_sectors(requested, self.model)]
         return [Sector(spins, spins - round(up), inversion, axis) for up in requested.ups(spins)]
-
-    @property
-    def plain_sectors(self) -> list[Sector]:
-        """The sectors, of tasks that take no symmetries beside Sz and inversion."""
-        return [sector for sector in self.sectors if isinstance(sector, Sector)]
 
     def downs(self) -> range:
         """Return the numbers of spins down of the sectors in which every level has a member."""

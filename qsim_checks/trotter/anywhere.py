@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -151,7 +150,10 @@ def _bonds(lattice: Mapping[str, Any], spins: int) -> list[tuple[int, int]]:
 
 def _turned(axis: str, spins: int) -> Complex:
     """Return the product of ``2 S^a`` of all spins."""
-    return np.asarray(reduce(np.kron, [PAULI[axis]] * spins), np.complex128)
+    found: Complex = np.eye(1, dtype=complex)
+    for _ in range(spins):
+        found = np.kron(PAULI[axis], found)
+    return found
 
 
 def _conserved(H: Complex, each: Mapping[str, Complex]) -> str | None:

@@ -199,7 +199,15 @@ def _floquet(rng: Generator, free: bool) -> Block:
     """Draw a deck of the angles of a cycle."""
     spins = int(rng.integers(2, 8))
     terms = [_coupling(rng, spins), _field(rng, spins), _coupling(rng, spins)]
-    swaps = spins > 3 and rng.random() < 0.15
+    if free:
+        # kicks across the couplings, or along them
+        terms[_one(rng, 0, 2)] = {
+            "type": "xyz",
+            "lattice": {"type": "chain"},
+            **{f"J{a}": _strength(rng) for a in "xyz"},
+        }
+        terms[1]["axis"] = _one(rng, "x", "y", "z")
+    swaps = not free and spins > 3 and rng.random() < 0.15
     # bonds of a brickwork that are turned by pi are swaps of spins, of which most angles are alike
     if swaps:
         terms = [
@@ -218,6 +226,7 @@ def _floquet(rng: Generator, free: bool) -> Block:
     return {
         "task": "floquet",
         "system": {"spins": spins, "terms": terms},
+        **({"sector": "full"} if free and rng.random() < 0.3 else {}),
         "initial": {"type": "basis", "bits": "".join(str(b) for b in rng.integers(0, 2, spins))},
         "floquet": {
             "cycle": cycle,
@@ -252,7 +261,7 @@ def _judge_floquet(deck: Mapping[str, Any], results: Results, pick: int) -> list
     difference = float(np.abs(np.ravel(results["entropy"]) - [t.entropy([0]) for t in now]).max())
     stated = [entropy_bound(e, 1) for e in (error, accuracy)]
     claims.append(Claim("entropy", difference, stated[0], stated[1], 1e-9, "out of reach"))
-    inside = np.flatnonzero(np.bitwise_count(np.arange(1 << spins)) == bits.count("1"))
+    inside = _inside(deck, bits.count("1"))
     angles = np.sort(np.angle(np.linalg.eigvals(U[np.ix_(inside, inside)])))
     found = np.asarray(results["quasienergies"])
     # of either the nearest of the other, around the circle
@@ -279,6 +288,18 @@ def _judge_floquet(deck: Mapping[str, Any], results: Results, pick: int) -> list
             )
         )
     return claims
+
+
+def _inside(deck: Mapping[str, Any], down: int) -> NDArray[np.int64]:
+    """Return the strings of the smallest space of a start that every step of a cycle conserves: of one Sz, one parity, or all."""
+    spins = deck["system"]["spins"]
+    count = np.bitwise_count(np.arange(1 << spins)).astype(int)
+    steps = [dense(deck["system"], step["terms"]) for step in deck["floquet"]["cycle"]]
+    for label, own in ((count, down), (count % 2, down % 2)):
+        apart = label[:, None] != label
+        if deck.get("sector") != "full" and not any(H[apart].any() for H in steps):
+            return np.flatnonzero(label == own)
+    return np.arange(1 << spins)
 
 
 # --------------------------------------------------------------------------------------------- spectral

@@ -49,16 +49,6 @@ def check_task(deck: TrotterDeck) -> Iterator[Finding]:
         yield Finding("system.terms", f"task: {deck.task} needs a constant H, but a term has a time profile")
     if deck.run.precision == "single":
         yield Finding("run.precision", f"task: {deck.task} runs in double precision")
-    anywhere = deck.task != "floquet"
-    if not isinstance(deck.sector, SectorBlock) and deck.sector != "auto" and not anywhere:
-        yield Finding(
-            "sector",
-            f"task: {deck.task} works in sectors of Sz: give auto, or {{sz: ...}}; found {deck.sector}",
-        )
-    if isinstance(deck.sector, SectorBlock) and deck.sector.parity is not None and not anywhere:
-        yield Finding(
-            "sector.parity", f"task: {deck.task} works in sectors of Sz; parity goes with task: evolve"
-        )
     if deck.task == "spectrum" and deck.observe and not deck.spectrum.vectors:
         yield Finding(
             "spectrum.vectors", "what is observed needs the state; leave vectors out, or observe nothing"

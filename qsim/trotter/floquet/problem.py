@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 from qsim.core.errors import DeckError
 from qsim.trotter.deck.sectors import SectorBlock
 from qsim.trotter.deck.tasks import Floquet
+from qsim.trotter.model.frames import FRAMES, Frame
 from qsim.trotter.problem import TaskProblem
 from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.parity import ParitySector, WholeSpace, parity_obstacle
 from qsim.trotter.sectors.selection import mixing
 
 if TYPE_CHECKING:
+    from qsim.trotter.measurement.spaces import Space
     from qsim.trotter.model.hamiltonian import Model
-    from qsim.trotter.sectors.symmetric import AnySector
 
 __all__ = ["FloquetProblem"]
 
@@ -25,7 +27,7 @@ class FloquetProblem(TaskProblem[Floquet]):
     """The problem of a cycle; see :class:`TaskProblem`."""
 
     @cached_property
-    def sectors(self) -> list[AnySector]:
+    def sectors(self) -> list[Space]:
         """The sector of the state.
 
         Raises
@@ -39,12 +41,30 @@ class FloquetProblem(TaskProblem[Floquet]):
         """Return H of a step of a cycle."""
         return self.models.part(self.block.cycle[number].terms)
 
-    def _sector(self) -> Sector:
-        """Return the sector of a cycle, from the deck or from the start."""
-        for number in range(len(self.block.cycle)):
-            if why := mixing(self.step_model(number)):
-                raise DeckError(f"sector: step {number} of the cycle does not conserve total Sz: {why}")
+    @property
+    def frame(self) -> Frame:
+        """Axes of the deck: the start is written in its strings."""
+        return FRAMES["z"]
+
+    @cached_property
+    def charged(self) -> bool:
+        """True if the state has one Sz, which every step of the cycle conserves."""
+        if isinstance(self.sector, SectorBlock):
+            return self.sector.parity is None
+        return self.sector == "auto" and not any(mixing(step) for step in self._steps)
+
+    @property
+    def _steps(self) -> list[Model]:
+        return [self.step_model(number) for number in range(len(self.block.cycle))]
+
+    def _sector(self) -> Space:
+        """Return the space of a cycle, from the deck or from the start."""
         down = None if self.start is None else self.start.down(self.spins)
+        if not self.charged:
+            return self._without_sz(down)
+        for number, step in enumerate(self._steps):
+            if why := mixing(step):
+                raise DeckError(f"sector: step {number} of the cycle does not conserve total Sz: {why}")
         if isinstance(self.sector, SectorBlock):
             given = self.spins - round(self.sector.ups(self.spins)[0])
             if down is not None and down != given:
@@ -56,3 +76,21 @@ class FloquetProblem(TaskProblem[Floquet]):
         if down is None:
             raise DeckError("sector: the initial state has no single Sz; name one: sector: {sz: ...}")
         return Sector(self.spins, down)
+
+    def _without_sz(self, down: int | None) -> Space:
+        """Return the parity that the start has and every step conserves, else all states."""
+        why = next((why for step in self._steps if (why := parity_obstacle(step))), "")
+        if isinstance(self.sector, SectorBlock):
+            odd = int(self.sector.parity == "odd")
+            if why:
+                raise DeckError(
+                    f"sector.parity: a step of the cycle does not conserve the parity: {why}; use sector: full"
+                )
+            if down is not None and down % 2 != odd:
+                raise DeckError(
+                    f"sector.parity: the initial state has {down} spins down; use the other parity"
+                )
+            return ParitySector(self.spins, odd)
+        if self.sector != "auto" or why or down is None or self.spins < 2:
+            return WholeSpace(self.spins)
+        return ParitySector(self.spins, down % 2)

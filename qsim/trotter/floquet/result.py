@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.trotter.floquet.problem import FloquetProblem
+    from qsim.trotter.measurement.spaces import Space
     from qsim.trotter.observables.base import Array, Label, Observable
-    from qsim.trotter.sectors.basis import Sector
 
 __all__ = ["QUANTITIES", "FloquetResult"]
 
@@ -29,7 +29,7 @@ class FloquetResult:
     Attributes
     ----------
     problem : FloquetProblem
-    sector : Sector
+    sector : Space
     rows : dict of arrays
         ``cycle``, ``norm``, ``sz`` and the observables of the deck, one row per observation.
     error : float
@@ -43,7 +43,7 @@ class FloquetResult:
     task: ClassVar[str] = "floquet"
 
     problem: FloquetProblem
-    sector: Sector
+    sector: Space
     rows: dict[str, NDArray[Any]]
     error: float
     products: int

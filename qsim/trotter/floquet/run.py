@@ -1,6 +1,6 @@
-"""Kicked and driven cycles: a state in a sector of Sz, observed once in a cycle of constant Hamiltonians.
+"""Kicked and driven cycles: a state in a space that every step conserves, observed once in a cycle of constant Hamiltonians.
 
-    U = exp(-i H_m t_m) ... exp(-i H_1 t_1),   H_k: the terms of step k, each of which conserves Sz.
+    U = exp(-i H_m t_m) ... exp(-i H_1 t_1),   H_k: the terms of step k.
 
 Steps without spin flips are phases; the others are expansions of Chebyshev polynomials, so that there is no error of a splitting.
 The quasi-energies theta of U = exp(i theta) come from the dense matrix.
@@ -18,14 +18,12 @@ from qsim.trotter.evolution.accuracy import PRODUCT_ROUNDING, ROUNDING
 from qsim.trotter.evolution.chebyshev import Chebyshev
 from qsim.trotter.floquet.result import FloquetResult
 from qsim.trotter.levels.run import gap_ratios, warn_of_degenerate
+from qsim.trotter.measurement.spaces import moments_in, schmidt_in
 from qsim.trotter.observables.base import View
 from qsim.trotter.observables.memory import Imbalance
 from qsim.trotter.observables.spins import Sz
 from qsim.trotter.sectors.lanczos import dot
 from qsim.trotter.sectors.matrix import matrix_of
-from qsim.trotter.sectors.moments import sector_moments
-from qsim.trotter.sectors.operator import SectorOperator
-from qsim.trotter.sectors.schmidt import sector_schmidt
 from qsim.trotter.sectors.states import initial_state
 
 if TYPE_CHECKING:
@@ -60,20 +58,21 @@ class Step:
     """
 
     def __init__(self, problem: FloquetProblem, model: Model, time: float) -> None:
-        device, sector = problem.place, problem.plain_sectors[0]
+        device, sector = problem.place, problem.sectors[0]
         self.time = time
-        self.operator = SectorOperator(device, sector, model)
+        self.operator = problem.operator(sector, model)
         self.phases: Any = None
         self.expansion: Chebyshev | None = None
         # a step without flips is diagonal: phases, made once
-        if model.J[:2].any() or model.cross is not None:
+        if model.J[:2].any() or model.h[:2].any() or model.cross is not None:
             self.expansion = Chebyshev(device, model, linear=self.operator)
             return
         # H of a diagonal step times a vector of ones is its diagonal
         with device.use():
-            ones, diagonal = device.xp.ones(sector.dimension), device.xp.empty(sector.dimension)
+            ones = device.xp.ones(sector.dimension, self.operator.dtype)
+            diagonal = device.xp.empty_like(ones)
             self.operator.apply(ones, diagonal)
-            self.phases = device.xp.exp(-1j * time * diagonal)
+            self.phases = device.xp.exp(-1j * time * diagonal.real)
 
     def advance(self, psi: NDArray[Any], tolerance: float, poll: Callable[[], None]) -> int:
         """Apply the step to a state in place; return how many products H psi that took."""
@@ -97,7 +96,7 @@ class Computation:
 
     def __init__(self, problem: FloquetProblem, restored: Mapping[str, Any] | None) -> None:
         self.problem = problem
-        device, sector, block = problem.place, problem.plain_sectors[0], problem.block
+        device, sector, block = problem.place, problem.sectors[0], problem.block
         self.steps = [Step(problem, problem.step_model(k), step.time) for k, step in enumerate(block.cycle)]
         seed = problem.models.seed
 
@@ -156,7 +155,7 @@ class Computation:
 
     def _observe(self) -> None:
         # pairs are not needed: observables of a cycle take <S^z> and the state
-        moments = sector_moments(self.steps[0].operator, self.psi, ())
+        moments = moments_in(self.problem.sectors[0], self.problem.place, self.psi)
         sz = moments.s["z"] / moments.norm
         row: dict[str, Any] = {"cycle": self.done, "norm": moments.norm, "sz": sz}
         view = Stroboscopic(self, sz, moments.norm)
@@ -171,10 +170,9 @@ class Computation:
 class Stroboscopic(View):
     """The state between two cycles as observables see it."""
 
-    labelled = True
-
     def __init__(self, computation: Computation, sz: FloatArray, norm: float) -> None:
         self.computation, self.sz, self.norm = computation, sz, norm
+        self.labelled = computation.problem.charged
 
     def spins(self, axis: str) -> FloatArray:
         """Return ``<S^z_j>`` of every site; in a sector there is nothing along x and y."""
@@ -183,7 +181,7 @@ class Stroboscopic(View):
     def schmidt(self, cut: Sequence[int]) -> Spectrum:
         """Return the squared Schmidt coefficients of a part."""
         problem = self.computation.problem
-        return sector_schmidt(problem.plain_sectors[0], problem.place, self.computation.psi, cut)
+        return schmidt_in(problem.sectors[0], problem.place, self.computation.psi, cut)
 
     def fidelity(self, state: str) -> float:
         """Return the overlap with the initial state."""
@@ -195,7 +193,7 @@ class Stroboscopic(View):
 
 def run(problem: FloquetProblem, monitor: Monitor) -> FloquetResult:
     """Carry the state through all cycles, and find the quasi-energies if the deck names them."""
-    sector, block = problem.plain_sectors[0], problem.block
+    sector, block = problem.sectors[0], problem.block
     monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
     made = Computation(problem, monitor.restored)
     with monitor.stage("cycles"):

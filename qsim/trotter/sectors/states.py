@@ -29,7 +29,7 @@ MOST_SPINS = 30
 
 def initial_state(
     block: InitialState,
-    sector: Sector | ParitySector,
+    sector: Sector | ParitySector | WholeSpace,
     device: Device,
     dtype: DTypeLike,
     *,
@@ -55,7 +55,7 @@ def initial_state(
     if string is not None:
         index = (
             sector.index(string)
-            if isinstance(sector, ParitySector)
+            if isinstance(sector, ParitySector | WholeSpace)
             else int(sector.index(np.array([string]))[0])
         )
         psi[index] = 1.0
@@ -68,7 +68,7 @@ def initial_state(
     full = block.vector(sector.spins, device, dtype, seed=seed, member=member)
     psi = (
         sector.restricted(device, full)
-        if isinstance(sector, ParitySector)
+        if isinstance(sector, ParitySector | WholeSpace)
         else restricted(sector, device, full)
     )
     # the part outside is refused unless it is rounding

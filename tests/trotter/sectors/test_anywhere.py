@@ -309,3 +309,27 @@ def test_transverse_components_of_an_hamiltonian_with_a_total_sz(trotter):
     np.testing.assert_allclose(rows[0].structure, rows[1].structure, rtol=0, atol=1e-9)
     with pytest.raises(DeckError, match="leads from one Sz to two others"):
         trotter.run(task="dynamics", system=system, sector={"sz": 0}, dynamics={"operator": "sx", **block})
+
+
+def test_kicked_ising_chain(trotter):
+    """Angles and magnetisation of a cycle that conserves nothing along z, against the dense matrix."""
+    from scipy.linalg import expm
+
+    spins = 6
+    system = ising(spins, 0.9, J=1.0)
+    cycle = [{"terms": [0], "time": 0.7}, {"terms": [1], "time": 1.1}]
+    block = {"cycle": cycle, "cycles": 3, "quasienergies": True}
+    found = trotter.run(task="floquet", system=system, initial={"type": "neel"}, floquet=block)
+    assert str(found.sector) == "all states"
+    J, h = np.zeros((3, spins, spins)), np.zeros((3, spins))
+    for j in range(spins - 1):
+        J[2, j, j + 1] = J[2, j + 1, j] = 1.0
+    h[0] = 0.9
+    one = expm(-0.7j * dense(Model(spins, J, 0.0 * h)))
+    U = expm(-1.1j * dense(Model(spins, 0.0 * J, h))) @ one
+    np.testing.assert_allclose(found.quasienergies, np.sort(np.angle(np.linalg.eigvals(U))), rtol=0, atol=1e-9)
+    psi = np.zeros(1 << spins, complex)
+    psi[0b101010] = 1.0
+    p = np.abs(np.linalg.matrix_power(U, 3) @ psi) ** 2
+    s = 0.5 - (np.arange(1 << spins) >> np.arange(spins)[:, None] & 1)
+    np.testing.assert_allclose(found.rows["sz"][-1], s @ p, rtol=0, atol=1e-9)

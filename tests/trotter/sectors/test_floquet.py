@@ -198,12 +198,12 @@ REFUSED = {
     "twice": ({"floquet": {"cycle": [{"terms": [0, 1, 2, 1], "time": 1.0}]}}, "expected different numbers"),
     "no time": ({"floquet": {"cycle": [{"terms": [0, 1, 2], "time": 0.0}]}}, "floquet.cycle.0.time"),
     "kicks along x": (
-        {"system": KICKED, "floquet": {"cycle": TWO}},
+        {"system": KICKED, "floquet": {"cycle": TWO}, "sector": {"up": 2}},
         "step 1 of the cycle does not conserve total Sz: the field along x at site 0 mixes magnetisations",
     ),
     "other sector": ({"sector": {"up": 2}}, "the initial state has Sz = 0, the sector Sz = -1"),
     "no Sz": ({"initial": {"type": "haar"}}, "name one: sector"),
-    "whole space": ({"sector": "full"}, "works in sectors of Sz"),
+    "other parity": ({"sector": {"parity": "odd"}}, "has 2 spins down; use the other parity"),
     "observed": ({"observe": [{"echo": {"sigma": []}}]}, "belongs to task: evolve"),
     "inversion": ({"sector": {"sz": 0, "inversion": 1}}, "without inversion"),
     "an evolution": (
