@@ -15,6 +15,7 @@ from qsim_checks.coverage import Claim, Kind, Trial
 from qsim_checks.qoc import oracle
 from qsim_checks.qoc.decks import Drawn, draw_deck
 from qsim_checks.qoc.quantum import quantum
+from qsim_checks.qoc.quantum.ensembles import ensemble
 from qsim_checks.qoc.quantum.levels import few_levels
 
 if TYPE_CHECKING:
@@ -65,8 +66,14 @@ def _narrow(rng: np.random.Generator, drawn: Drawn) -> str:
     return f" + {height:.6g}*exp(-((t - {duration * rng.uniform(0.1, 0.9):.9g})/{width:.6g})^2)"
 
 
-KINDS: Mapping[str, Kind] = {"optimise": molecule, "quantum": quantum, "levels": few_levels}
-"""Kinds of decks that can be drawn alone: one particle on a line, any other quantum system, one whose levels do not suffice."""
+KINDS: Mapping[str, Kind] = {
+    "optimise": molecule,
+    "quantum": quantum,
+    "levels": few_levels,
+    "ensembles": ensemble,
+}
+"""Kinds of decks that can be drawn alone: one particle on a line, any other quantum system, one whose levels do not suffice,
+ensembles of quantum systems."""
 
 
 def judge(drawn: Drawn, results: Results) -> list[Claim]:
