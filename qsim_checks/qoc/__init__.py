@@ -15,6 +15,7 @@ from qsim_checks.coverage import Claim, Kind, Trial
 from qsim_checks.qoc import oracle
 from qsim_checks.qoc.decks import Drawn, draw_deck
 from qsim_checks.qoc.quantum import quantum
+from qsim_checks.qoc.quantum.ensembles import ensemble
 from qsim_checks.qoc.quantum.levels import few_levels
 from qsim_checks.qoc.quantum.molecules import molecules
 
@@ -71,9 +72,10 @@ KINDS: Mapping[str, Kind] = {
     "quantum": quantum,
     "levels": few_levels,
     "molecules": molecules,
+    "ensembles": ensemble,
 }
 """Kinds of decks that can be drawn alone: one particle on a line, any other quantum system, one whose levels do not suffice, a
-particle on a line in its levels."""
+particle on a line in its levels, ensembles of quantum systems."""
 
 
 def judge(drawn: Drawn, results: Results) -> list[Claim]:

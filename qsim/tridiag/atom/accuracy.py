@@ -133,7 +133,7 @@ def claim(
         return
     result.errors.update(companions.errors)
     result.spectra |= companions.spectra
-    result.parts = {name: tuple(found.values()) for name, found in companions.parts.items()}
+    result.parts = companions.parts
     shares = {name: e for name, e in result.errors.items() if name.startswith(("norm", "pop", "bound"))}
     worst = max(shares, key=lambda name: shares[name])
     yield from _promised(companions, shares)
@@ -225,8 +225,8 @@ class _Companions:
                 parts[TABLE] = max(_apart(name, t[name], a[name]), least.get(name, 0.0))
             if kicked:
                 parts[KICK] = _apart(name, g[name], value)
-            if larger is not None and name in w:
-                parts[BOX] = TAIL.get(name, 1.0) * _apart(name, w[name], a[name])
+            if larger is not None:
+                parts[BOX] = TAIL.get(name, 1.0) * _apart(name, w.get(name, a[name]), a[name])
             self.parts[name] = parts
             known = self.result.errors.get(name, 0.0) + SAFETY * self.result.own.get(name, 0.0)
             self.errors[name] = SAFETY * sum(parts.values()) + ROUNDING * (1.0 + abs(value)) + known

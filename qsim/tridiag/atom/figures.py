@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -324,15 +325,17 @@ def attoclock(r: Results) -> Figure | None:
 
 
 def errors(r: Results) -> Figure | None:
-    """Draw what steps, spacings and l leave in each number whose error is claimed: what to make finer first."""
+    """Draw what steps, spacings, l and other causes leave in each number whose error is claimed: what to make finer first."""
     if "claimed_parts" not in r:
         return None
     parts, names = r["claimed_parts"], [str(one) for one in r["claimed"]]
     fig = figure("double", 1.2 + 0.16 * len(names))
     ax = fig.subplots()
     at = np.arange(len(names))
-    causes = ("time step", "spacing", "angular momenta")
-    for k, (cause, marker) in enumerate(zip(causes, "osx", strict=True)):
+    # files of earlier versions have the first three, without their names
+    named = r["cause"] if "cause" in r.names else ["time step", "spacing", "angular momenta"]
+    causes = [re.sub(r"^the | \(.*\)$", "", str(cause)) for cause in named]
+    for k, (cause, marker) in enumerate(zip(causes, "osx^vd", strict=False)):
         ax.plot(np.maximum(parts[:, k], 1e-14), at, marker, markersize=3.5, label=cause)
     # errors of a run differ by orders of magnitude
     ax.set_xscale("log")

@@ -85,7 +85,7 @@ class AtomResult:
     numbers: dict[str, float | None] = field(default_factory=dict)
     errors: dict[str, float] = field(default_factory=dict)
     own: dict[str, float] = field(default_factory=dict)
-    parts: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    parts: dict[str, dict[str, float]] = field(default_factory=dict)
     peaks: dict[str, float] = field(default_factory=dict)
     methods: list[str] = field(default_factory=list)
     remarks: list[tuple[str, float, str]] = field(default_factory=list)
@@ -517,10 +517,18 @@ QUANTITIES: tuple[Q, ...] = (
         when=lambda r: bool(r.parts),
     ),
     Q(
+        "cause",
+        "",
+        "causes of the errors",
+        lambda r: np.array(list(next(iter(r.parts.values()))), dtype=object),
+        ("cause",),
+        when=lambda r: bool(r.parts),
+    ),
+    Q(
         "claimed_parts",
         "",
-        "what the time step, the spacing, the last l, and the rows of tables leave in them",
-        lambda r: np.array(list(r.parts.values())),
+        "what each cause leaves in them: the time step, the spacing, the last l, and others that the run has",
+        lambda r: np.array([list(found.values()) for found in r.parts.values()]),
         ("claimed", "cause"),
         note="in the unit of each number; the claimed error is 1.5 times their sum; an angle has more from azimuths and energies",
         when=lambda r: bool(r.parts),

@@ -372,6 +372,7 @@ def test_numbers_of_an_ensemble_with_jumps_are_those_of_its_members(run):
     truth = [(expm(liouvillian(s * np.pi / 2 * x, [lower])) @ rho.ravel())[3].real for s in scales]
     coherent, spread = (results.scalars[name].value for name in ("coherent_value", "probability_spread"))
     assert coherent == pytest.approx(np.average(closed, weights=weights), abs=1e-12)
+    assert 0.0 < results.scalars["coherent_value"].error < 1e-9
     mean = np.average(truth, weights=weights)
     assert results.scalars["probability"].value == pytest.approx(mean, abs=1e-11)
     assert spread == pytest.approx(np.sqrt(np.average((truth - mean) ** 2, weights=weights)), abs=1e-11)

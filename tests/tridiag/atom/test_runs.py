@@ -126,7 +126,8 @@ def test_claims_hold(tridiag):
     made = arrays(result)
     for name, parts in zip(made["claimed"], made["claimed_parts"], strict=True):
         assert found[name].error == pytest.approx(1.5 * parts.sum(), rel=1e-9, abs=3e-12)
-    assert made["claimed_parts"].shape[1] == 3
+    assert made["cause"][0] == "the time step (time.dt)"
+    assert made["claimed_parts"].shape == (made["claimed"].size, made["cause"].size)
     assert made["claimed_parts"][list(made["claimed"]).index("population_1s")].min() > 0.0
 
 

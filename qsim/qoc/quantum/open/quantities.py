@@ -31,6 +31,16 @@ def _coherent(result: QuantumResult) -> float | None:
     return None if budget is None else budget.coherent
 
 
+def _coherent_error(result: QuantumResult) -> float | None:
+    """Return the error of the value without any jump; an ensemble adds the largest of the members that were followed."""
+    own, ensemble = result.other_error("coherent_value"), result.ensemble
+    if ensemble is None or own is None:
+        return own
+    if not ensemble.checks or any(check.unclaimed for check in ensemble.checks.values()):
+        return None
+    return own + max(check.error for check in ensemble.checks.values())
+
+
 def _error_of(name: str) -> Callable[[QuantumResult], float | None]:
     """Return the function that gives the claimed error of a number beside the value."""
     return lambda result: result.other_error(name)
@@ -81,7 +91,7 @@ QUANTITIES: tuple[Quantity[QuantumResult], ...] = (
         "",
         "value of the same controls without any jump",
         _coherent,
-        error=lambda r: r.other_error("coherent_value") if r.ensemble is None else None,
+        error=_coherent_error,
         when=lambda r: _coherent(r) is not None,
     ),
     Quantity(
