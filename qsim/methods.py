@@ -66,7 +66,7 @@ TABLE: dict[str, str] = {
 
 #: What each method does not do, which its help says; docs/theory says more.
 LIMITS: dict[str, str] = {
-    "qoc": "baths without memory; a molecule on a grid has one dimension and no dissipation, one of grid2d two; "
+    "qoc": "baths without memory; molecules have one or two coordinates; "
     "a control enters linearly or by a power.",
     "trotter": "spins 1/2, pairs of spins and fields, no dissipation; at most 40 spins and what memory holds, "
     "33 in the whole space on one H200; chebyshev needs a constant H; momenta are named for levels alone.",

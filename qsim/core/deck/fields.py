@@ -272,7 +272,7 @@ def tasks_of(variants: Iterable[Model]) -> list[str]:
 
 
 def types_of(variants: Iterable[Model]) -> dict[str, Model]:
-    """Return the types of ``system`` that the variants of a deck know, each with the first variant that does."""
+    """Return the types of ``system`` that the variants of a deck know, each with the last variant that does: it asks for most."""
     found: dict[str, Model] = {}
     for one in variants:
         if "system" in fields_of(one):
@@ -284,7 +284,7 @@ def types_of(variants: Iterable[Model]) -> dict[str, Model]:
                 for name in literals(Annotation.of_field(fields_of(block)["type"]))
             ]
             for name in names:
-                found.setdefault(name, one)
+                found[name] = one
     return found
 
 

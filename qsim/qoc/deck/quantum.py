@@ -280,6 +280,10 @@ class QuantumDeck(Deck):
         if (self.time.slots is None) == (self.time.dt is None):
             yield Finding("time.slots", "give slots (a number or auto), or dt")
         yield from self._levels()
+        if self.objective.combine == "coherent" and "gauss_newton" in self.methods:
+            yield Finding(
+                "objective.combine", "Gauss-Newton treats pairs incoherently; use optimizer lbfgs or krotov"
+            )
         yield from control_rules(self.control, self.optimizer.type)
         yield from self._sampling()
         beside = self.objective.running is not None or self.objective.leakage_weight > 0
@@ -310,6 +314,8 @@ class QuantumDeck(Deck):
             yield Finding("objective.running", "an ensemble knows the value of the goal alone")
         if self.objective.leakage_weight > 0:
             yield Finding("objective.leakage_weight", "an ensemble knows the value of the goal alone")
+        if self.objective.combine == "coherent":
+            yield Finding("objective.combine", "an ensemble treats pairs incoherently")
         if self.objective.measure == "process_fidelity":
             yield Finding("objective.measure", "an ensemble knows the average fidelity alone")
         if {"krotov", "gauss_newton"} & self.methods:

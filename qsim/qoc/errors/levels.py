@@ -12,7 +12,7 @@ from qsim.core.errors import InvalidInput
 from qsim.qoc.deck.systems.model import ModelSystem
 from qsim.qoc.deck.systems.rotor import RotorSystem
 from qsim.qoc.models.builders import model, other_curves
-from qsim.qoc.models.quantum import has_process, measured_by
+from qsim.qoc.models.quantum import measured_like
 from qsim.qoc.objectives.slots import SlotObjective
 from qsim.qoc.objectives.unravelling import Unravelling
 
@@ -206,7 +206,7 @@ def _rest(looks: Sequence[Look], ratio: float) -> float:
 
 def _larger(system: System, objective: SlotObjective, more: int) -> QuantumModel:
     """Return the system in a larger basis; the measure of a gate is that of the objective, of which a system knows nothing."""
-    return measured_by(model(system, more), process=has_process(objective.model))
+    return measured_like(model(system, more), objective.model)
 
 
 def _same(objective: SlotObjective, made: QuantumModel) -> SlotObjective:

@@ -33,7 +33,9 @@ __all__ = [
     "SeveralTargets",
     "StateTarget",
     "has_process",
+    "in_phase",
     "measured_by",
+    "measured_like",
 ]
 
 FreePhases: TypeAlias = Literal["none", "global", "local"]
@@ -263,6 +265,27 @@ def measured_by(model: QuantumModel, *, process: bool) -> QuantumModel:
     if isinstance(goal, SeveralTargets):
         return replace(model, goal=replace(goal, goals=tuple(map(turned, goal.goals))))
     return replace(model, goal=turned(goal))
+
+
+def in_phase(model: QuantumModel) -> QuantumModel:
+    """Return the same system with the phases between its pairs of states counted, ``|sum_s w_s <f_s|x_s>|^2``.
+
+    Raises
+    ------
+    ValueError
+        If its goal is not a state for each start.
+    """
+    goal = model.goal
+    single = isinstance(goal, StateTarget) and all(len(rows) == 1 for rows in goal.vectors)
+    if not isinstance(goal, StateTarget) or not single or len(goal.vectors) != model.weights.size:
+        raise ValueError("phases count between several pairs of states, each with one state as its target")
+    return replace(model, goal=replace(goal, coherent=True))
+
+
+def measured_like(model: QuantumModel, other: QuantumModel) -> QuantumModel:
+    """Return a system with the measure of another one: the fidelity of its gates, and whether phases between pairs count."""
+    made = measured_by(model, process=has_process(other))
+    return in_phase(made) if isinstance(other.goal, StateTarget) and other.goal.coherent else made
 
 
 def has_process(model: QuantumModel) -> bool:

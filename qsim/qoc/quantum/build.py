@@ -20,7 +20,7 @@ from qsim.qoc.deck.systems.quantities import units_of
 from qsim.qoc.kernels.slots import fits
 from qsim.qoc.models.builders import model, observable_of
 from qsim.qoc.models.faults import InvalidSystem
-from qsim.qoc.models.quantum import GateTarget, ObservableTarget, SeveralTargets, measured_by
+from qsim.qoc.models.quantum import GateTarget, ObservableTarget, SeveralTargets, in_phase, measured_by
 from qsim.qoc.objectives.amplitudes import refuse_without_amplitudes
 from qsim.qoc.objectives.bounds import Limits, limits_of
 from qsim.qoc.objectives.costs import column_count, cost_of, is_mixed
@@ -86,6 +86,11 @@ def nominal_model(deck: QuantumDeck) -> QuantumModel:
         If a fidelity is asked of a goal that is no gate.
     """
     made = model(deck.system)
+    if deck.objective.combine == "coherent":
+        try:
+            made = in_phase(made)
+        except ValueError as problem:
+            raise InvalidInput("objective.combine", str(problem)) from None
     measure = deck.objective.measure
     if measure == "auto":
         return made
@@ -294,7 +299,8 @@ def _fastest(made: QuantumModel) -> float:
     fastest = 0.0
     for control in made.controls:
         entries = control.operator.tocoo()
-        size = np.abs(entries.data)
+        # what a control does to levels alone drives nothing
+        size = np.abs(entries.data) * (entries.row != entries.col)
         gaps = np.abs(levels[entries.row] - levels[entries.col])[size > STRONG * size.max(initial=0.0)]
         fastest = max(fastest, float(gaps.max(initial=0.0)))
     return fastest
@@ -525,6 +531,7 @@ def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProb
         optimizer=search,
         gradient_scale=_gradient_scale(deck, duration / slots),
         verify=deck.verify,
+        leak_tolerance=None if deck.propagator is None else deck.propagator.truncation_tolerance,
         warnings=warnings,
         notices=notices,
         ensemble=ensemble,

@@ -90,6 +90,8 @@ class QuantumProblem:
         Systems that see the same controls, whose values count instead of that of `model`.
     functions : Functions or None
         The controls that are looked at, as functions of time; None if they are constant in the slots.
+    leak_tolerance : float or None
+        Population of the highest two levels above which a run warns.
     """
 
     system: System
@@ -112,6 +114,7 @@ class QuantumProblem:
     points: Points | None = None
     ensemble: Ensemble | None = None
     functions: Functions | None = None
+    leak_tolerance: float | None = None
 
     def with_functions(self, controls: Controls, u: NDArray[np.float64]) -> QuantumProblem:
         """Return the problem with the functions of time that parameters (size,) mean."""

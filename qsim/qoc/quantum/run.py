@@ -9,6 +9,7 @@ import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.core.run.loop import drive
+from qsim.qoc.checks import truncation
 from qsim.qoc.kernels.portions import watched
 from qsim.qoc.optimizers.search import told
 from qsim.qoc.quantum.build import kind_of
@@ -133,6 +134,8 @@ def _analysed(
                 f"the {kind} is 1 + {outcome.value - 1.0:.2g}: the propagation has lost its accuracy"
             )
         ensemble = None if problem.ensemble is None else looked_at(problem, problem.ensemble, fields)
+    if (text := truncation(outcome.populations, problem.leak_tolerance)[1]) is not None:
+        monitor.warn(text)
     # This comes after the outcome: with jumps the value may reach a threshold that the search did not.
     _judge_search(problem, search, outcome, ensemble, monitor)
     # Rows of the table are thinned by a whole number, so that all curves share their times.
