@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from qsim.core.examples.catalogue import Example
     from qsim.core.examples.check import Report
     from qsim.core.results.compare import Comparison
+    from qsim.core.results.tables import Scalar
     from qsim.core.sweeps.collect import Collection
     from qsim.core.sweeps.folder import Sweep
 
@@ -32,6 +33,7 @@ __all__ = [
     "cite",
     "collect",
     "compare",
+    "difference",
     "examples",
     "method_of",
     "override_texts",
@@ -450,6 +452,52 @@ def compare(
     finally:
         for results in opened:
             results.close()
+
+
+def difference(terms: Mapping[Place, float], scalar: str = "") -> Scalar:
+    """Return a sum of numbers of several runs with their factors, such as a binding energy or a gap, and its error.
+
+    ``difference({"lih.h5": 1, "li.h5": -1, "h.h5": -1}, "dmc_energy")``.  Errors of different runs are taken as independent (in
+    quadrature), those of one run add up.
+
+    Parameters
+    ----------
+    terms
+        Factors by results file; ``"FILE:NAME"`` takes another scalar of that file.
+    scalar
+        Name of the scalar of all terms that name none.
+
+    Returns
+    -------
+    Scalar
+        With ``value``, ``error`` and ``unit``, those of the first term.
+
+    Raises
+    ------
+    FileError
+        If a file is no complete result.
+    KeyError
+        If a file has no such scalar.
+    MismatchError
+        If a scalar is no number, or in a unit of another quantity than the first.
+    ValueError
+        If there is no term, or one names no scalar.
+    """
+    from qsim.core.physics.conversion import factor_between
+    from qsim.core.sweeps.difference import Term, combined
+
+    listed = []
+    for place, factor in terms.items():
+        file, colon, name = str(place).rpartition(":")
+        # A name of a file may hold a colon, too.
+        if not colon or Path(place).exists():
+            file, name = str(place), scalar
+        if not name:
+            raise ValueError(f"{place} names no scalar; give one for all terms, or FILE:NAME")
+        listed.append(Term(float(factor), Path(file), name))
+    if not listed:
+        raise ValueError("expected results files with their factors, found none")
+    return combined(listed, factor_between)
 
 
 def table(

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -199,6 +200,22 @@ def test_runs_are_compared_and_cited(results):
         issubclass(getattr(qsim, name), Exception)
         for name in ("QsimError", "DeckError", "Stopped", "FileError")
     )
+
+
+def test_numbers_of_runs_are_added(results):
+    energy, other = results.scalars["energy_final"], results.path.with_name("a:b.h5")
+    shutil.copy(results.path, other)
+    place = str(results.path)
+    found = qsim.difference({place: 1, other: -3, f"{place}:energy_initial": 0.5}, "energy_final")
+    first = results.scalars["energy_initial"]
+    assert float(found) == pytest.approx(-2.0 * energy.value + 0.5 * first.value, rel=1e-14)
+    assert found.unit == energy.unit
+    with pytest.raises(ValueError, match="names no scalar"):
+        qsim.difference({place: 1})
+    with pytest.raises(ValueError, match="found none"):
+        qsim.difference({}, "energy_final")
+    with pytest.raises(KeyError):
+        qsim.difference({place: 1}, "nothing")
 
 
 def test_a_mistake_of_a_user_has_a_short_traceback():

@@ -244,6 +244,16 @@ def test_a_deck_of_an_older_version_is_compatible():
         compatible(before, loaded, "cpu")
 
 
+def test_a_checkpoint_of_another_seed_is_refused():
+    made = {**META, "seed": 11}
+    with pytest.raises(DeckError, match=r"run\.seed \(11 then, 12 now\)"):
+        compatible(made, Loaded(), "cpu", seed=12)
+    (notice,) = compatible(made, Loaded(), "cpu", seed=12, allow_changes=True)
+    assert "run.seed" in notice
+    for seed in (11, None):
+        assert compatible(made, Loaded(), "cpu", seed=seed) == []
+
+
 def test_same_deck_is_compatible():
     assert compatible(META, Loaded(), "cpu", precision="double", version="1.0") == []
 

@@ -388,7 +388,9 @@ def test_a_forced_run_that_was_stopped_can_be_resumed(counter, run):
     run(deck, "count.pause=0", figures=False)
     stop(run, deck, force=True)
     assert "deck.h5" in counter.files()
-    run(deck, "run.seed=3", resume=True, figures=False)
+    with pytest.raises(DeckError, match=r"run\.seed \(\d+ then, 3 now\)"):
+        run(deck, "run.seed=3", resume=True, figures=False)
+    run(deck, resume=True, figures=False)
     assert counter.files() == ["deck.h5", "deck.summary.json"]
 
 

@@ -26,9 +26,11 @@ from qsim.core.results.results import open_results
 from qsim.core.results.tables import Scalar, Table
 from qsim.core.results.writing import Content, write_results
 from qsim.core.run import checkpoint
+from qsim.core.sweeps.folder import _read_index
 from qsim.qmc.system.pseudopotentials import read_xml
 from qsim.qmc.wavefunction.formats.chkfile import read_chkfile
 from qsim.qmc.wavefunction.formats.eshdf import read_eshdf
+from qsim.qmc.wavefunction.formats.molden import read_molden
 from qsim.qmc.wavefunction.molecules.cache import open_cache
 from qsim.qoc.control.guesses.files import field_from_file
 from qsim.qoc.deck.control import FileGuess
@@ -43,6 +45,7 @@ from qsim.tridiag.solver.readers import read_rhs, read_system
 from qsim.trotter.model.readers import read_component_matrices, read_matrix
 from qsim.trotter.states.files import load_state
 from qsim.trotter.states.mps import contract_mps, read_mps
+from tests.qmc.test_import import HYDRIDE
 
 ALL = 1000
 SHARE = 40
@@ -218,6 +221,11 @@ def _results(path):
     )
 
 
+def _index(path):
+    rows = [f"{n},deck-{n:04d}.yaml,0.{n},'x y'" for n in range(1, 12)]
+    path.write_text("\n".join(["number,deck,a.b,c", *rows, ""]), encoding="utf-8")
+
+
 def _checkpoint(path):
     state = {"psi": np.arange(40.0), "step": 3, "rows": [{"x": np.ones(3), "z": 1j}], "pair": (1, b"a")}
     meta = {"method": "qoc", "physics": {"a": [1, None]}, "seed": 3, "elapsed": 1.5}
@@ -358,6 +366,8 @@ READERS = {
         ),
         read_stored,
     ),
+    "molden": ("h.molden", lambda path: path.write_text(HYDRIDE), read_molden),
+    "index of a sweep": ("index.csv", _index, lambda path: _read_index(path.parent, ("a.b", "c"), "deck")),
     "chkfile": ("oh.chk", lambda path: shutil.copy(INPUTS / "oh_radical.chk", path), read_chkfile),
     "crystal": ("c.h5", lambda path: shutil.copy(INPUTS / "hydrogen_orbitals.h5", path), read_eshdf),
     "pseudopotential": ("C.xml", _pseudopotential, lambda path: read_xml(path, "C").tables(2)),

@@ -583,6 +583,26 @@ def damaged_cache(case: Case) -> str:
     return verdict(case, ended, {0}) or ("" if told else f"the damage is not told: {ended.err[-200:]}")
 
 
+def swept_together(case: Case) -> str:
+    """Several processes that sweep one folder, killed, while files change; the map of the counter alone tells what is right."""
+    game = [sys.executable, str(Path(__file__).with_name("stress.py")), "--count", "1"]
+    game += ["--seed", str(10_000 + int(case.rng.integers(10**6)))]
+    found = subprocess.run(game, capture_output=True, text=True, timeout=900, check=False)
+    return "" if found.returncode == 0 else (found.stdout + found.stderr)[-2000:]
+
+
+def hostile_file(case: Case) -> str:
+    """HDF5 files of others, whose datasets are virtual, elsewhere, or need a filter that is missing: their readers say so."""
+    from tests.faults.test_hostile_files import HDF5, HOSTILE
+
+    name = str(case.rng.choice(HDF5))
+    command = [sys.executable, "-c", HOSTILE, str(ROOT), name, "13"]
+    found = subprocess.run(command, cwd=case.folder, capture_output=True, text=True, timeout=900, check=False)
+    codes = json.loads(found.stdout.splitlines()[-1]) if found.returncode == 0 else found.stderr[-2000:]
+    right = found.returncode == 0 and {code for _, code in codes} <= {0, 6}
+    return "" if right else f"reader '{name}': {codes}"
+
+
 KINDS: dict[str, Callable[[Case], str]] = {
     "stop signals before the work": stop_early,
     "stop signals during the work, then `--resume`": stop_running,
@@ -599,6 +619,8 @@ KINDS: dict[str, Callable[[Case], str]] = {
     "hostile environments": environment,
     "one flipped bit in the results": flipped_bit,
     "damaged cache of compiled kernels": damaged_cache,
+    "processes that sweep one folder": swept_together,
+    "hostile HDF5 files": hostile_file,
 }
 
 

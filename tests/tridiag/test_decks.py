@@ -357,9 +357,17 @@ def test_resume_by_the_command(tridiag, command):
 def test_the_sequence_does_not_depend_on_where_it_starts():
     from qsim.tridiag.propagate.problem import pieces_of
 
-    for every, largest in ((1, 10), (3, 6), (7, 7), (50, 50)):
+    for every, largest in ((1, 10), (3, 6), (7, 7), (50, 50), (50, 20), (30, 1), (200, 7), (8, 21)):
         whole = list(pieces_of(0, 100, every, largest))
         assert sum(count for count, _ in whole) == 100
+        # no call is longer, and all samples of the trace are among those of the calls
+        assert max(count for count, _ in whole) <= largest
+        sampled = {
+            at - count + each * (k + 1)
+            for (count, each), at in zip(whole, np.cumsum([count for count, _ in whole]), strict=True)
+            for k in range(count // each)
+        }
+        assert set(range(every, 101, every)) <= sampled
         step = 0
         for k, (count, each) in enumerate(whole):
             assert each in (every, count)

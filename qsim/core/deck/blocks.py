@@ -38,8 +38,10 @@ __all__ = [
     "short_form",
 ]
 
-# bytes of a file beyond which its size stands for its content
-_HASHED = 64 * 2**20
+# Bytes of a file beyond which its digest is remembered in this process, and of a piece in which a file is read.
+_LARGE, _PIECE = 64 * 2**20, 2**20
+# Of large files: digest by name, identity, size and times of change, of which each write changes one.
+_digests: dict[tuple[Path, int, int, int, int], str] = {}
 
 
 @dataclass(frozen=True)
@@ -221,16 +223,23 @@ DeckPath = Annotated[Path, _DeckPath()]
 
 
 def _digest(path: Path) -> str:
-    """Return an identifier of the content of a file: its SHA-256, or its size where it is very large."""
+    """Return the SHA-256 of the content of a file."""
     try:
-        size = path.stat().st_size
+        found = path.stat()
         if unusable(path):
             return "not a file"
-        # Gigabytes would take longer to read than the plan of a run.
-        if size > _HASHED:
-            return f"{size} bytes"
+        # A sweep asks for the same file at each of its values: gigabytes are read once.
+        known = (path, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        if known in _digests:
+            return _digests[known]
+        made = hashlib.sha256()
         with path.open("rb") as file:
-            return hashlib.sha256(file.read(_HASHED)).hexdigest()
+            while piece := file.read(_PIECE):
+                made.update(piece)
+        digest = made.hexdigest()
+        if found.st_size > _LARGE:
+            _digests[known] = digest
+        return digest
     except OSError:
         return "missing"
 

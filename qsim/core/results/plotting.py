@@ -109,6 +109,30 @@ def _matplotlib() -> ModuleType:
     return mpl
 
 
+def _require_fonts() -> None:
+    """Make matplotlib's list of fonts anew if its cache is damaged: it would fail here and in every later run."""
+    from matplotlib import font_manager
+
+    manager = font_manager.fontManager
+    if getattr(manager, "_sound", False):
+        return
+    try:
+        for entry in [*manager.ttflist, *manager.afmlist]:
+            texts = (entry.fname, entry.name, entry.style, entry.variant, entry.stretch, entry.size)
+            if not all(isinstance(text, str) for text in texts) or not isinstance(entry.weight, str | int):
+                raise TypeError(f"{entry} describes no font")
+        # The fonts that all figures have: damaged, or not where the list says.
+        for weight in ("normal", "bold"):
+            font_manager.get_font(manager.findfont(font_manager.FontProperties(weight=weight)))
+    except Exception:  # a list that another program, or a crash, has left may be anything
+        # In place, since others hold this object; the new list is written over the old one.
+        fresh = font_manager._load_fontmanager(try_read_cache=False)
+        manager.__dict__.clear()
+        manager.__dict__.update(fresh.__dict__)
+        type(manager)._findfont_cached.cache_clear()
+    manager._sound = True
+
+
 def ready() -> None:
     """Make sure, before the work, that figures can be drawn after it.
 
@@ -118,7 +142,8 @@ def ready() -> None:
         If matplotlib cannot be used.
     """
     try:
-        figure()
+        with style():
+            figure()
     except Exception as error:  # of an installation that is broken, anything
         raise FileError(
             f"no figures can be drawn: matplotlib fails with {type(error).__name__}: {error}",
@@ -130,6 +155,7 @@ def ready() -> None:
 def style() -> Iterator[None]:
     """Apply qsim's style inside the block; figures must be drawn and saved in it."""
     mpl = _matplotlib()
+    _require_fonts()
     with resources.as_file(resources.files("qsim.core.results") / STYLE_FILE) as file:
         settings = mpl.rc_params_from_file(file, use_default_template=False)
     with mpl.rc_context():

@@ -334,6 +334,7 @@ def compatible(
     loaded: LoadedDeck[Any],
     device: str,
     *,
+    seed: int | None = None,
     precision: str = "",
     version: str = "",
     free: Sequence[str] = (),
@@ -347,6 +348,8 @@ def compatible(
         Meta data of the checkpoint.
     loaded
         The deck of this run.
+    seed
+        Seed of the deck; None: the run goes on with that of the checkpoint.
     device, precision, version
         Label of the device, precision and qsim version of this run; a change is only reported.
     free
@@ -379,6 +382,9 @@ def compatible(
         for key in changed
         if not any(fnmatchcase(key, name) or fnmatchcase(key, f"{name}.*") for name in free)
     ]
+    # Random numbers of two seeds belong to no run that could be repeated.
+    if None not in (seed, meta.get("seed")) and seed != meta["seed"]:
+        changed.append(f"run.seed ({meta['seed']} then, {seed} now)")
     notices = []
     if changed and not allow_changes:
         raise DeckError(

@@ -328,14 +328,12 @@ def _restore(job: Job[D, P, R], device: Device) -> _Restored:
         meta,
         loaded,
         device.label,
+        seed=loaded.deck.run.seed,
         precision=loaded.deck.run.precision,
         version=__version__,
         free=job.method.extendable,
         allow_changes=job.options.allow_changes,
     )
-    seed = loaded.deck.run.seed
-    if seed is not None and meta["seed"] != seed:
-        notices.append(f"seed was {meta['seed']} when the checkpoint was written, now it is {seed}")
     return _Restored(
         state, meta, [f"continuing from {file}, written after {meta['elapsed']:.1f} s", *notices]
     )

@@ -32,7 +32,7 @@ from qsim.core.run.files.lock import BusyError, OutputLock, held
 from qsim.core.run.files.paths import WRITTEN, paths_in, remove
 from qsim.core.run.stages import Method
 from qsim.core.sweeps.values import Axis, points
-from qsim.core.text import printable, reason
+from qsim.core.text import printable, reason, shorten
 
 __all__ = ["FAILED", "INDEX", "SUMMARY", "Point", "Sweep", "decks_of", "prepare"]
 
@@ -448,12 +448,17 @@ def _read_index(folder: Path, keys: Sequence[str], stem: str) -> dict[tuple[str,
     # Binary content, of results that lie there, may be none that the reader takes.
     with suppress(csv.Error):
         rows = list(csv.reader(io.StringIO(text)))
-    if not rows or rows[0][:2] != ["number", "deck"] or any(len(row) != len(rows[0]) for row in rows):
+    if (
+        not rows
+        or rows[0][:2] != ["number", "deck"]
+        or len(rows[0]) < 3
+        or any(len(row) != len(rows[0]) for row in rows)
+    ):
         raise FileError(f"{path} is not the index of a sweep", hint=elsewhere)
     # Numbers of decks belong to values of these keys: others need a folder of their own.
     if rows[0][2:] != list(keys):
         raise FileError(
-            f"{folder} holds a sweep over {', '.join(rows[0][2:])}, not over {', '.join(keys)}",
+            f"{folder} holds a sweep over {_told(rows[0][2:])}, not over {', '.join(keys)} ({INDEX})",
             hint=elsewhere,
         )
     numbers: dict[tuple[str, ...], int] = {}
@@ -462,11 +467,18 @@ def _read_index(folder: Path, keys: Sequence[str], stem: str) -> dict[tuple[str,
         if name is None or not number.isdecimal() or int(number) != int(name[2]):
             raise FileError(f"{path} is not the index of a sweep: its numbers are damaged", hint=elsewhere)
         if name[1] != stem:
-            raise FileError(f"{folder} holds a sweep of {name[1]}.yaml, not of {stem}.yaml", hint=elsewhere)
+            raise FileError(
+                f"{folder} holds a sweep of {_told([name[1]])}.yaml, not of {stem}.yaml ({INDEX})",
+                hint=elsewhere,
+            )
         numbers[tuple(values)] = int(number)
     if len(numbers) < len(rows) - 1 or len(set(numbers.values())) < len(numbers):
         raise FileError(f"{path} is damaged: it names a deck or its values twice", hint=elsewhere)
     return numbers
+
+
+def _told(names: Sequence[str]) -> str:
+    return printable(", ".join(shorten(name) for name in names[:MOST_NAMED]))
 
 
 def _number(

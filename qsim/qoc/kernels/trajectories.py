@@ -110,7 +110,7 @@ def jumping_backward(generator, jumps, passes, factors, tau, terms, parts, lam, 
     trajectory : (P parts, D, 2 S) float64
         As `jumping_forward` left it. Read.
     gradient : (C, N) float64
-        Written.
+        Added to.
     """
     start, column, values = generator
     slot, plain, lengths, after = passes
@@ -123,7 +123,6 @@ def jumping_backward(generator, jumps, passes, factors, tau, terms, parts, lam, 
     w = np.empty_like(lam)
     scaled = np.empty_like(lam)
     powers = np.empty((terms, lam.shape[0], lam.shape[1]))
-    gradient[:] = 0.0
     for p in range(slot.size - 1, -1, -1):
         # Passes go backwards, and several of them may belong to one slot.
         n = slot[p]

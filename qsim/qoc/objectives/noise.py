@@ -61,6 +61,11 @@ class Passes:
         """All arrays, in the order of the kernel."""
         return self.slot, self.plain, self.lengths, self.after
 
+    def portions(self, most: int) -> list[tuple[slice, Passes]]:
+        """Return at most so many passes at a time, in order, with their places among all."""
+        places = [slice(p, min(p + most, self.slot.size)) for p in range(0, self.slot.size, most)]
+        return [(place, Passes(*(array[place] for array in self.arrays))) for place in places]
+
 
 def drawn(rates: NDArray[np.float64], duration: float, count: int, seed: int, stream: int) -> list[Histories]:
     """Return the strata n = 1, 2, ..., and the last one with all higher numbers of jumps.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from qsim.qoc.kernels.portions import MOST, look
 from qsim.qoc.kernels.slots import columns_of, real_of
 from qsim.qoc.kernels.trajectories import jumping_backward, jumping_forward
 from qsim.qoc.objectives.noise import drawn, passes_of
@@ -176,7 +177,10 @@ class Unravelling(SlotObjective):
         trajectory = np.empty((passes.slot.size * parts, *x.shape))
         pattern = (propagator.pattern.start, propagator.pattern.column, propagator.values)
         tau = propagator.tau / parts
-        jumping_forward(pattern, self.jumps, passes.arrays, factors, tau, terms, parts, x, trajectory)
+        for place, some in passes.portions(self._together(x, terms * parts)):
+            look()
+            rows = trajectory[place.start * parts : place.stop * parts]
+            jumping_forward(pattern, self.jumps, some.arrays, factors, tau, terms, parts, x, rows)
         final = columns_of(x) * np.conj(propagator.turn(propagator.slots))
         return final.reshape(x.shape[0], batch.count, count).transpose(1, 0, 2), trajectory, passes
 
@@ -192,11 +196,19 @@ class Unravelling(SlotObjective):
         factors, terms, parts = propagator.prepare(fields, None)
         flat = costates.transpose(1, 0, 2).reshape(costates.shape[1], -1)
         lam = real_of(flat * propagator.turn(propagator.slots))
-        out = np.empty(fields.shape)
+        out = np.zeros(fields.shape)
         pattern = (propagator.pattern.start, propagator.pattern.column, propagator.values)
         tau = propagator.tau / parts
-        jumping_backward(pattern, self.jumps, passes.arrays, factors, tau, terms, parts, lam, trajectory, out)
+        # The way back takes each product of the series three times.
+        for place, some in reversed(passes.portions(self._together(lam, 3 * terms * parts))):
+            look()
+            rows = trajectory[place.start * parts : place.stop * parts]
+            jumping_backward(pattern, self.jumps, some.arrays, factors, tau, terms, parts, lam, rows, out)
         return propagator.by_controls(fields, out)
+
+    def _together(self, x: NDArray[np.float64], products: int) -> int:
+        """Return the passes of a call, each with some products with all columns."""
+        return max(1, int(MOST / (2.0 * self.propagator.pattern.column.size * x.shape[1] * products)))
 
     def _populations(
         self, trajectory: NDArray[np.float64], passes: Passes, final: ComplexArray

@@ -348,7 +348,7 @@ def _run(problem: Propagation, comm: Comm, report: Report, done: int) -> dict[st
     trace = [np.column_stack([[0.0], samples])]
     # pieces that take about half a second: signals and wall time are looked at between them
     interval = largest if block is None else problem.every
-    for count, every in pieces_of(0, problem.steps, interval, max(largest // interval, 1) * interval):
+    for count, every in pieces_of(0, problem.steps, interval, largest):
         samples = propagator.advance(count, every)
         at = propagator.step - count + every * (1 + np.arange(len(samples)))
         trace.append(np.column_stack([at, samples])[at % problem.every == 0])

@@ -216,8 +216,8 @@ class Propagation:
 
     def schedule(self, start: int) -> Iterator[tuple[int, Iterator[tuple[int, int]]]]:
         """Yield each output step after `start` with the calls (steps, every) that lead there."""
-        # whole intervals of the trace, in calls that take about half a second
-        largest = max(int(PIECE[self.device.kind] / self.lattice.points) // self.every, 1) * self.every
+        # calls that take about half a second, of whole intervals of the trace where these are shorter
+        largest = max(int(PIECE[self.device.kind] / self.lattice.points), 1)
         at = start
         for target in self.frames:
             if target > start:
@@ -312,21 +312,19 @@ class Propagation:
 
 
 def pieces_of(start: int, target: int, every: int, largest: int) -> Iterator[tuple[int, int]]:
-    """Yield calls (steps, every) from one step number to another, such that every multiple of `every` is sampled.
+    """Yield calls (steps, every) from one step number to another, of at most `largest`; each multiple of `every` is sampled.
 
-    The last sample belongs to `target`.
+    The last sample of a call belongs to its end, wherever that is.
     """
     step = start
     while step < target:
         # first the way to the next multiple of `every`, then whole intervals, then the rest
         offset = (every - step % every) % every
-        if offset:
-            count = min(offset, target - step)
-            yield count, count
-        elif target - step >= every:
-            count = min((target - step) // every * every, largest)
+        if not offset and min(target - step, largest) >= every:
+            count = min(target - step, largest) // every * every
             yield count, every
         else:
-            count = target - step
+            # also where one interval takes too long
+            count = min(offset or every, target - step, largest)
             yield count, count
         step += count

@@ -8,6 +8,8 @@ from scipy.linalg import expm
 
 import qsim
 from qsim.core.errors import QsimError
+from qsim.qoc.kernels.portions import watched
+from qsim.qoc.objectives import unravelling as module
 from qsim.qoc.objectives.noise import drawn, passes_of
 from qsim.qoc.objectives.unravelling import Unravelling, rates_of
 from qsim.qoc.propagators.motion import Motion
@@ -65,6 +67,20 @@ def test_the_gradient_is_exact_for_its_noise(kind):
             moved[c, n] += sign * h
             ends.append(objective.values(moved)[0][0])
         assert found.gradient[c, n] == pytest.approx((ends[0] - ends[1]) / (2 * h), abs=1e-8)
+
+
+@pytest.mark.parametrize("most", [1.0, 3e3, 2e4])
+def test_passes_in_portions_give_the_same_bits_and_hear_a_stop(monkeypatch, most):
+    made, fields = random_model(11, "gate", 1.2, (3, 5))
+    objective = unravelling(made, fields, 40)
+    whole = objective.evaluate(fields)
+    looks = []
+    monkeypatch.setattr(module, "MOST", most)
+    with watched(lambda: looks.append(1)):
+        parts = objective.evaluate(fields)
+    assert parts.probability == whole.probability
+    assert parts.gradient.tobytes() == whole.gradient.tobytes()
+    assert len(looks) > 2 * len(objective.strata)
 
 
 @pytest.mark.parametrize("kind", ["gate", "states", "observable", "mixture"])

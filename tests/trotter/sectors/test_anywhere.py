@@ -327,7 +327,9 @@ def test_kicked_ising_chain(trotter):
     h[0] = 0.9
     one = expm(-0.7j * dense(Model(spins, J, 0.0 * h)))
     U = expm(-1.1j * dense(Model(spins, 0.0 * J, h))) @ one
-    np.testing.assert_allclose(found.quasienergies, np.sort(np.angle(np.linalg.eigvals(U))), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(
+        found.quasienergies, np.sort(np.angle(np.linalg.eigvals(U))), rtol=0, atol=1e-9
+    )
     psi = np.zeros(1 << spins, complex)
     psi[0b101010] = 1.0
     p = np.abs(np.linalg.matrix_power(U, 3) @ psi) ** 2
