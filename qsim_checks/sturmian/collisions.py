@@ -251,7 +251,7 @@ def _slow_claims(results: Results, deck: dict[str, Any]) -> list[Claim]:
         scalar = results.scalars.get(f"phase_shift_L{L}_{label}_{i}")
         if scalar is None:
             continue
-        found = float(scalar.value)  # type: ignore[arg-type]
+        found = float(scalar.value)
         nearest = found - ((found - true + 0.5 * math.pi) % math.pi - 0.5 * math.pi)
         claims.append(_claim(f"phase_shift_{i}", scalar, nearest, spread, POORLY))
         # both spins with their weights: (2S + 1)(2L + 1) sin^2(delta) / k^2, in pi a0^2

@@ -126,11 +126,11 @@ def _require_fonts() -> None:
             font_manager.get_font(manager.findfont(font_manager.FontProperties(weight=weight)))
     except Exception:  # a list that another program, or a crash, has left may be anything
         # In place, since others hold this object; the new list is written over the old one.
-        fresh = font_manager._load_fontmanager(try_read_cache=False)
+        fresh = font_manager._load_fontmanager(try_read_cache=False)  # type: ignore[attr-defined]
         manager.__dict__.clear()
         manager.__dict__.update(fresh.__dict__)
-        type(manager)._findfont_cached.cache_clear()
-    manager._sound = True
+        type(manager)._findfont_cached.cache_clear()  # type: ignore[attr-defined]
+    manager._sound = True  # type: ignore[attr-defined]
 
 
 def ready() -> None:

@@ -154,8 +154,9 @@ class Responses:
         """Return all numbers of a point as arrays."""
         problem = self._smaller() if point.coarse else self.problem
         if point.table:
-            (problem,) = (one for one in problem.doubted() if one.radial.system is not problem.radial.system)
-            assert isinstance(problem, ResponseProblem)
+            (other,) = (one for one in problem.doubted() if one.radial.system is not problem.radial.system)
+            assert isinstance(other, ResponseProblem)
+            problem = other
         atom = Atom(problem, point.l_max, self.levels, lambda: report(Progress()))
         found = {
             "energy": np.array([atom.energy(level) for level in self.levels]),

@@ -8,7 +8,7 @@ once more in Python.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -229,7 +229,7 @@ def _of_jumps(system: dict[str, Any], truth: Truth) -> list[Matrix]:
                 jump(end, start, rate * np.exp(-(energies[start] - energies[end]) / hot))
         if "bath" in entry:
             f = np.abs(truth.of(truth.x)) ** 2
-            for low, high in zip(*np.triu_indices(size, 1), strict=True):
+            for low, high in combinations(range(size), 2):
                 quanta = 1.0 / np.expm1((energies[high] - energies[low]) / hot) if hot else 0.0
                 cold = entry["rate"] * f[high, low] / f[1, 0]
                 jump(high, low, cold * (1.0 + quanta))

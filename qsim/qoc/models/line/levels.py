@@ -24,7 +24,7 @@ from qsim.qoc.models.plane.levels import sine_axis
 from qsim.qoc.models.thermal import boltzmann, kept
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from scipy.sparse import csr_array
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from qsim.qoc.deck.functions import FunctionBlock
     from qsim.qoc.deck.systems.grid import GridSystem
     from qsim.qoc.deck.systems.quantities import Units
+    from qsim.qoc.deck.systems.states import StatePair
 
 __all__ = ["Line", "line", "used_levels"]
 
@@ -275,7 +276,8 @@ def _count(system: GridSystem, units: Units, whole: Molecule) -> tuple[int, int]
 
 def _thermal(system: GridSystem) -> Iterator[Thermal]:
     """Yield the thermal starts."""
-    for block in system.pairs or [system]:
+    blocks: Sequence[StatePair | GridSystem] = system.pairs or [system]
+    for block in blocks:
         if isinstance(block.initial, Thermal):
             yield block.initial
 
