@@ -17,6 +17,7 @@ from qsim_checks.qoc.decks import Drawn, draw_deck
 from qsim_checks.qoc.quantum import quantum
 from qsim_checks.qoc.quantum.ensembles import ensemble
 from qsim_checks.qoc.quantum.levels import few_levels
+from qsim_checks.qoc.quantum.searches import from_zero
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,9 +72,10 @@ KINDS: Mapping[str, Kind] = {
     "quantum": quantum,
     "levels": few_levels,
     "ensembles": ensemble,
+    "zero": from_zero,
 }
 """Kinds of decks that can be drawn alone: one particle on a line, any other quantum system, one whose levels do not suffice,
-ensembles of quantum systems."""
+ensembles of quantum systems, searches that begin with no control."""
 
 
 def judge(drawn: Drawn, results: Results) -> list[Claim]:
