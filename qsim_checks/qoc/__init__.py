@@ -18,6 +18,7 @@ from qsim_checks.qoc.quantum import quantum
 from qsim_checks.qoc.quantum.ensembles import ensemble
 from qsim_checks.qoc.quantum.levels import few_levels
 from qsim_checks.qoc.quantum.molecules import molecules
+from qsim_checks.qoc.quantum.searches import from_zero
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,9 +74,10 @@ KINDS: Mapping[str, Kind] = {
     "levels": few_levels,
     "molecules": molecules,
     "ensembles": ensemble,
+    "zero": from_zero,
 }
 """Kinds of decks that can be drawn alone: one particle on a line, any other quantum system, one whose levels do not suffice, a
-particle on a line in its levels, ensembles of quantum systems."""
+particle on a line in its levels, ensembles of quantum systems, searches that begin with no control."""
 
 
 def judge(drawn: Drawn, results: Results) -> list[Claim]:
