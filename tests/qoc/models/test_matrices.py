@@ -232,14 +232,22 @@ def test_arrays_in_the_deck_are_the_system(tmp_path):
         "initial": psi,
     }
     deck = {"method": "qoc", "system": system, "time": {"T": 1.2, "slots": 8}, "optimizer": "none"}
-    deck |= {"control": {"name": "x", "guess": pulse}, "output": {"figures": "none"}}
+    deck |= {
+        "control": {"name": "x", "guess": pulse},
+        "output": {"figures": "none"},
+        "observe": {"h^2": "H0^2"},
+    }
     results = qsim.run(deck)
+    means = [(h @ h @ np.outer(psi, psi.conj())).trace().real]
     one, rho = np.eye(3), np.outer(psi, psi.conj()).ravel()
     loss = jump.conj().T @ jump
     open_part = np.kron(jump, jump.conj()) - 0.5 * (np.kron(loss, one) + np.kron(one, loss.T))
     for u in pulse:
         g = h + u * x
         rho = expm(0.15 * (open_part - 1j * (np.kron(g, one) - np.kron(one, g.T)))) @ rho
+        means.append((h @ h @ rho.reshape(3, 3)).trace().real)
+    assert results["observed/h^2"] == pytest.approx(means, abs=1e-11)
+    assert results["time_observed"] == pytest.approx(0.15 * np.arange(9))
     assert results["rho_final"] == pytest.approx(rho.reshape(3, 3), abs=1e-12)
     assert np.array_equal(qsim.run(dict(results.deck))["rho_final"], results["rho_final"])
 
