@@ -28,10 +28,20 @@ def deck_text(deck: Mapping[str, Any]) -> str:
     return "".join(f"{line}\n" for line in deck_lines(plain_data(deck)))
 
 
+def _listed(value: object) -> object:
+    """Return an array as lists: of NumPy, a sparse matrix of SciPy, or an operator or state of QuTiP; all else as it is."""
+    for name in ("full", "toarray"):
+        make = getattr(value, name, None)
+        if callable(make):
+            value = make()
+            break
+    tolist = getattr(value, "tolist", None)
+    return tolist() if callable(tolist) else value
+
+
 def plain_data(value: object) -> Any:
     """Return a value in types that YAML has; others stay, and are refused with their key when the deck is validated."""
-    if hasattr(value, "tolist"):  # arrays and numbers of NumPy
-        value = value.tolist()
+    value = _listed(value)
     if isinstance(value, Mapping):
         return {str(key): plain_data(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -71,8 +81,7 @@ class _Reader:
         if len(path) > MAX_DEPTH:
             message = f"nested deeper than {MAX_DEPTH} levels"
             raise DeckError(mark.diagnostic(".".join(path[:3]), message))
-        if hasattr(value, "tolist"):  # arrays and numbers of NumPy
-            value = value.tolist()
+        value = _listed(value)
         if isinstance(value, Mapping):
             children = {str(key): self.node(item, (*path, str(key))) for key, item in value.items()}
             return Node.of(children, mark)

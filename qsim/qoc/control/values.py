@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         DragValues,
         FileValues,
         GaussianValues,
+        GivenValues,
         LadderValues,
         QuantumControl,
         ResonantValues,
@@ -142,6 +143,8 @@ def first_values(
         return _gaussian(guess, f"{key}.guess", setting, (low, high))
     if guess.type == "ladder" or guess.type == "resonant":
         return First(_carriers(guess, f"{key}.guess", made, setting, (number, power)))
+    if guess.type == "values":
+        return _given(guess, f"{key}.guess.values", setting, (low, high))
     if guess.type == "file":
         return _from_file(guess, guess.column or block.name, f"{key}.guess", setting, (low, high))
     # Half of the nearer bound, else what turns the system by about pi in T.
@@ -219,6 +222,19 @@ def _carriers(
         return np.clip(found, low, high)
 
     return curve
+
+
+def _given(guess: GivenValues, key: str, setting: Setting, ends: tuple[float, float]) -> First:
+    """Return the values of an array, held in equal parts of the duration."""
+    values, slots = np.array(guess.values), setting.times.size
+    if slots % values.size:
+        raise InvalidInput(key, f"{values.size} values do not divide {slots} slots into equal blocks")
+
+    def curve(t: Array) -> Array:
+        place = np.clip((t / setting.duration * values.size).astype(int), 0, values.size - 1)
+        return np.clip(values[place], *ends)
+
+    return First(curve, held=True)
 
 
 def _random(count: int, setting: Setting, size: float, number: int, ends: tuple[float, float]) -> Curve:

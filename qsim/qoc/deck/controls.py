@@ -94,6 +94,15 @@ class ZeroValues(Block):
     type: Literal["zero"]
 
 
+class GivenValues(Block):
+    """Values of an array, each held for an equal part of the duration."""
+
+    type: Literal["values"]
+    values: Annotated[list[float], Field(min_length=1)] = Field(
+        description="values in the unit of the control; their number is that of the slots, or divides it"
+    )
+
+
 class FileValues(Block):
     """Values at times: columns of a text file, datasets of an HDF5 file, or the controls of an earlier run.
 
@@ -121,6 +130,7 @@ FirstValues = Annotated[
     | LadderValues
     | ResonantValues
     | ZeroValues
+    | GivenValues
     | FileValues,
     Field(discriminator="type"),
     short_form,

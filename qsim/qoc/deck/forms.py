@@ -15,11 +15,11 @@ BEYOND: Mapping[str, tuple[str, ...]] = {
     "verify": ("levels",),
     "control": ("name", "area", "slew", "modulus", "parameters", "alpha", "fixed"),
 }
-BLOCKS = ("front", "dissipation")
+BLOCKS = ("front", "dissipation", "observe")
 # Of a start or goal that is more than a level, a list or a superposition.
-STATES = ("state", "level", "thermal", "file", "observable", "density", "gate")
+STATES = ("state", "psi", "rho", "level", "thermal", "file", "observable", "density", "gate")
 # First values that the field of the paper has not.
-GUESSES = ("gaussian", "drag")
+GUESSES = ("gaussian", "drag", "values")
 # Short forms of an ensemble, the last one fastest, and what they vary.
 FACTORS = {
     "mass_scale": ("set", "mass_scale"),
@@ -42,8 +42,11 @@ def asks_for_levels(data: Mapping[str, Any]) -> bool:
     if any(isinstance(block, dict) and set(BEYOND[name]) & set(block) for name, block in blocks.items()):
         return True
     system, guess = blocks["system"], _inside(blocks["control"], "guess")
-    kind = guess.get("type") if isinstance(guess, dict) else guess
-    if kind in GUESSES or _inside(blocks["objective"], "threshold") == "auto":
+    if (
+        isinstance(guess, list)
+        or _kind(guess) in GUESSES
+        or _inside(blocks["objective"], "threshold") == "auto"
+    ):
         return True
     pairs = _inside(system, "pairs")
     several = [pair for pair in pairs if isinstance(pair, dict)] if isinstance(pairs, list) else []
@@ -82,10 +85,29 @@ def written_out(data: dict[str, Any]) -> dict[str, Any]:
             ]
     elif isinstance(data.get("control"), dict):
         made["control"] = [data["control"]]
+    if isinstance(made.get("control"), list):
+        made["control"] = [_with_array(one) for one in made["control"]]
+    aimless = made["system"].get("target") is None and made["system"].get("pairs") is None
+    if aimless and _kind(data.get("optimizer")) == "none":
+        # a propagation without a goal: what is left of the norm
+        made["system"]["target"] = {"observable": "1"}
     ensemble = data.get("ensemble")
     if isinstance(ensemble, dict):
         made["ensemble"] = _members(ensemble) if kind == "grid" else ensemble
     return made
+
+
+def _kind(block: object) -> object:
+    """Return the type of a block, or of its short form."""
+    return block.get("type") if isinstance(block, dict) else block
+
+
+def _with_array(control: object) -> object:
+    """Read an array as the first values of a control."""
+    guess = _inside(control, "guess")
+    if not isinstance(control, dict) or not isinstance(guess, list):
+        return control
+    return {**control, "guess": {"type": "values", "values": guess}}
 
 
 def _members(ensemble: dict[str, Any]) -> dict[str, Any]:

@@ -124,6 +124,11 @@ def _verify_form(value: object) -> object:
     return {"propagator": value} if isinstance(value, str) else value
 
 
+def _by_name(value: object) -> object:
+    """Read a list of formulas as formulas by their own names."""
+    return {str(one): one for one in value} if isinstance(value, list) else value
+
+
 class QuantumVerify(Block):
     """Independent propagation of the final controls."""
 
@@ -146,6 +151,15 @@ class QuantumVerify(Block):
     )
     tolerance: Positive = Field(
         default=1e-4, description="warn when both values differ by more, or the claimed error is larger"
+    )
+    steps: Count | Literal["auto"] | None = Field(
+        default=None, description="grid: of a check by motion on the grid, without effect in levels"
+    )
+    states: Count | Literal["auto"] | None = Field(
+        default=None, description="grid: of a check by motion on the grid, without effect in levels"
+    )
+    interpolation: Literal["auto", "hold"] | None = Field(
+        default=None, description="grid: the field between its values; in levels it is constant in each slot"
     )
 
 
@@ -258,6 +272,13 @@ class QuantumDeck(Deck):
     ensemble: QuantumEnsemble | None = Field(
         default=None, description="robust control: the same controls, many systems"
     )
+    observe: Annotated[
+        dict[Annotated[str, Field(pattern=r"^[^/]{1,60}$")], str],
+        BeforeValidator(_by_name, json_schema_input_type=dict[str, str] | list[str]),
+    ] = Field(
+        default={},
+        description="mean values over time, t = 0 included: {name: Hermitian formula}, or a list of formulas",
+    )
     verify: Annotated[
         QuantumVerify,
         BeforeValidator(_verify_form, json_schema_input_type=QuantumVerify | Literal[False, "none", "auto"]),
@@ -280,6 +301,9 @@ class QuantumDeck(Deck):
         if (self.time.slots is None) == (self.time.dt is None):
             yield Finding("time.slots", "give slots (a number or auto), or dt")
         yield from self._levels()
+        for key in ("steps", "states", "interpolation"):
+            if getattr(self.verify, key) is not None and not isinstance(self.system, GridSystem):
+                yield Finding(f"verify.{key}", "this belongs to a molecule on a grid; leave it out")
         if self.objective.combine == "coherent" and "gauss_newton" in self.methods:
             yield Finding(
                 "objective.combine", "Gauss-Newton treats pairs incoherently; use optimizer lbfgs or krotov"

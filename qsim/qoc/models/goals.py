@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import InvalidInput
+from qsim.qoc.deck.systems.arrays import StateArray
 from qsim.qoc.deck.systems.states import Density, Gate, Observable
 from qsim.qoc.models.files import array_of
 from qsim.qoc.models.gates import named_gate, require_unitary
@@ -110,6 +111,9 @@ def _rows(target: Any, basis: Basis, key: str) -> ComplexArray:
     """Return orthonormal target states (r, D)."""
     if isinstance(target, list):
         return basis.rows(target, key)
+    if isinstance(target, StateArray):
+        # as a start, whose norm and length are judged
+        return start(target, basis, key).states.T.copy()
     return basis.vector(target, key)[None, :]
 
 

@@ -25,10 +25,11 @@ from qsim.qoc.models.quantum import ControlTerm, Jump, QuantumModel
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import NDArray
     from scipy.sparse import csr_array
 
     from qsim.core.device.arrays import ComplexArray
-    from qsim.qoc.deck.systems.matrices import MatricesSystem
+    from qsim.qoc.deck.systems.matrices import MatricesSystem, MatrixJump
 
 __all__ = ["matrices_model"]
 
@@ -79,6 +80,10 @@ def matrices_model(system: MatricesSystem) -> QuantumModel:
         _require_levels(system, energy)
     energies = np.asarray(energy.diagonal().real)
     jumps += level_jumps(system.jumps, Levels(energies, places, units, observable), faults)
+    for number, entry in enumerate(system.jumps):
+        with faults.catch():
+            if entry.matrix is not None:
+                jumps += (_of_matrix(entry, size, units, f"system.jumps.{number}"),)
     with faults.catch():
         goal = aim(system, basis, lambda gate, start: named_states(gate, start, basis, every=True))
     faults.stop()
@@ -109,7 +114,11 @@ def _contents(system: MatricesSystem, faults: Faults) -> Mapping[str, csr_array 
     """
     found: dict[str, csr_array | ComplexArray] = {}
     with faults.catch():
-        found = matrices(read_tree(system.file, "matrices H0 and controls/NAME"), KEY)
+        if system.file is None and system.H0 is None:
+            raise InvalidInput(KEY, "give a file, or H0 and controls")
+        if system.file is not None:
+            found = matrices(read_tree(system.file, "matrices H0 and controls/NAME"), KEY)
+        found |= matrices(_given(system), "system")
     faults.stop()
     forms = ["H0", *(f"{group}/NAME" for group in GROUPS)]
     for name in found:
@@ -124,6 +133,27 @@ def _contents(system: MatricesSystem, faults: Faults) -> Mapping[str, csr_array 
             raise InvalidInput(
                 KEY, f"unknown dataset {shorten(repr(name))}; {hint}expected {', '.join(forms)}"
             )
+    return found
+
+
+def _given(system: MatricesSystem) -> dict[str, NDArray[Any]]:
+    """Return the arrays of the deck itself, by the names that a file has for them.
+
+    Raises
+    ------
+    InvalidInput
+        If the rows of one have several lengths.
+    """
+    listed: dict[str, Any] = {} if system.H0 is None else {"H0": ("system.H0", system.H0)}
+    for name, control in (system.controls or {}).items():
+        if control.operator is not None:
+            listed[f"controls/{name}"] = (f"system.controls.{name}", control.operator)
+    listed |= {f"observables/{k}": (f"system.observables.{k}", v) for k, v in system.observables.items()}
+    found: dict[str, NDArray[Any]] = {}
+    for name, (key, rows) in listed.items():
+        if len({len(row) for row in rows}) > 1:
+            raise InvalidInput(key, "the rows of this matrix have several lengths")
+        found[name] = np.array(rows, dtype=complex)
     return found
 
 
@@ -224,6 +254,25 @@ def _controls(
             power = 1 if block is None else block.power
             controls.append(ControlTerm(name, sparse_matrix(units.factor * found[name]), power))
     return tuple(controls)
+
+
+def _of_matrix(entry: MatrixJump, size: int, units: Units, key: str) -> Jump:
+    """Return the jump of a matrix of the deck.
+
+    Raises
+    ------
+    InvalidInput
+        If its shape is not that of H0.
+    """
+    matrix = (
+        np.array(entry.matrix, dtype=complex)
+        if len({len(r) for r in entry.matrix or []}) == 1
+        else np.zeros((0, 0))
+    )
+    if matrix.shape != (size, size):
+        raise InvalidInput(f"{key}.matrix", f"the shape is not that of H0, ({size}, {size})")
+    rate = 1.0 if entry.rate is None else units.rate(entry.rate, f"{key}.rate")
+    return Jump(key.removeprefix("system."), sparse_matrix(np.sqrt(rate) * matrix))
 
 
 def _require_levels(system: MatricesSystem, energy: csr_array) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import InvalidInput
+from qsim.qoc.deck.systems.arrays import StateArray
 from qsim.qoc.deck.systems.states import StateFile, Thermal
 from qsim.qoc.models.basis import eigenstates
 from qsim.qoc.models.files import array_of
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import ComplexArray, FloatArray, IndexArray
     from qsim.qoc.models.basis import Basis
 
-__all__ = ["Start", "boltzmann", "kept", "read_density", "require_density", "start"]
+__all__ = ["Start", "array_of_block", "boltzmann", "kept", "read_density", "require_density", "start"]
 
 # Deviations of a density matrix of a file from Hermitian, positive and trace 1: it was written with some ten digits.
 SOUND = 1e-8
@@ -87,7 +88,11 @@ def start(initial: Any, basis: Basis, key: str) -> Start:
     if isinstance(initial, Thermal):
         return _thermal(initial, basis, key)
     if isinstance(initial, StateFile):
-        return _from_file(initial, basis, key)
+        name, array = array_of(initial.file, ("rho", "psi"), f"{key}.file")
+        return _from_array(name, array, initial.below, basis, f"{key}.file")
+    if isinstance(initial, StateArray):
+        name, array = array_of_block(initial, key)
+        return _from_array(name, array, LEAST, basis, f"{key}.{name}")
     return Start(basis.vector(initial, key)[:, None], np.ones(1))
 
 
@@ -108,20 +113,34 @@ def _thermal(initial: Thermal, basis: Basis, key: str) -> Start:
     return Start(np.ascontiguousarray(vectors[:, chosen]), weights[chosen], dropped)
 
 
-def _from_file(initial: StateFile, basis: Basis, key: str) -> Start:
-    """Return the state ``psi`` or the eigenvectors of the density matrix ``rho`` of a file."""
-    name, array = array_of(initial.file, ("rho", "psi"), f"{key}.file")
+def array_of_block(state: StateArray, key: str) -> tuple[str, ComplexArray]:
+    """Return the name, psi or rho, and the array of a state that stands in the deck.
+
+    Raises
+    ------
+    InvalidInput
+        If the rows of a density matrix have several lengths.
+    """
+    if state.rho is None:
+        return "psi", np.array(state.psi, dtype=np.complex128)
+    if len({len(row) for row in state.rho}) > 1:
+        raise InvalidInput(f"{key}.rho", "the rows of this matrix have several lengths")
+    return "rho", np.array(state.rho, dtype=np.complex128)
+
+
+def _from_array(name: str, array: ComplexArray, below: float, basis: Basis, key: str) -> Start:
+    """Return the state ``psi`` or the eigenvectors of the density matrix ``rho``."""
     array, size = basis.widened(array), basis.dimension
     if name == "psi" or (name == "" and array.ndim == 1):
         if array.shape != (size,):
-            raise InvalidInput(f"{key}.file", f"psi has the shape {array.shape}, expected ({size},)")
+            raise InvalidInput(key, f"psi has the shape {array.shape}, expected ({size},)")
         norm = float(np.linalg.norm(array))
         if abs(norm - 1.0) > SOUND:
-            raise InvalidInput(f"{key}.file", f"psi is no unit vector: its norm is {norm:.9g}")
+            raise InvalidInput(key, f"psi is no unit vector: its norm is {norm:.9g}")
         return Start((array / norm)[:, None], np.ones(1))
-    values, vectors = np.linalg.eigh(require_density(array, size, f"{key}.file"))
+    values, vectors = np.linalg.eigh(require_density(array, size, key))
     weights = np.clip(values, 0.0, None) / np.clip(values, 0.0, None).sum()
-    chosen, dropped = kept(weights, initial.below)
+    chosen, dropped = kept(weights, below)
     return Start(np.ascontiguousarray(vectors[:, chosen]), weights[chosen], dropped)
 
 

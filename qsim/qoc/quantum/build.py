@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
+    from scipy.sparse import csr_array
 
     from qsim.core.deck.load import LoadedDeck
     from qsim.core.device.device import Device
@@ -143,6 +144,7 @@ def _one_plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
             raise InvalidInput("dissipation", _too_large(made, columns, slots))
         cost_of(made, chosen.lindblad)
         _terms(deck, made)
+        _observed(deck)
         findings += _coarse_slots(deck, made)
         findings += _out_of_reach(deck, made, _limits_of(deck, made, controls, chosen, members))
     except InvalidInput as problem:
@@ -343,6 +345,17 @@ def _terms(deck: QuantumDeck, made: QuantumModel) -> Terms:
     return Terms(block.leakage_weight, outside, weight, running)
 
 
+def _observed(deck: QuantumDeck) -> dict[str, csr_array]:
+    """Return the operators whose mean values are kept, by name.
+
+    Raises
+    ------
+    InvalidInput
+        If a formula is mistaken.
+    """
+    return {name: observable_of(deck.system, text, f"observe.{name}") for name, text in deck.observe.items()}
+
+
 def _limits(deck: QuantumDeck, made: QuantumModel, controls: Controls, chosen: Dissipation) -> Limits:
     """Return what no search can pass."""
     low, high = controls.extent()
@@ -489,6 +502,10 @@ def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProb
         notices.append(
             "verify.levels is 0: the levels are the model; no error has a part of those that are left out"
         )
+    if deck.observe and chosen.search in ("no_jump", "trajectories") and not chosen.finish:
+        warnings.append(
+            "observe: mean values over time need dissipation: lindblad or none; they are left out"
+        )
     search = deck.optimizer
     # The finish has no penalty: it evaluates the value alone, after the search; of an ensemble always.
     ends = chosen.finish or (deck.ensemble is not None and chosen.lossy)
@@ -532,6 +549,7 @@ def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProb
         gradient_scale=_gradient_scale(deck, duration / slots),
         verify=deck.verify,
         leak_tolerance=None if deck.propagator is None else deck.propagator.truncation_tolerance,
+        observed=_observed(deck),
         warnings=warnings,
         notices=notices,
         ensemble=ensemble,

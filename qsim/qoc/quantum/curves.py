@@ -31,6 +31,12 @@ def _bloch(result: QuantumResult) -> dict[str, FloatArray]:
     return {f"bloch/{k}": v for k, v in result.paths.bloch.items()}
 
 
+def _observed_times(result: QuantumResult) -> FloatArray:
+    """Return t = 0 and the ends of the slots at which curves are kept."""
+    count = result.populations.shape[0]
+    return np.asarray(result.problem.objective.tau * result.stride * np.arange(count + 1.0))
+
+
 def _frequency(result: QuantumResult) -> FloatArray:
     """Return the angular frequencies of the spectra, 1/time."""
     tau = result.problem.objective.tau
@@ -126,6 +132,21 @@ CURVES: tuple[Quantity[QuantumResult], ...] = (
         "value of the goal at the end of a slot",
         lambda r: r.paths.goal,
         ("time_populations",),
+    ),
+    Quantity(
+        "time_observed",
+        "",
+        "times of the mean values, in time_unit, from t = 0 on",
+        _observed_times,
+        ("time_observed",),
+        when=lambda r: bool(r.paths.observed),
+    ),
+    Quantity(
+        "observed/*",
+        "",
+        "mean value of the observable * over time, in the units of the system",
+        lambda r: {f"observed/{k}": v for k, v in r.paths.observed.items()},
+        ("time_observed",),
     ),
     Quantity(
         "bloch/*",

@@ -13,6 +13,8 @@ from qsim.qoc.deck.systems.rotor import RotorSystem
 from qsim.qoc.models.quantum import GateTarget
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
     from qsim.core.device.arrays import ComplexArray, FloatArray
     from qsim.qoc.quantum.problem import QuantumProblem
 
@@ -38,12 +40,15 @@ class Paths:
         Value of the goal at the end of slots; None for gates, which have none before T.
     free_time, free_goal : (m,) float64 or None
         Times from T on, and the value of the goal without controls; None but for rotors, whose motion comes back.
+    observed : dict of (n + 1,) float64
+        Mean values of observables by name, the first one at t = 0.
     """
 
     bloch: dict[str, FloatArray] = field(default_factory=dict)
     goal: FloatArray | None = None
     free_time: FloatArray | None = None
     free_goal: FloatArray | None = None
+    observed: dict[str, FloatArray] = field(default_factory=dict)
 
 
 def paths_of(problem: QuantumProblem, fields: FloatArray, stride: int) -> Paths:
@@ -82,7 +87,25 @@ def paths_of(problem: QuantumProblem, fields: FloatArray, stride: int) -> Paths:
             energies = problem.model.drift.diagonal().real[:, None]
             free_goal = np.array([cost.value(np.exp(-1j * energies * t) * final) for t in after])
             free_time = problem.duration + after
-    return Paths(_bloch(problem, objective.lindblad, columns, weights), goal, free_time, free_goal)
+    curves: dict[str, FloatArray] = {}
+    if not objective.lossy:
+        whole = np.concatenate([start[None], columns])
+        curves = {
+            name: _means(whole, weights, operator, objective.lindblad)
+            for name, operator in problem.observed.items()
+        }
+    return Paths(_bloch(problem, objective.lindblad, columns, weights), goal, free_time, free_goal, curves)
+
+
+def _means(columns: ComplexArray, weights: FloatArray, operator: csr_array, lindblad: bool) -> FloatArray:
+    """Return the mean value (n,) of an observable in the weighted sum of columns (n, rows, S)."""
+    size = operator.shape[0]
+    if lindblad:
+        # Tr(O rho), of density matrices written row by row
+        rho = (columns @ weights).reshape(len(columns), size * size)
+        return np.asarray((rho @ operator.T.toarray().ravel()).real)
+    moved = np.stack([operator @ x for x in columns])
+    return np.asarray(np.einsum("nis,nis,s->n", columns.conj(), moved, weights).real)
 
 
 def _bloch(

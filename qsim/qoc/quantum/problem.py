@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from qsim.qoc.control.controls import Functions
@@ -10,6 +10,7 @@ from qsim.qoc.control.controls import Functions
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from scipy.sparse import csr_array
 
     from qsim.qoc.control.controls import Controls
     from qsim.qoc.control.making import Making
@@ -92,6 +93,8 @@ class QuantumProblem:
         The controls that are looked at, as functions of time; None if they are constant in the slots.
     leak_tolerance : float or None
         Population of the highest two levels above which a run warns.
+    observed : dict of csr_array (D, D)
+        Operators whose mean values over time are kept, by name.
     """
 
     system: System
@@ -115,6 +118,7 @@ class QuantumProblem:
     ensemble: Ensemble | None = None
     functions: Functions | None = None
     leak_tolerance: float | None = None
+    observed: dict[str, csr_array] = field(default_factory=dict)
 
     def with_functions(self, controls: Controls, u: NDArray[np.float64]) -> QuantumProblem:
         """Return the problem with the functions of time that parameters (size,) mean."""

@@ -7,6 +7,7 @@ import pytest
 from pydantic import ValidationError
 from scipy.linalg import expm
 
+import qsim
 from qsim.qoc.deck.quantum import QuantumDeck
 from qsim.qoc.deck.systems.grid2d import Grid2dSystem
 from qsim.qoc.models.builders import model
@@ -233,7 +234,7 @@ def test_propagation_in_the_levels_is_propagation_on_the_grid():
         ),
         ({"states": 200}, "system.states", "at most 100 are accurate"),
         ({"initial": "77"}, "system.initial", "unknown state '77'"),
-        ({"target": {"gate": "x"}}, "system.target", "end in levels"),
+        ({"initial": None, "target": {"gate": "x"}}, "system.target.on", "name the logical states"),
         ({"initial": {"thermal": 1.0}}, "system.states", "into levels above the 6 kept"),
         (
             {"grid": {"x": {"min": -1, "max": 6, "points": 24}, "y": SMALL["grid"]["y"]}},
@@ -276,3 +277,17 @@ def test_other_keys_for_the_same():
     assert list(made.check()) == []
     two = QuantumDeck.model_validate(deck | {"system": HENON_HEILES})
     assert [finding.key for finding in two.check()] == ["propagator.states"]
+
+
+def test_levels_of_two_coordinates_decay_and_make_gates():
+    """A lifetime without a field is an exponential; a permutation of levels is the matrix that exchanges them."""
+    data = {"system": SMALL | {"initial": 1, "jumps": [{"lifetimes": {1: 4.0}}]}, "method": "qoc"}
+    data |= {"time": {"T": 3.0, "slots": 3}, "optimizer": "none", "dissipation": "lindblad"}
+    data |= {"control": {"name": "x", "guess": "zero"}, "output": {"figures": "none"}}
+    data["system"]["dipole"] = {"x": "x"}
+    found = qsim.run(data).scalars["probability"]
+    assert abs(found.value - math.exp(-0.75)) <= found.error < 1e-8
+    gate = {"initial": None, "target": {"gate": [2, 0, 1], "on": [0, 1, 3]}}
+    goal = model(block(SMALL | gate)).goal
+    assert [int(np.flatnonzero(column)[0]) for column in goal.columns.T] == [0, 1, 3]
+    assert [int(np.flatnonzero(column)[0]) for column in goal.unitary.T] == [2, 0, 1]

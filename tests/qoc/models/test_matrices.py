@@ -5,9 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.linalg import expm
 from scipy.sparse import csr_array, random_array
 from scipy.sparse.csgraph import connected_components
 
+import qsim
 from qsim.core.errors import FileError
 from qsim.core.results.hdf5 import save_datasets
 from qsim.qoc.deck.systems.matrices import MatricesSystem
@@ -201,3 +203,72 @@ def test_blocks_are_the_connected_components_of_a_graph(seed):
         found = connected(matrix)
         assert found[0] == count
         np.testing.assert_array_equal(found[1], blocks)
+
+
+class Operator:
+    """What QuTiP's operators offer: their matrix."""
+
+    def __init__(self, matrix):
+        self.matrix = matrix
+
+    def full(self):
+        return self.matrix
+
+
+def test_arrays_in_the_deck_are_the_system(tmp_path):
+    """H0, controls and a jump as arrays, a start and first values as arrays, no goal: rho(T) by dense exponentials.
+
+    The deck that the results keep runs again with the same numbers.
+    """
+    h, x, jump = hermitian(3), hermitian(3), 0.3 * hermitian(3)
+    psi = RNG.normal(size=3) + 1j * RNG.normal(size=3)
+    psi /= np.linalg.norm(psi)
+    pulse = RNG.normal(size=8)
+    system = {
+        "type": "matrices",
+        "H0": Operator(h),
+        "controls": {"x": csr_array(x)},
+        "jumps": [jump],
+        "initial": psi,
+    }
+    deck = {"method": "qoc", "system": system, "time": {"T": 1.2, "slots": 8}, "optimizer": "none"}
+    deck |= {
+        "control": {"name": "x", "guess": pulse},
+        "output": {"figures": "none"},
+        "observe": {"h^2": "H0^2"},
+    }
+    results = qsim.run(deck)
+    means = [(h @ h @ np.outer(psi, psi.conj())).trace().real]
+    one, rho = np.eye(3), np.outer(psi, psi.conj()).ravel()
+    loss = jump.conj().T @ jump
+    open_part = np.kron(jump, jump.conj()) - 0.5 * (np.kron(loss, one) + np.kron(one, loss.T))
+    for u in pulse:
+        g = h + u * x
+        rho = expm(0.15 * (open_part - 1j * (np.kron(g, one) - np.kron(one, g.T)))) @ rho
+        means.append((h @ h @ rho.reshape(3, 3)).trace().real)
+    assert results["observed/h^2"] == pytest.approx(means, abs=1e-11)
+    assert results["time_observed"] == pytest.approx(0.15 * np.arange(9))
+    assert results["rho_final"] == pytest.approx(rho.reshape(3, 3), abs=1e-12)
+    assert np.array_equal(qsim.run(dict(results.deck))["rho_final"], results["rho_final"])
+
+
+@pytest.mark.parametrize(
+    ("change", "key", "text"),
+    [
+        ({"H0": [[0.0, 1.0], [1.0]]}, "system.H0", "several lengths"),
+        ({"controls": {"x": [[0.0, 1.0], [2.0, 0.0]]}}, "system", "not Hermitian"),
+        ({"jumps": [[[1.0]]]}, "system.jumps.0.matrix", "shape is not that of H0"),
+        ({"initial": {"psi": [1.0, 1.0]}}, "system.initial.psi", "no unit vector"),
+        (
+            {"H0": [[0.0, 1.0], [1.0, 0.0]], "jumps": [{"lifetimes": {"1": 2.0}}]},
+            "system.jumps.0",
+            "are no levels of H0",
+        ),
+        ({"H0": None}, "system.file", "give a file, or H0"),
+    ],
+)
+def test_arrays_that_make_no_system_are_refused(change, key, text):
+    block = {"type": "matrices", "H0": [[0.0, 0.0], [0.0, 1.0]], "controls": {"x": [[0.0, 1.0], [1.0, 0.0]]}}
+    with pytest.raises(InvalidSystem, match=text) as found:
+        model(MatricesSystem.model_validate(block | {"initial": "0", "target": "1"} | change))
+    assert key in found.value.key

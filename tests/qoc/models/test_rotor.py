@@ -8,6 +8,7 @@ from scipy import constants
 from scipy.linalg import expm
 from scipy.special import lpmv
 
+import qsim
 from qsim.qoc.deck.systems.rotor import RotorSystem
 from qsim.qoc.models.builders import model
 from qsim.qoc.models.faults import InvalidSystem
@@ -141,7 +142,9 @@ def test_what_j_max_cuts_off_is_counted():
         ({"initial": {"thermal": 500.0}}, "system.J_max", "which the thermal start fills"),
         ({"initial": {"thermal": 1e29}}, "system.J_max", "below the levels that the thermal start fills"),
         ({"initial": None}, "system.initial", "missing key"),
-        ({"target": {"gate": "x"}}, "system.target", "the goal of a rotor is"),
+        ({"initial": None, "target": {"gate": "x"}}, "system.target.on", "name the logical states"),
+        ({"jumps": [{"rates": {"1": {"60": 1.0}}}]}, "system.jumps", "above J_max"),
+        ({"jumps": [{"bath": "cos", "rate": 1.0}]}, "system.jumps.0.bath", "by rates or lifetimes"),
         ({"target": {"observable": "sin2"}}, "system.target.observable", "unknown name 'sin2'"),
         ({"spin_weights": [0, 0]}, "system.spin_weights", "above 0"),
     ],
@@ -168,3 +171,33 @@ def test_a_temperature_is_a_thermal_start_and_j_max_may_be_left_open():
     with pytest.raises(InvalidSystem, match="either temperature, or initial") as error:
         model(RotorSystem.model_validate(deck | {"temperature": "10 K", "initial": 0}))
     assert error.value.key == "system.temperature"
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_collisions_are_rate_equations_of_all_states(kept):
+    """<J(J+1)> of J = 1, M = 1 without a field: rates from a table and their reverses at kT = 3 B, over both signs of M."""
+    hot = 3.0
+    jumps = [{"rates": {"2": {"1": 0.3}, "1": {"0": 0.2}}, "temperature": f"{hot} hartree"}]
+    jumps[0] |= {"M": "kept"} if kept else {}
+    system = {"type": "rotor", "B": 1.0, "dipole": 1.0, "J_max": 5, "initial": "1,1", "jumps": jumps}
+    data = {"method": "qoc", "system": system | {"target": {"observable": "J2"}}, "optimizer": "none"}
+    data |= {"time": {"T": 4.0, "slots": 2}, "control": {"name": "field", "guess": "zero"}}
+    found = qsim.run(data | {"dissipation": "lindblad", "output": {"figures": "none"}}).scalars["observable"]
+    states = [(j, m) for j in range(3) for m in range(-j, j + 1)]
+    rates = {(2, 1): 0.3, (1, 0): 0.2}
+    rates |= {
+        (b, a): k * (2 * a + 1) / (2 * b + 1) * math.exp(-(a * (a + 1) - b * (b + 1)) / hot)
+        for (a, b), k in rates.items()
+    }
+    flow = np.zeros((len(states),) * 2)
+    for i, (j, m) in enumerate(states):
+        for f, (other, n) in enumerate(states):
+            share = float(m == n) if kept else 1.0 / (2 * other + 1)
+            rate = rates.get((j, other), 0.0) * share
+            flow[f, i] += rate
+            flow[i, i] -= rate
+    populations = expm(4.0 * flow)[:, states.index((1, 1))]
+    assert found.value == pytest.approx(
+        sum(p * j * (j + 1) for p, (j, _) in zip(populations, states)), abs=1e-9
+    )
+    assert found.error < 1e-8

@@ -11,6 +11,7 @@ __all__ = ["LevelJump", "LevelJumps"]
 
 # What an entry may be about, and the keys that may stand beside it.
 KINDS = {
+    "matrix": ("rate",),
     "lifetimes": ("temperature",),
     "rates": ("temperature", "M"),
     "bath": ("rate", "temperature"),
@@ -62,7 +63,7 @@ class LevelJump(Block):
         given = [name for name in type(self).model_fields if getattr(self, name) is not None]
         kind = next((name for name in KINDS if name in given), None)
         if kind is None:
-            raise ValueError(f"expected one of {', '.join(KINDS)}")
+            raise ValueError(f"expected one of {', '.join(k for k in KINDS if k in type(self).model_fields)}")
         extra = [name for name in given if name != kind and name not in KINDS[kind]]
         if extra:
             raise ValueError(f"{extra[0]} does not belong beside {kind}; write an entry for each process")

@@ -1,11 +1,12 @@
 """``system: {type: matrices}``: any system from a file of matrices."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, DeckPath
-from qsim.qoc.deck.systems.jumps import LevelJumps
+from qsim.qoc.deck.systems.arrays import Matrix
+from qsim.qoc.deck.systems.jumps import LevelJump
 from qsim.qoc.deck.systems.quantities import UnitName
 from qsim.qoc.deck.systems.states import Initial, StatePair, Target
 
@@ -13,31 +14,57 @@ __all__ = ["FileControl", "MatricesSystem"]
 
 
 class FileControl(Block):
-    """One control of the file; H gets u^power times its operator."""
+    """One control; H gets u^power times its operator."""
 
+    operator: Matrix | None = Field(default=None, description="its matrix; default: that of the file")
     power: Literal[1, 2] = Field(default=1, description="1, or 2 for a coupling to the square of the control")
 
 
+class MatrixJump(LevelJump):
+    """One process: a matrix, lifetimes, rates, bath, dephasing, or operator with its rate."""
+
+    matrix: Matrix | None = Field(
+        default=None, description="jump operator, sqrt(rate) included if rate is not given"
+    )
+
+
+def _as_operator(value: Any) -> Any:
+    return {"operator": value} if isinstance(value, list) else value
+
+
+def _as_jump(value: Any) -> Any:
+    return {"matrix": value} if isinstance(value, list) else value
+
+
+Control = Annotated[FileControl, BeforeValidator(_as_operator, json_schema_input_type=FileControl | Matrix)]
+AnyJump = Annotated[MatrixJump, BeforeValidator(_as_jump, json_schema_input_type=MatrixJump | Matrix)]
+
+
 class MatricesSystem(Block):
-    """H0, controls and jumps from an HDF5 or .npz file, dense or sparse."""
+    """H0, controls and jumps from an HDF5 or .npz file, dense or sparse, or from arrays in Python."""
 
     type: Literal["matrices"]
-    file: DeckPath = Field(
+    file: DeckPath | None = Field(
+        default=None,
         description="HDF5 or .npz with H0, controls/NAME, and if needed jumps/NAME, states/NAME, observables/NAME; "
-        "each dense, or a group of data, indices, indptr, shape (rows compressed)"
+        "each dense, or a group of data, indices, indptr, shape (rows compressed)",
     )
     unit: UnitName | None = Field(
         default=None,
         description="unit of H0 and of the controls; jumps are 1/sqrt(time) (GHz: ns); none: hbar = 1",
     )
-    controls: Annotated[dict[str, FileControl], Field(min_length=1)] | None = Field(
-        default=None, description="controls of the file in this order (default: all, by name)"
+    H0: Matrix | None = Field(default=None, description="Hamiltonian without controls, instead of a file")
+    controls: Annotated[dict[str, Control], Field(min_length=1)] | None = Field(
+        default=None,
+        description="controls of the file in this order (default: all, by name), or their matrices by name",
     )
+    observables: dict[str, Matrix] = Field(default={}, description="matrices for formulas, by name")
     labels: Annotated[list[str], Field(min_length=1)] | None = Field(
         default=None, description="names of the basis states (default: 0, 1, 2, ...)"
     )
-    jumps: LevelJumps = Field(
-        default=[], description="jumps beside those of the file, between its basis states or by formulas"
+    jumps: list[AnyJump] = Field(
+        default=[],
+        description="jumps beside those of the file: matrices, between basis states, or by formulas",
     )
     initial: Initial | None = Field(
         default=None, description="start: label, level, superposition, thermal, file"

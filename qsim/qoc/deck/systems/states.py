@@ -17,6 +17,7 @@ from pydantic import (
 from qsim.core.deck.blocks import Block, DeckPath
 from qsim.core.text import shorten
 from qsim.qoc.deck.states import parse_weight
+from qsim.qoc.deck.systems.arrays import StateArray, as_state
 from qsim.qoc.deck.systems.quantities import TemperatureValue
 
 __all__ = [
@@ -198,7 +199,8 @@ def _state(value: object, kinds: dict[str, type[Block]], info: ValidationInfo) -
 
 
 def _initial(value: object, info: ValidationInfo) -> Any:
-    return _state(value, {"level": Level, "thermal": Thermal, "file": StateFile}, info)
+    kinds: dict[str, type[Block]] = {"level": Level, "thermal": Thermal, "file": StateFile}
+    return _state(as_state(value), {**kinds, "psi": StateArray, "rho": StateArray}, info)
 
 
 def _target(value: object, info: ValidationInfo) -> Any:
@@ -214,6 +216,7 @@ def _target(value: object, info: ValidationInfo) -> Any:
         "observable": Observable,
         "density": Density,
         "gate": Gate,
+        "psi": StateArray,
     }
     return _state(value, kinds, info)
 
@@ -223,7 +226,9 @@ _STATE: list[dict[str, Any]] = [
     {"type": "string"},
     {"type": "object"},
 ]
-Initial = Annotated[Any, PlainValidator(_initial), WithJsonSchema({"anyOf": _STATE})]
+Initial = Annotated[
+    Any, PlainValidator(_initial), WithJsonSchema({"anyOf": [*_STATE, {"type": "array", "minItems": 1}]})
+]
 Target = Annotated[
     Any,
     PlainValidator(_target),

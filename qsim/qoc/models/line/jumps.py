@@ -108,7 +108,9 @@ def of_entry(entry: LevelJump, levels: Levels, key: str) -> list[Jump]:
         # The coherence of two levels decays by half of the square of the distance of the entries.
         rate = 2.0 / levels.units.time(entry.dephasing, f"{key}.dephasing")
         return [Jump(short, sparse_matrix(sparse.diags_array(math.sqrt(rate) * means / apart)))]
-    assert entry.operator is not None
+    if entry.operator is None:
+        # a matrix of its own
+        return []
     assert entry.rate is not None
     rate = levels.units.rate(entry.rate, f"{key}.rate")
     return [Jump(short, sparse_matrix(math.sqrt(rate) * levels.operator(entry.operator, f"{key}.operator")))]
