@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.run.aside import aside
 from qsim.core.run.loop import Progress, drive
 from qsim.trotter.deck.tasks import LEAST_LEVELS
 from qsim.trotter.levels.result import LevelsResult
@@ -19,7 +21,7 @@ from qsim.trotter.sectors.selection import obstacle
 from qsim.trotter.sectors.symmetric import SymmetricSector, broken, reflected, shifted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -66,22 +68,29 @@ class Computation:
         # a realisation is the unit of a checkpoint
         for member in range(self.done, problem.models.disorder):
             sector, model = problem.sectors[0], problem.of_realisation(member).at(0.0)
-            matrix = matrix_of(problem.operator(sector, model))
-            xp = device.xp
+
+            def look() -> None:
+                report(Progress())
+
+            matrix = matrix_of(problem.operator(sector, model), look)
+            solve = device.xp.linalg
+            # on a GPU in this thread, whose device is chosen
+            call = aside if device.kind == "cpu" else _here
             with device.use():
                 # levels alone take a third of the time of levels with states
                 if len(self.kept) == 1:
-                    self.kept["levels"][member] = device.to_host(xp.linalg.eigvalsh(matrix))
-                else:
-                    values, vectors = xp.linalg.eigh(matrix)
+                    values = call(partial(solve.eigvalsh, matrix), look)
                     self.kept["levels"][member] = device.to_host(values)
-                    self._states(member, vectors)
+                else:
+                    values, vectors = call(partial(solve.eigh, matrix), look)
+                    self.kept["levels"][member] = device.to_host(values)
+                    self._states(member, vectors, look)
                     if "spins" in self.kept:
                         self._spins(member, vectors)
             self.done = member + 1
             report(Progress(self.done))
 
-    def _states(self, member: int, vectors: NDArray[Any]) -> None:
+    def _states(self, member: int, vectors: NDArray[Any], look: Callable[[], None]) -> None:
         device, sector = self.problem.place, self.problem.sectors[0]
         host = device.to_host(vectors)
         if "participation" in self.kept:
@@ -97,6 +106,7 @@ class Computation:
                 vector = np.ascontiguousarray(self._whole(host[:, [k]])[:, 0])
                 schmidt = sector_schmidt(base, device, device.asarray(vector), half)
                 self.kept["entropies"][member, k] = schmidt.entropy
+                look()
 
     def _spins(self, member: int, vectors: Array) -> None:
         """Find the total spins of all states; levels that rounding does not tell apart are one."""
@@ -115,6 +125,10 @@ class Computation:
         if not isinstance(sector, SymmetricSector):
             return vectors
         return np.array([sector.whole(column) for column in vectors.T]).T
+
+
+def _here(call: Callable[[], Any], look: Callable[[], None]) -> Any:
+    return call()
 
 
 def gap_ratios(levels: NDArray[np.float64], least: float) -> NDArray[np.float64]:
