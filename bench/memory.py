@@ -1,4 +1,4 @@
-"""Measure memory: ``python bench/memory.py [METHOD[:TASK]...] [--device cpu|cuda] [--size small|large] [--json FILE]``.
+"""Measure memory: ``python bench/memory.py [METHOD[:TASK]...] [--device cpu|cuda] [--size small|medium|large] [--json FILE]``.
 
 Beside the estimate of ``--dry-run`` stands the measured peak of the same command, in a process of its own:
 
@@ -32,10 +32,10 @@ ROOT = Path(__file__).resolve().parents[1]
 if __name__ == "__main__":
     sys.path[0] = str(ROOT)  # instead of bench/: `bench` and `qsim` are packages of the checkout
 
-from bench.memory_decks import CASES, write  # noqa: E402
+from bench.memory_decks import CASES, deck_of, sizes_of, write  # noqa: E402
 
 SAMPLE = 0.002  # s between two samples of the device's memory
-SIZES = ("small", "large")
+SIZES = ("small", "medium", "large")
 
 # A process inherits the peak of the one that started it, until its program is loaded: hence a small one in between.
 STARTER = """
@@ -117,7 +117,7 @@ def measure(
     case
         Method and task: a key of `CASES`.
     size
-        ``"small"`` or ``"large"``.
+        ``"small"``, ``"medium"`` or ``"large"``.
     device
         ``"cpu"`` or ``"cuda"``.
     figures
@@ -135,7 +135,7 @@ def measure(
     method, task = case
     with tempfile.TemporaryDirectory(prefix="qsim-memory-") as name:
         folder = Path(name)
-        deck = write(folder, CASES[case][SIZES.index(size)])
+        deck = write(folder, deck_of(case, size))
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
@@ -239,13 +239,13 @@ def _sampled(device: str) -> Iterator[list[int]]:
 # -------------------------------------------------------------------------------------------- command
 
 HEAD = (
-    "method   task                    size  | host: estimate measured ratio | device: estimate  measured ratio"
+    "method   task                    size   | host: estimate measured ratio | device: estimate  measured ratio"
     " (pool held,   used) |    s"
 )
 
 
 def _line(found: Found) -> str:
-    name = f"{found.method:<8} {found.task:<23} {found.size:<5}"
+    name = f"{found.method:<8} {found.task:<23} {found.size:<6}"
     if found.error:
         return f"{name} | failed: {found.error.splitlines()[-1]}"
     mega = [
@@ -284,7 +284,7 @@ def main(arguments: list[str] | None = None) -> int:
     for case in chosen:
         if not options.cold:
             _warm_up(case, options.device, options.figures)
-        for size in SIZES if options.size is None else (options.size,):
+        for size in sizes_of(case) if options.size is None else {options.size} & {*sizes_of(case)}:
             rows.append(_try(case, size, options))
             print(_line(rows[-1]), flush=True)
             if options.json:

@@ -1,4 +1,4 @@
-"""Decks whose memory is measured: for each method and task two of the same kind, which differ in size alone.
+"""Decks whose memory is measured: for each method and task two or three of the same kind, which differ in size alone.
 
 Little is computed with much memory, so that each run takes seconds.
 """
@@ -10,9 +10,16 @@ from pathlib import Path
 from typing import Any
 
 Deck = dict[str, Any]
-Pair = tuple[Deck, Deck]
+Decks = tuple[Deck, ...]
 
-__all__ = ["CASES", "write"]
+__all__ = ["CASES", "deck_of", "sizes_of", "write"]
+
+
+def _between(sizes: tuple[int, int]) -> tuple[int, int, int]:
+    """Return two sizes with their geometric mean between them, even where both are."""
+    small, large = sizes
+    step = 2 - (small % 2 or large % 2)
+    return small, step * round((small * large) ** 0.5 / step), large
 
 
 # ------------------------------------------------------------------------------------------------ qoc
@@ -28,9 +35,9 @@ MOLECULE = {
 GRID = {"type": "crank_nicolson", "memory": "store"}
 
 
-def _qoc(sizes: tuple[int, int], optimizer: str, sweeps: int = 0, **blocks: Any) -> Pair:
+def _qoc(sizes: tuple[int, int], optimizer: str, sweeps: int = 0, **blocks: Any) -> Decks:
     chosen = {"type": optimizer, **({"max_sweeps": sweeps} if sweeps else {})}
-    small, large = (
+    return tuple(
         {
             "method": "qoc",
             "system": MOLECULE,
@@ -41,9 +48,8 @@ def _qoc(sizes: tuple[int, int], optimizer: str, sweeps: int = 0, **blocks: Any)
             "optimizer": chosen,
             **blocks,
         }
-        for steps in sizes
+        for steps in _between(sizes)
     )
-    return small, large
 
 
 MANY, FEW = (50_000, 200_000), (4_000, 16_000)
@@ -60,6 +66,93 @@ QOC = {
     "grid, reversed": _qoc(MANY, "lbfgs", 4, propagator={**GRID, "memory": "reverse"}),
 }
 
+# Matrices of so many levels, with a jump.
+MATRICES = "matrices-{}.h5"
+HALF = {"value": "0.2 + 0*t", "type": "expression"}
+
+
+def _quantum(slots: tuple[int, int], system: Deck, T: float, **blocks: Any) -> Decks:
+    return tuple(
+        {
+            "method": "qoc",
+            "system": system,
+            "time": {"T": T, "slots": count},
+            "control": [{"name": "x", "guess": HALF}],
+            "objective": {"threshold": 1.0},
+            "verify": {"propagator": "none"},
+            "optimizer": {"type": "lbfgs", "max_sweeps": 3},
+            **blocks,
+        }
+        for count in _between(slots)
+    )
+
+
+def _ladder(spin: float, **more: Any) -> Deck:
+    return {
+        "type": "model",
+        "parts": [{"name": "c", "type": "spin", "s": spin}],
+        "terms": [{"operator": "c.Sz", "value": 1.0}, {"operator": "c.Sz*c.Sz", "value": 0.03}],
+        "controls": {"x": "c.Sx"},
+        "initial": "0",
+        "target": "2",
+        **more,
+    }
+
+
+ROTOR = {
+    "type": "rotor",
+    "B": "1.9896 cm-1",
+    "dalpha": "0.69 angstrom^3",
+    "J_max": 16,
+    "initial": 0,
+    "target": {"observable": "cos2"},
+}
+PLANE = {
+    "type": "grid2d",
+    "mass": [1728.0, 1728.0],
+    "potential": {"type": "two_morse", "D": 0.2, "beta": 1.19, "r0": 1.82},
+    "dipole": {"x": "x*exp(-x/0.6)"},
+    "initial": 0,
+    "target": 1,
+}
+QOC |= {
+    "levels": _quantum((20_000, 200_000), _ladder(10), 40.0),
+    "levels, fast": _quantum((20_000, 100_000), _ladder(10), 20_000.0),
+    "levels, ensemble": _quantum(
+        (2_000, 10_000), _ladder(5), 40.0, ensemble={"members": [{"scale": {"control": [0.9, 1.0, 1.1]}}]}
+    ),
+    "levels, jumps": _quantum((4_000, 40_000), _ladder(3, jumps=[{"operator": "c.Sm", "rate": 0.01}]), 40.0),
+    "levels, histories": _quantum(
+        (400, 1_600),
+        _ladder(5, jumps=[{"operator": "c.Sm", "rate": 0.01}]),
+        40.0,
+        dissipation={"trajectories": {"count": 2000}},
+    ),
+    "matrices": _quantum(
+        (4_000, 40_000),
+        {"type": "matrices", "file": MATRICES.format(8), "initial": "0", "target": "2"},
+        40.0,
+    ),
+    "rotor": _quantum(
+        (20_000, 200_000),
+        ROTOR,
+        80_000.0,
+        control=[
+            {"name": "envelope", "bounds": [0, 0.012], "guess": {"type": "expression", "value": "0.008"}}
+        ],
+    ),
+    "plane": tuple(
+        {
+            **_quantum(
+                (2_000, 2_000),
+                {**PLANE, "grid": {c: {"min": 0.9, "max": 4.2, "points": n} for c in "xy"}, "states": 20},
+                8_000.0,
+            )[0]
+        }
+        for n in (24, 34, 48)
+    ),
+}
+
 
 # -------------------------------------------------------------------------------------------- trotter
 
@@ -69,10 +162,10 @@ RETURN = {"echo": {"sigma": SIGMA, "scheme": "return"}}
 CHEBYSHEV = {"integrator": "chebyshev", "accuracy": 1e-6}
 
 
-def _trotter(sizes: tuple[int, int] = (18, 22), profile: Any = None, **blocks: Any) -> Pair:
+def _trotter(sizes: tuple[int, int] = (18, 22), profile: Any = None, **blocks: Any) -> Decks:
     field = {"type": "field", "axis": "x", "values": 0.3, **({"profile": profile} if profile else {})}
     evolve = {"t_final": 0.1, "outputs": 2, **blocks.pop("evolve", {"integrator": "ts2", "dt": 0.1})}
-    small, large = (
+    return tuple(
         {
             "method": "trotter",
             "initial": {"type": "product", "theta": 1.0},
@@ -80,28 +173,26 @@ def _trotter(sizes: tuple[int, int] = (18, 22), profile: Any = None, **blocks: A
             "evolve": evolve,
             **blocks,
         }
-        for spins in sizes
+        for spins in _between(sizes)
     )
-    return small, large
 
 
-def _sector(sizes: tuple[int, int], disorder: float = 0.5, **more: Any) -> Pair:
+def _sector(sizes: tuple[int, int], disorder: float = 0.5, **more: Any) -> Decks:
     field = {"type": "field", "axis": "z", "random": {"kind": "box", "W": disorder, "seed": 7}}
     terms: list[Deck] = [{"type": "heisenberg", "lattice": "chain"}, field]
-    small, large = (
+    return tuple(
         {
             "method": "trotter",
             "system": {"spins": spins, "terms": terms},
             **({} if more.get("task") == "thermal" else {"sector": {"sz": 0}}),
             **more,
         }
-        for spins in sizes
+        for spins in _between(sizes)
     )
-    return small, large
 
 
-def _momentum() -> Pair:
-    small, large = (
+def _momentum() -> Decks:
+    return tuple(
         {
             "method": "trotter",
             "task": "levels",
@@ -109,9 +200,32 @@ def _momentum() -> Pair:
             "sector": {"sz": 0, "momentum": 1},
             "levels": {"window": "middle_third", "statistics": ["gap_ratio"]},
         }
-        for spins in (12, 16)
+        for spins in (12, 14, 16)
     )
-    return small, large
+
+
+def _floquet(sizes: tuple[int, int], quasienergies: bool) -> Decks:
+    return tuple(
+        {
+            "method": "trotter",
+            "task": "floquet",
+            "system": {
+                "spins": spins,
+                "terms": [
+                    {"type": "heisenberg", "lattice": "chain"},
+                    {"type": "field", "axis": "z", "random": {"kind": "box", "W": 1.0, "seed": 3}},
+                ],
+            },
+            "initial": {"type": "neel"},
+            "floquet": {
+                "cycle": [{"terms": [0], "time": 0.8}, {"terms": [1], "time": 0.8}],
+                "cycles": 2,
+                "quasienergies": quasienergies,
+            },
+            "observe": ["sz"],
+        }
+        for spins in _between(sizes)
+    )
 
 
 QUENCH = {"evolve": {"t_final": 0.2, "outputs": 2, "integrator": "chebyshev", "accuracy": 1e-6}}
@@ -145,6 +259,9 @@ TROTTER = {
     "spectrum": _sector((16, 20), task="spectrum", spectrum={"levels": 2}),
     "dynamics": _sector((16, 20), task="dynamics", dynamics=SPECTRAL),
     "thermal": _sector((14, 18), task="thermal", thermal=THERMAL),
+    "thermal, exact": _sector((10, 14), task="thermal", thermal={**THERMAL, "exact": 4000}),
+    "floquet": _floquet((16, 22), False),
+    "floquet, quasienergies": _floquet((8, 12), True),
     "levels, entropy": _sector((10, 14), 8.0, task="levels", levels={"statistics": ["gap_ratio", "entropy"]}),
     "levels, momentum": _momentum(),
     "levels": _sector(
@@ -158,8 +275,8 @@ TROTTER = {
 ROWS = (1_000_000, 4_000_000)
 
 
-def _propagate(grid: Deck | None = None, sizes: tuple[int, int] = ROWS, **more: Any) -> Pair:
-    small, large = (
+def _propagate(grid: Deck | None = None, sizes: tuple[int, int] = ROWS, **more: Any) -> Decks:
+    return tuple(
         {
             "method": "tridiag",
             "task": "propagate",
@@ -169,39 +286,36 @@ def _propagate(grid: Deck | None = None, sizes: tuple[int, int] = ROWS, **more: 
             "observe": [{"density": {"points": 2}}],
             **more,
         }
-        for n in sizes
+        for n in _between(sizes)
     )
-    return small, large
 
 
-def _solve(solver: Deck | None = None, sizes: tuple[int, int] = ROWS, **system: Any) -> Pair:
-    small, large = (
+def _solve(solver: Deck | None = None, sizes: tuple[int, int] = ROWS, **system: Any) -> Decks:
+    return tuple(
         {
             "method": "tridiag",
             "task": "solve",
             "system": {"source": "random", "n": n, "seed": 2, **system},
             "solver": solver or {},
         }
-        for n in sizes
+        for n in _between(sizes)
     )
-    return small, large
 
 
-def _scaling() -> Pair:
-    small, large = (
+def _scaling() -> Decks:
+    return tuple(
         {
             "method": "tridiag",
             "task": "scaling",
             "scaling": {"n": [n], "blocks": [64, 256], "iterations": [1], "repeats": 1},
         }
-        for n in ROWS
+        for n in _between(ROWS)
     )
-    return small, large
 
 
-def _atom(sizes: tuple[int, int] = (20, 40), gauge: str = "length", **laser: Any) -> Pair:
+def _atom(sizes: tuple[int, int] = (20, 40), gauge: str = "length", **laser: Any) -> Decks:
     pulse = {"shape": "sin2", "omega": 0.057, "E0": 0.03, "cycles": 1}
-    small, large = (
+    return tuple(
         {
             "method": "tridiag",
             "task": "atom",
@@ -213,9 +327,8 @@ def _atom(sizes: tuple[int, int] = (20, 40), gauge: str = "length", **laser: Any
             "time": {"dt": 0.5, "outputs": 4, "verify": False},
             "observe": [{"populations": {"nmax": 2}}],
         }
-        for lmax in sizes
+        for lmax in _between(sizes)
     )
-    return small, large
 
 
 TRIDIAG = {
@@ -298,10 +411,10 @@ DMC = {"timesteps": [0.004, 0.002], "blocks": 3, "steps": 6, "warmup": 0.01, "ex
 OPTIMIZE = {"iterations": 1, "steps": 3, "warmup": 2, "timestep": 0.1}
 
 
-def _qmc(symbol: str, *series: Deck, sizes: tuple[int, int] = (4096, 65536), **run: Any) -> Pair:
+def _qmc(symbol: str, *series: Deck, sizes: tuple[int, int] = (4096, 65536), **run: Any) -> Decks:
     shells = [{"atom": symbol, "n": n, "l": 0, "zeta": zeta} for n, zeta in ATOMS[symbol]]
     (name, first), *others = (next(iter(section.items())) for section in series)
-    small, large = (
+    return tuple(
         {
             "method": "qmc",
             "run": {"seed": 3, **run},
@@ -312,14 +425,13 @@ def _qmc(symbol: str, *series: Deck, sizes: tuple[int, int] = (4096, 65536), **r
             },
             "series": [{name: {**first, "walkers": walkers}}, *({k: v} for k, v in others)],
         }
-        for walkers in sizes
+        for walkers in _between(sizes)
     )
-    return small, large
 
 
-def _gas(section: Deck, sizes: tuple[int, int]) -> Pair:
+def _gas(section: Deck, sizes: tuple[int, int]) -> Decks:
     ((name, block),) = section.items()
-    small, large = (
+    return tuple(
         {
             "method": "qmc",
             "run": {"seed": 3},
@@ -333,9 +445,8 @@ def _gas(section: Deck, sizes: tuple[int, int]) -> Pair:
                 {name: {**block, "walkers": walkers}},
             ],
         }
-        for walkers in sizes
+        for walkers in _between(sizes)
     )
-    return small, large
 
 
 QMC = {
@@ -348,7 +459,7 @@ QMC = {
     "optimize, long": _qmc("He", {"optimize": {**OPTIMIZE, "steps": 30, "sweeps": 1}}, sizes=(2048, 32768)),
 }
 
-CASES: Mapping[tuple[str, str], Pair] = {
+CASES: Mapping[tuple[str, str], Decks] = {
     (method, task): pair
     for method, pairs in (
         ("qoc", QOC),
@@ -359,11 +470,21 @@ CASES: Mapping[tuple[str, str], Pair] = {
     )
     for task, pair in pairs.items()
 }
-"""By method and task: the small deck and the large one."""
+"""By method and task: the decks from the smallest to the largest."""
+
+
+def sizes_of(case: tuple[str, str]) -> tuple[str, ...]:
+    """Return the names of the sizes of a case."""
+    return ("small", "large") if len(CASES[case]) == 2 else ("small", "medium", "large")
+
+
+def deck_of(case: tuple[str, str], size: str) -> Deck:
+    """Return the deck of a size."""
+    return CASES[case][sizes_of(case).index(size)]
 
 
 def write(folder: Path, deck: Deck, name: str = "deck") -> Path:
-    """Write a deck, and the start vector of one that reads it, into a folder; return the path of the deck."""
+    """Write a deck, and the start vector or the matrices that it reads, into a folder; return the path of the deck."""
     import numpy as np
     import yaml
 
@@ -372,4 +493,14 @@ def write(folder: Path, deck: Deck, name: str = "deck") -> Path:
     if deck.get("initial") == {"type": "file", "file": START}:
         spins = deck["system"]["spins"]
         np.save(folder / START, np.full(1 << spins, 2.0 ** (-spins / 2), complex))
+    file = str(deck["system"].get("file", "")) if "system" in deck else ""
+    if file.startswith("matrices-"):
+        import h5py
+
+        n = int(file[len("matrices-") : -len(".h5")])
+        lower = np.diag(np.sqrt(np.arange(1.0, n)), 1)
+        with h5py.File(folder / file, "w") as made:
+            made["H0"] = np.diag(np.arange(n) - 0.03 * np.arange(n) ** 2)
+            made["controls/x"] = lower + lower.T
+            made["jumps/a"] = 0.1 * lower
     return path

@@ -20,6 +20,10 @@ def main() -> None:
 
     try:
         command_line()
+    except SystemExit as end:
+        if (aside := sys.modules.get("qsim.core.run.aside")) is not None:
+            aside.leave(end.code)
+        raise
     finally:
         # What is left goes with the process: Python need not search it for garbage once more.
         gc.freeze()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bench.memory import measure
-from bench.memory_decks import CASES, write
+from bench.memory_decks import CASES, deck_of, sizes_of, write
 from qsim.core.deck.load import load_deck
 from qsim.core.device import footprint
 from qsim.core.device.device import Memory
@@ -44,9 +44,18 @@ def within(estimate, peak, case=None):
     return least < estimate / peak and (case in BOUNDS or estimate / peak < most)
 
 
+@pytest.mark.parametrize(("case", "size"), [(("qoc", "levels"), "medium"), (("tridiag", "solve"), "small")])
+def test_the_announced_memory_of_some_commands_is_theirs(case, size):
+    run = found(case, size)
+    assert within(run.estimated_host, run.host, case), run
+
+
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("size", ["small", "large"])
-@pytest.mark.parametrize("case", CASES, ids=" ".join)
+@pytest.mark.parametrize(
+    ("case", "size"),
+    [(case, size) for case in CASES for size in sizes_of(case)],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
 def test_the_announced_memory_is_that_of_the_command(case, size):
     run = found(case, size)
     assert within(run.estimated_host, run.host, case), run
@@ -90,8 +99,7 @@ RECORDED = json.loads(
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("row", RECORDED, ids=lambda row: f"{row['method']} {row['task']} {row['size']}")
 def test_the_memory_announced_for_a_gpu_is_that_recorded_on_one(row, tmp_path):
-    pair = CASES[row["method"], row["task"]]
-    deck = write(tmp_path, pair[("small", "large").index(row["size"])])
+    deck = write(tmp_path, deck_of((row["method"], row["task"]), row["size"]))
     method = Method(row["method"])
     loaded = load_deck(deck, method.deck.DECK)
     memory = method.build.plan(loaded).memory.with_interpreter(row["method"], cuda=True)

@@ -528,23 +528,6 @@ def test_integrals_hold_what_a_table_leaves_open(sturmian, tmp_path):
         assert dense.errors[name].max() < 0.1 * poor.errors[name].max()
 
 
-def test_no_error_is_known_of_a_response_beside_what_a_table_leaves_open(sturmian, sampled):
-    deck = {
-        "grid": {"R": 22, "order": 9},
-        "basis": {"type": "gsf", "generating": "yukawa", "energy": -0.8, "N": 7},
-        "states": [{"L": 0, "S": 0}],
-        "channels": {"l_max": 2},
-        "task": {"type": "response", "observables": ["polarisability"]},
-    }
-    for potential, claims in ((sampled(14), False), (sampled(14, interpolation="linear"), True)):
-        monitor = Notes()
-        result = sturmian.run(monitor, **deck, system={"Z": 3, "potential": potential})
-        alpha = scalars(result)["alpha1_0"]
-        assert (alpha.error is not None) == claims
-        assert any("no error known, for the rows of" in text for text in monitor.told) != claims
-        assert np.isfinite(Method("sturmian").arrays(result)["alpha_error"]).any() == claims
-
-
 def test_the_second_bound_state_of_the_negative_ion_of_hydrogen(sturmian):
     """2p^2 3P^e, bound below n = 2 by 0.01 eV: -0.1253547 hartree (M. Bylicki, E. Bednarz, Phys. Rev. A 67, 022503 (2003))."""
     deck = {

@@ -62,7 +62,7 @@ def test_poles_that_their_errors_hide_are_one_line(sturmian):
     assert across.sum() > 10
     assert np.median(relative) < 0.2
     assert np.median(judgement.total_position[0, across] / judgement.total[0, across]) > 0.5
-    assert all("channels.l_max" in text for text in warnings_of(result) if "worse than" in text)
+    assert all("l_max" in text for text in warnings_of(result) if "worse than" in text)
     # No line from the last energy of a narrow profile cuts through the cross section.
     assert np.diff(own.E).max() < 1.001 * 6.3 / 27.2114 / 19
     assert all(np.isfinite(scalar.value) for scalar in made.values())

@@ -64,10 +64,8 @@ class Passes:
     def portions(self, most: int) -> list[tuple[slice, Passes]]:
         """Return at most so many passes at a time, in order, with their places among all."""
         places = [slice(p, min(p + most, self.slot.size)) for p in range(0, self.slot.size, most)]
-        return [
-            (place, Passes(self.slot[place], self.plain[place], self.lengths[place], self.after[place]))
-            for place in places
-        ]
+        slot, plain, lengths, after = self.arrays
+        return [(p, Passes(slot[p], plain[p], lengths[p], after[p])) for p in places]
 
 
 def drawn(rates: NDArray[np.float64], duration: float, count: int, seed: int, stream: int) -> list[Histories]:

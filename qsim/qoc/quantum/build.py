@@ -66,6 +66,8 @@ TERMS = 12
 THRESHOLD = 0.99
 # Mean number of jumps of sampled histories from which their weights are spread too widely.
 MOST_JUMPS = 3.0
+# Real numbers of each slot and control: ten pairs of vectors of L-BFGS, and ten more.
+ARRAYS = 30
 # Rounding of a bound.
 ROUNDING = 1e-12
 # Slots in a period of a transition from which a search can follow it, where T has more than some periods.
@@ -160,7 +162,11 @@ def _one_plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
     keeps, wide = _of_gpu(deck, made, chosen, columns)
     return Plan(
         memory=_memory(
-            moved, columns, (slots, parts, terms), 0 if members is None else members.count, chosen
+            moved,
+            columns,
+            (slots, parts, terms, len(made.controls)),
+            0 if members is None else members.count,
+            chosen,
         ),
         sizes={
             "levels": made.dimension,
@@ -232,13 +238,13 @@ def _own_kernels(deck: QuantumDeck, made: QuantumModel, chosen: Dissipation) -> 
 
 
 def _memory(
-    moved: Slots, columns: int, series: tuple[int, int, int], members: int, chosen: Dissipation
+    moved: Slots, columns: int, series: tuple[int, int, int, int], members: int, chosen: Dissipation
 ) -> Memory:
     """Return the memory of a run: trajectories of members that are kept at a time, and of the system itself.
 
-    `series`: slots, parts of a slot under the first values, and terms.
+    `series`: slots, parts of a slot under the first values, terms, and controls.
     """
-    slots, parts, terms = series
+    slots, parts, terms, controls = series
     # Numbers of the kernels for the columns, of which a trajectory has one set per part of a slot.
     rows = moved.dimension**2 if chosen.lindblad else moved.dimension
     wide = (columns + columns % 2) / 2 if moved.layout.real else columns
@@ -255,8 +261,11 @@ def _memory(
     # Blocks of four columns are put in order again for the populations, in a copy.
     copied = 2 if wide % 4 == 0 and not isinstance(moved, Densities) else 1
     return Memory(
-        # the trajectory, the columns at every slot beside it, and the powers of one slot
-        host=copied * one + 16 * rows * columns * (2 * slots + 2 * terms),
+        # the trajectory, the columns at every slot beside it, the powers of one slot; numbers of each slot: populations, and for
+        # each control the vectors of L-BFGS, values, gradients and shapes
+        host=copied * one
+        + 16 * rows * columns * (2 * slots + 2 * terms)
+        + 8 * slots * (moved.dimension + ARRAYS * controls),
         device=there,
         on_gpu=on_gpu - there,
         parts={"trajectory": one, "trajectories of members": there},

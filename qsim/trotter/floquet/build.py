@@ -57,6 +57,6 @@ def memory(problem: FloquetProblem, states: int) -> dict[str, int]:
     """Return the bytes of the state and the expansions of a cycle, or of the matrix of one, by part."""
     tables = problem.table_bytes(states)
     if problem.block.quasienergies:
-        # the cycle, a step, and two of LAPACK
-        return {"matrix": 4 * 16 * states**2, "tables": tables}
+        # the cycle, H of a step, its eigenvectors, the same with phases and conjugate, and the step
+        return {"matrix": 6 * 16 * states**2, "tables": tables}
     return {"vectors": problem.amplitude_bytes * states * VECTORS, "tables": tables}

@@ -8,10 +8,12 @@ The quasi-energies theta of U = exp(i theta) come from the dense matrix.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.run.aside import aside
 from qsim.core.run.loop import Progress, drive
 from qsim.core.statistics import error_of_mean
 from qsim.trotter.evolution.accuracy import PRODUCT_ROUNDING, ROUNDING
@@ -81,14 +83,15 @@ class Step:
             return 1
         return self.expansion.advance(psi, self.time, tolerance, poll).products
 
-    def matrix(self) -> NDArray[np.complex128]:
-        """Return the propagator as a dense matrix on the host."""
+    def matrix(self, look: Callable[[], None]) -> NDArray[np.complex128]:
+        """Return the propagator as a dense matrix on the host; look for a stop meanwhile."""
         if self.expansion is None:
             return np.diag(self.operator.device.to_host(self.phases))
-        made = self.operator.device.to_host(matrix_of(self.operator))
+        made = self.operator.device.to_host(matrix_of(self.operator, look))
         # exp(-i H t) from the eigenstates of the step
-        energies, vectors = np.linalg.eigh(made)
-        return np.asarray((vectors * np.exp(-1j * self.time * energies)) @ vectors.conj().T, np.complex128)
+        energies, vectors = aside(partial(np.linalg.eigh, made), look)
+        turned = vectors * np.exp(-1j * self.time * energies)
+        return np.asarray(aside(lambda: turned @ vectors.conj().T, look), np.complex128)
 
 
 class Computation:
@@ -214,7 +217,8 @@ def run(problem: FloquetProblem, monitor: Monitor) -> FloquetResult:
     angles = ratios = None
     if block.quasienergies:
         with monitor.stage("quasi-energies"):
-            angles = quasienergies(made.steps, sector.dimension)
+            # What is saved at a stop are all cycles.
+            angles = quasienergies(made.steps, sector.dimension, lambda: monitor.poll(made.state))
         # on a circle n angles have n spacings and n ratios of neighbouring ones
         if angles.size > 2:
             # on a circle the last angle is a neighbour of the first
@@ -235,10 +239,13 @@ def run(problem: FloquetProblem, monitor: Monitor) -> FloquetResult:
     )
 
 
-def quasienergies(steps: list[Step], size: int) -> NDArray[np.float64]:
-    """Return the angles theta of the eigenvalues exp(i theta) of a cycle, ascending in (-pi, pi]."""
+def quasienergies(
+    steps: list[Step], size: int, look: Callable[[], None] = lambda: None
+) -> NDArray[np.float64]:
+    """Return the angles theta of the eigenvalues exp(i theta) of a cycle, ascending in (-pi, pi]; look for a stop meanwhile."""
     cycle = np.eye(size, dtype=np.complex128)
     for step in steps:
         # the first step acts first
-        cycle = step.matrix() @ cycle
-    return np.asarray(np.sort(np.angle(np.linalg.eigvals(cycle))), np.float64)
+        made = step.matrix(look)
+        cycle = aside(partial(np.matmul, made, cycle), look)
+    return np.asarray(np.sort(np.angle(aside(partial(np.linalg.eigvals, cycle), look))), np.float64)

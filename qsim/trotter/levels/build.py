@@ -68,8 +68,8 @@ def _findings(problem: LevelsProblem, states: int) -> Iterator[Finding]:
 
 def memory(problem: LevelsProblem, states: int) -> dict[str, int]:
     """Return the bytes of a diagonalisation, by part."""
-    # the matrix and its copy in LAPACK; with eigenvectors also those, and the work space
-    matrices = 2 if problem.block.statistics == ["gap_ratio"] else 4
+    # the matrix and its copy in LAPACK; with eigenvectors also two of work space, and those that are returned
+    matrices = 2 if problem.block.statistics == ["gap_ratio"] else 5
     # a complex matrix with Dzyaloshinskii-Moriya couplings or momenta
     size = problem.amplitude_bytes
     return {"matrix": matrices * size * states**2, "tables": problem.table_bytes(states)}

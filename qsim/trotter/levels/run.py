@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.run.aside import aside
 from qsim.core.run.loop import Progress, drive
 from qsim.trotter.deck.tasks import LEAST_LEVELS
 from qsim.trotter.levels.result import LevelsResult
@@ -21,7 +23,7 @@ from qsim.trotter.sectors.states import whole_state
 from qsim.trotter.sectors.symmetric import broken, reflected, shifted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -62,7 +64,10 @@ class Computation:
         # a realisation is the unit of a checkpoint
         for member in range(self.done, self.problem.models.disorder):
             model = self.problem.of_realisation(member)
-            made = [self._diagonalised(number, model) for number in range(len(self.problem.sectors))]
+            made = [
+                self._diagonalised(number, model, lambda: report(Progress()))
+                for number in range(len(self.problem.sectors))
+            ]
             # the levels of all sectors together, ascending; stable, so that equal ones keep the order of the sectors
             order = np.argsort(np.concatenate([one["levels"] for one in made]), kind="stable")
             for name, values in self.kept.items():
@@ -70,25 +75,33 @@ class Computation:
             self.done = member + 1
             report(Progress(self.done))
 
-    def _diagonalised(self, number: int, model: Model) -> dict[str, NDArray[np.float64]]:
+    def _diagonalised(
+        self, number: int, model: Model, look: Callable[[], None]
+    ) -> dict[str, NDArray[np.float64]]:
         """Return the levels of a sector, and the numbers of each state that are asked for."""
         problem, device = self.problem, self.problem.place
         sector = problem.sectors[number]
-        matrix = matrix_of(problem.operator(sector, model))
+        matrix = matrix_of(problem.operator(sector, model), look)
         xp, made = device.xp, {"sectors": np.full(sector.dimension, float(number))}
+        # on a GPU in this thread, whose device is chosen
+        call = aside if device.kind == "cpu" else _here
         with device.use():
             # levels alone take a third of the time of levels with states
             if len(self.kept) == len(made) + 1:
-                return made | {"levels": np.asarray(device.to_host(xp.linalg.eigvalsh(matrix)))}
-            values, vectors = xp.linalg.eigh(matrix)
+                return made | {
+                    "levels": np.asarray(device.to_host(call(partial(xp.linalg.eigvalsh, matrix), look)))
+                }
+            values, vectors = call(partial(xp.linalg.eigh, matrix), look)
             made["levels"] = np.asarray(device.to_host(values))
             if "participation" in self.kept or "entropies" in self.kept:
-                made |= self._states(sector, device.to_host(vectors))
+                made |= self._states(sector, device.to_host(vectors), look)
             if "spins" in self.kept:
                 made["spins"] = self._spins(sector, made["levels"], vectors, scale_of(model))
         return made
 
-    def _states(self, sector: Space, vectors: NDArray[Any]) -> dict[str, NDArray[np.float64]]:
+    def _states(
+        self, sector: Space, vectors: NDArray[Any], look: Callable[[], None]
+    ) -> dict[str, NDArray[np.float64]]:
         """Return the participation entropies and the entropies of half of the chain of eigenstates (columns)."""
         device, axis = self.problem.place, self.problem.frame.axis
         made = {
@@ -107,6 +120,7 @@ class Computation:
                 p = np.abs(device.to_host(vector)) ** 2
                 # participation entropy -sum p ln p; 0 ln 0 = 0
                 made["participation"][k] = -(p * np.log(np.where(p > 0.0, p, 1.0))).sum()
+            look()
         return made
 
     def _spins(
@@ -123,6 +137,10 @@ class Computation:
             found, known = total.of(states)
             spins[group] = found if known else math.nan
         return spins
+
+
+def _here(call: Callable[[], Any], look: Callable[[], None]) -> Any:
+    return call()
 
 
 def gap_ratios(levels: NDArray[np.float64], least: float) -> NDArray[np.float64]:

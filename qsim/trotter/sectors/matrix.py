@@ -9,6 +9,8 @@ import numpy as np
 from qsim.trotter.sectors.symmetric import StoredOperator
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from qsim.trotter.sectors.operator import SectorOperator
@@ -16,9 +18,14 @@ if TYPE_CHECKING:
 
 __all__ = ["matrix_of"]
 
+# Columns between two looks for a stop.
+TOGETHER = 64
 
-def matrix_of(operator: SectorOperator | StoredOperator | WholeOperator) -> NDArray[Any]:
-    """Return H (D, D) on the device: the stored matrix, or a product for each column."""
+
+def matrix_of(
+    operator: SectorOperator | StoredOperator | WholeOperator, look: Callable[[], None] = lambda: None
+) -> NDArray[Any]:
+    """Return H (D, D) on the device: the stored matrix, or a product for each column; `look` for a stop between some of them."""
     device, size = operator.device, operator.size
     if isinstance(operator, StoredOperator):
         return np.asarray(operator.matrix.toarray())
@@ -29,6 +36,8 @@ def matrix_of(operator: SectorOperator | StoredOperator | WholeOperator) -> NDAr
             unit[k] = 1.0
             operator.apply(unit, out[k])
             unit[k] = 0.0
+            if k % TOGETHER == TOGETHER - 1:
+                look()
         # each product is a column
         matrix = out.T if operator.dtype.kind == "c" else out
         # kernels that take complex vectors alone leave a real H with imaginary parts of zero

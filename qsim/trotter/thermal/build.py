@@ -39,8 +39,10 @@ def memory(problem: ThermalProblem, states: int) -> dict[str, int]:
     """Return the bytes of the recurrences of random vectors in a sector, by part."""
     size = problem.amplitude_bytes
     parts = {"vectors": size * states * VECTORS, "tables": problem.table_bytes(states)}
-    # the matrix of the largest sector that is diagonalised, its eigenvectors, work space
-    parts["matrix"] = 4 * size * min(states, problem.block.exact) ** 2
+    # of the largest sector that is diagonalised: the matrix and its copy in LAPACK, for correlators also eigenvectors and two of
+    # work space
+    matrices = 5 if problem.observables.needs.pairs else 2
+    parts["matrix"] = matrices * size * min(states, problem.block.exact) ** 2
     if count := _temperature_vectors(problem, states):
         parts["temperatures"] = size * states * count
     return parts

@@ -20,10 +20,12 @@ added in quadrature to the statistical errors.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.run.aside import aside
 from qsim.core.run.loop import Progress, drive
 from qsim.core.statistics import student
 from qsim.trotter.deck.tasks import MOST_THERMAL_STEPS
@@ -35,7 +37,7 @@ from qsim.trotter.thermal.response import response_of
 from qsim.trotter.thermal.result import ThermalResult
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -118,21 +120,21 @@ class Computation:
             # small sectors exactly, with all their levels; in
             # large ones traces are means over random vectors
             if sectors[number].dimension <= self.problem.block.exact:
-                self._exact(sectors[number])
+                self._exact(sectors[number], lambda: report(Progress()))
             else:
                 self._sampled(number, report)
             report(Progress(number + 1))
 
-    def _exact(self, sector: Space) -> None:
+    def _exact(self, sector: Space, look: Callable[[], None]) -> None:
         """Diagonalise a sector."""
         operator = self.problem.operator(sector, self.problem.model)
-        matrix = self.problem.place.to_host(matrix_of(operator))
+        matrix = self.problem.place.to_host(matrix_of(operator, look))
         sums = np.zeros((1, self.temperatures.size, self.correlators.count))
         if self.correlators.count:
-            values, vectors = np.linalg.eigh(matrix)
+            values, vectors = aside(partial(np.linalg.eigh, matrix), look)
             sums[0] = self.correlators.exact(sector, values, vectors, self.temperatures)
         else:
-            values = np.linalg.eigvalsh(matrix)
+            values = aside(partial(np.linalg.eigvalsh, matrix), look)
         # one length and one row, as of a recurrence with weight 1 for each level
         self.energies.append(values[None, None])
         self.weights.append(np.ones((1, 1, values.size)))
