@@ -21,7 +21,7 @@ def main() -> None:
     try:
         command_line()
     except SystemExit as end:
-        if (aside := sys.modules.get("qsim.core.run.aside")) is not None:
+        if (aside := sys.modules.get("qsim.core.run.stops.aside")) is not None:
             aside.leave(end.code)
         raise
     finally:

@@ -10,8 +10,8 @@ import time
 import numpy as np
 import pytest
 
-from qsim.core.run import aside as module
-from qsim.core.run.aside import aside
+from qsim.core.run.stops import aside as module
+from qsim.core.run.stops.aside import aside
 
 
 def hermitian(size):
@@ -58,7 +58,7 @@ def test_a_stop_is_heard_in_the_middle_of_a_call(monkeypatch):
 
 PROGRAM = """
 import atexit, sys, threading
-from qsim.core.run.aside import aside, leave
+from qsim.core.run.stops.aside import aside, leave
 atexit.register(lambda: print("tidied"))
 begun = threading.Event()
 

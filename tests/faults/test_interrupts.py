@@ -154,7 +154,7 @@ def test_a_signal_for_a_group_is_one_press(counter):
     """A process that was forked shares the pipe that counts; it must not count for its parent."""
     code = (
         "import os, signal, time; from pathlib import Path; import llvmlite.binding\n"
-        "from qsim.core.run.deaf import Deaf\n"
+        "from qsim.core.run.stops.deaf import Deaf\n"
         "signal.signal(signal.SIGINT, lambda *_: None)\n"
         "with Deaf(Path('no.lock')):\n"
         "    children = [os.fork() for _ in range(2)]\n"

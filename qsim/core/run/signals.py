@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import FrameType, TracebackType
 
-    from qsim.core.run.deaf import Deaf
+    from qsim.core.run.stops.deaf import Deaf
 
 __all__ = ["NAMES", "Signals", "before_the_work", "leaving_later", "on_early_exit"]
 
@@ -119,7 +119,7 @@ class Signals:
     The run looks at :attr:`stop` and :attr:`at_once` between its steps, and raises there: an exception of a handler comes out
     in any line, and is lost in a callback of a weak reference or a ``__del__``.  After a second Ctrl-C, which stops at the next
     report, a third one does what Ctrl-C did before; the command line then ends the process, also where Python hears nothing
-    (:mod:`qsim.core.run.deaf`), and while kernels are compiled the second one does.  Outside the main thread,
+    (:mod:`qsim.core.run.stops.deaf`), and while kernels are compiled the second one does.  Outside the main thread,
     where Python does not allow handlers, the context does nothing.  A SIGHUP that is ignored (``nohup``) stays
     ignored.
 
@@ -146,7 +146,7 @@ class Signals:
         _install(self._handle, self._previous)
         # Not where Ctrl-C is an exception of Python, which a program may catch.
         if self._lock is not None and self._previous.get(signal.SIGINT) is _leave:
-            from qsim.core.run.deaf import Deaf
+            from qsim.core.run.stops.deaf import Deaf
 
             self._deaf = Deaf(self._lock).__enter__()
         return self

@@ -150,6 +150,7 @@ def _run(path: Path, keys: Sequence[str]) -> Run:
 
 
 def _of_results(path: Path, file: Results) -> Run:
+    """Return the run that a results file holds; scalars keep their short names."""
     deck = file.deck
     if not deck:
         raise FileError(f"{file.path} holds no deck")

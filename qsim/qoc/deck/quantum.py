@@ -138,13 +138,6 @@ class QuantumVerify(Block):
         default="auto",
         description="auto: exponentials of each slot by another algorithm and from another generator",
     )
-    steps: Annotated[Count, Field(ge=1, le=100_000_000)] | Literal["auto"] = Field(
-        default="auto", description="grid: of the paper's propagator; exponentials of slots have no steps"
-    )
-    states: Annotated[Count, Field(ge=2, le=400)] | Literal["auto"] = Field(
-        default="auto",
-        description="grid: of the paper's propagators; what more levels change is in the error",
-    )
     levels: Annotated[Count, Field(le=20), BeforeValidator(_more, json_schema_input_type=int | str)] = Field(
         default=2,
         description="levels more per ladder or transmon, at least, for the error of the levels; 0: the levels are the model",

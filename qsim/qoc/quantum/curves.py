@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
-from qsim.qoc.models.plane.levels import Plane
 from qsim.qoc.quantum.result import UNIT, named, of_frequencies, of_times
 
 if TYPE_CHECKING:
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
 
     from qsim.core.device.arrays import FloatArray
     from qsim.qoc.models.line.levels import Line
+    from qsim.qoc.models.plane.levels import Plane
     from qsim.qoc.quantum.result import QuantumResult
 
 __all__ = ["QUANTITIES"]
@@ -76,19 +76,17 @@ def _coordinates(result: QuantumResult) -> tuple[str, ...]:
 
 
 def _x(result: QuantumResult) -> FloatArray:
-    space = _space(result)
-    return space.axes[0].x if isinstance(space, Plane) else space.molecule.x
+    return _space(result).x
 
 
 def _y(result: QuantumResult) -> FloatArray:
-    space = _space(result)
-    assert isinstance(space, Plane)
-    return space.axes[1].x
+    plane = result.problem.model.plane
+    assert plane is not None
+    return plane.axes[1].x
 
 
 def _potential(result: QuantumResult) -> FloatArray:
-    space = _space(result)
-    return space.potential if isinstance(space, Plane) else space.molecule.potential
+    return _space(result).potential
 
 
 def _shown(result: QuantumResult) -> NDArray[np.int64]:
@@ -101,13 +99,7 @@ def _shown(result: QuantumResult) -> NDArray[np.int64]:
 
 def _densities(result: QuantumResult) -> FloatArray:
     """Return |psi|^2 (levels, n1, n2) or (levels, L) of the levels that are kept, 1/bohr^2 or 1/bohr."""
-    space, shown = _space(result), _shown(result)
-    if not isinstance(space, Plane):
-        return np.asarray(space.molecule.states[shown] ** 2)
-    first, second = space.axes
-    # States are normalised as vectors; the area of a cell makes a density per bohr^2.
-    cell = float((first.x[1] - first.x[0]) * (second.x[1] - second.x[0]))
-    return np.asarray(space.states[shown] ** 2 / cell)
+    return _space(result).densities(_shown(result))
 
 
 CURVES: tuple[Quantity[QuantumResult], ...] = (

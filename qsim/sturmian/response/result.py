@@ -165,6 +165,7 @@ def _polarisabilities(name: str, text: str) -> Callable[[ResponseResult], dict[s
     """Return a function that gives the scalars of a part of polarisabilities: ``alpha_dipole_1s_1S`` of the first frequency."""
 
     def numbers(r: ResponseResult) -> dict[str, Scalar]:
+        """Return those that a result has."""
         values, errors = r.limits[name]
         found: dict[str, Scalar] = {}
         for k, m, w in np.ndindex(values.shape[:3]):

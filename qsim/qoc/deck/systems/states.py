@@ -116,7 +116,9 @@ Permutation = Annotated[list[int], Field(min_length=2, max_length=64), AfterVali
 
 def _names(value: object) -> object:
     """Read levels in a list of names."""
-    return [str(v) if _is_level(v) else v for v in value] if isinstance(value, list) else value
+    if not isinstance(value, list):
+        return value
+    return [str(v) if _is_level(v) else v for v in value]
 
 
 class Gate(Block):

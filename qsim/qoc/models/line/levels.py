@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from scipy.sparse import csr_array
 
-    from qsim.core.device.arrays import FloatArray
+    from qsim.core.device.arrays import FloatArray, IndexArray
     from qsim.qoc.deck.functions import FunctionBlock
     from qsim.qoc.deck.systems.grid import GridSystem
     from qsim.qoc.deck.systems.quantities import Units
@@ -81,6 +81,20 @@ class Line:
     def energies(self) -> FloatArray:
         """Levels (K,), hartree."""
         return self.molecule.energies
+
+    @property
+    def x(self) -> FloatArray:
+        """Points (L,), bohr."""
+        return self.molecule.x
+
+    @property
+    def potential(self) -> FloatArray:
+        """Potential (L,) at the points, hartree."""
+        return self.molecule.potential
+
+    def densities(self, levels: IndexArray) -> FloatArray:
+        """Return |psi|^2 of some levels at the points, (levels, L), 1/bohr."""
+        return np.asarray(self.molecule.states[levels] ** 2)
 
     def values(self, block: FunctionBlock, key: str) -> FloatArray:
         """Return a function of x at the points (L,), a.u."""

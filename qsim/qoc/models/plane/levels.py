@@ -108,6 +108,18 @@ class Plane:
     errors: FloatArray
     states: FloatArray
 
+    @property
+    def x(self) -> FloatArray:
+        """Points (n1,) of the first coordinate, bohr."""
+        return self.axes[0].x
+
+    def densities(self, levels: IndexArray) -> FloatArray:
+        """Return |psi|^2 of some levels at the points, (levels, n1, n2), 1/bohr^2."""
+        first, second = self.axes
+        # States are normalised as vectors; the area of a cell makes a density.
+        cell = float((first.x[1] - first.x[0]) * (second.x[1] - second.x[0]))
+        return np.asarray(self.states[levels] ** 2 / cell)
+
     def hamiltonian(self, psi: FloatArray) -> FloatArray:
         """Return ``H0 psi`` of amplitudes (n1, n2) at the points."""
         first, second = self.axes

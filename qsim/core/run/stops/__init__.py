@@ -1,0 +1,1 @@
+"""Stop requests where Python hears none: beside calls of libraries, and within compiled kernels."""
