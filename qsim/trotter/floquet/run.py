@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.run.stops.aside import aside
 from qsim.core.run.loop import Progress, drive
+from qsim.core.run.stops.aside import aside
 from qsim.core.statistics import error_of_mean
 from qsim.trotter.evolution.accuracy import PRODUCT_ROUNDING, ROUNDING
 from qsim.trotter.evolution.chebyshev import Chebyshev

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.run.stops.aside import aside
 from qsim.core.run.loop import Progress, drive
+from qsim.core.run.stops.aside import aside
 from qsim.trotter.deck.tasks import LEAST_LEVELS
 from qsim.trotter.levels.result import LevelsResult
 from qsim.trotter.measurement.spaces import plain, rotated, schmidt_in

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.run.stops.aside import aside
 from qsim.core.run.loop import Progress, drive
+from qsim.core.run.stops.aside import aside
 from qsim.core.statistics import student
 from qsim.trotter.deck.tasks import MOST_THERMAL_STEPS
 from qsim.trotter.model.hamiltonian import scale_of
