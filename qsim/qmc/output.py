@@ -272,6 +272,18 @@ ATOMS: tuple[Quantity[Result], ...] = tuple(
     )
 )
 
+SOUGHT: tuple[Quantity[Result], ...] = tuple(
+    Quantity(
+        f"{kind}_timestep",
+        "1/hartree",
+        f"time step of the moves of {kind} that the warm-up has found, far from nuclei",
+        lambda r, kind=kind: last.series.timestep if (last := last_part(r, kind)) else None,
+        when=lambda r, kind=kind: (last := last_part(r, kind)) is not None and not last.part.timestep,
+        exact=True,
+    )
+    for kind in ("vmc", "optimize")
+)
+
 EXTRAPOLATED: tuple[Quantity[Result], ...] = (
     Quantity(
         "dmc_energy_extrapolated",
@@ -519,5 +531,5 @@ ARRAYS: tuple[Quantity[Result], ...] = (
     ),
 )
 
-SCALARS = (*EXTRAPOLATED, *_section("dmc"), *_section("vmc"), *DIFFUSION, *OPTIMISED, *SYSTEM)
+SCALARS = (*EXTRAPOLATED, *_section("dmc"), *_section("vmc"), *SOUGHT, *DIFFUSION, *OPTIMISED, *SYSTEM)
 QUANTITIES = (*SCALARS, *ARRAYS)

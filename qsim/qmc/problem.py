@@ -37,7 +37,7 @@ class Part:
     walkers
         Number of walkers: the block's own, or that of the section before.
     timestep
-        Time step of the moves, 1/hartree.
+        Time step of the moves, 1/hartree; 0 if the warm-up finds it.
     step
         Number of the time step within the section.
     """

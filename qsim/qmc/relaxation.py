@@ -184,9 +184,10 @@ class Start:
         """Return the warning of a warm-up that is too short."""
         # In the unit of the deck's key: sweeps for vmc, imaginary time for dmc.
         also = f" and the {self.cut} blocks left out" if self.cut else ""
-        if series.kind == "vmc" and series.timestep:
-            found = f"{self.warm / series.timestep:.0f} sweeps"
-            wanted = f"about {math.ceil(self.needed / series.timestep)} sweeps"
+        sweep = series.info.get("sweep_time", series.timestep)
+        if series.kind == "vmc" and sweep:
+            found = f"{self.warm / sweep:.0f} sweeps"
+            wanted = f"about {math.ceil(self.needed / sweep)} sweeps"
         else:
             found, wanted = f"{self.warm:.2g}/hartree", f"about {self.needed:.2g}/hartree"
         return (

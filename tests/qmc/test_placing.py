@@ -5,8 +5,8 @@ import pytest
 
 from qsim.core.device import rng
 from qsim.core.device.device import cpu
-from qsim.qmc.kernels.walkers.walk_cpu import DRIFT
-from qsim.qmc.sampling.vmc import WarmUp
+from qsim.qmc.deck.series import Vmc
+from qsim.qmc.sampling.moves import Moves, WarmUp
 from qsim.qmc.sampling.walkers import Walkers
 from tests.qmc.trials import trial_function
 
@@ -48,7 +48,7 @@ def test_walkers_cross_a_node_in_the_warm_up(tight, monkeypatch):
 
     def missing():
         walkers = placed(system, orbitals)
-        WarmUp(walkers, 0.05, DRIFT, 400, 1).advance(lambda progress: None)
+        WarmUp(walkers, Moves(walkers, Vmc(timestep=0.05)), 400, 1).advance(lambda progress: None)
         return inside - np.mean(np.linalg.norm(walkers.state.R[:, 0], axis=1) < node)
 
     assert missing() < 0.2

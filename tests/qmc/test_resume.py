@@ -35,7 +35,7 @@ DECK = {
             }
         },
         {"dmc": {"walkers": 24, "timesteps": [0.01, 0.005], "blocks": 20, "steps": 4, "warmup": 0.05}},
-        {"vmc": {"walkers": 50, "blocks": 20, "steps": 2, "sweeps": 2, "warmup": 10, "timestep": 0.1}},
+        {"vmc": {"walkers": 50, "blocks": 20, "steps": 2, "sweeps": 2, "warmup": 10}},
     ],
     "estimators": [{"radial_density": {"bins": 6, "rmax": 3.0}}],
 }
@@ -111,7 +111,7 @@ def test_a_run_that_is_stopped_again_and_again_is_the_same(qmc, uninterrupted):
 
 
 LONG = {
-    "vmc": [{"vmc": {"walkers": 30, "blocks": 20, "steps": 4, "sweeps": 2, "warmup": 30, "timestep": 0.1}}],
+    "vmc": [{"vmc": {"walkers": 30, "blocks": 20, "steps": 4, "sweeps": 2, "warmup": 30}}],
     "dmc": [
         {"vmc": {"walkers": 70, "blocks": 1, "steps": 1, "warmup": 5, "timestep": 0.1}},
         {"dmc": {"timesteps": [0.01], "blocks": 20, "steps": 7, "warmup": 0.03, "branch_every": 4}},

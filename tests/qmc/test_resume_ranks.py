@@ -16,7 +16,7 @@ wavefunction:
   jastrow: {J1: {type: bspline, rcut: 8.0, size: 4}, J2: {type: pade, b: 0.4}}
 series:
   - optimize: {walkers: 41, iterations: 1, steps: 4, warmup: 3, timestep: 0.1}
-  - vmc: {walkers: 41, blocks: 2, steps: 11, warmup: 5, timestep: 0.3}
+  - vmc: {walkers: 41, blocks: 2, steps: 11, warmup: 5}
   - dmc: {walkers: 43, timesteps: [0.02], blocks: 2, steps: 9, warmup: 0.1}
 estimators: [{radial_density: {bins: 5, rmax: 4}}, ESTIMATOR]
 run: {seed: 4, device: cpu, threads: 1}

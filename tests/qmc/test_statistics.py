@@ -126,6 +126,16 @@ def test_student_factor_covers_as_a_normal_law(degrees):
     assert 1.0 < student(degrees) <= 10.0
 
 
+@pytest.mark.parametrize(("memories", "widest"), [(30, 2.2), (120, 1.4), (600, 1.15)])
+def test_error_bars_are_not_wider_than_student_makes_them(memories, widest):
+    """Scatter of the means of 400 series against the root mean square of what each claims, known to 4 %; one chain, as of dmc."""
+    series = autoregressive((400, 10 * memories), 20.0, seed=[8, memories])
+    found = [correlation((x - x.mean())[None]) for x in series]
+    scatter = float(np.std(series.mean(axis=1)))
+    assert 0.88 < np.sqrt(np.mean([one.error**2 for one in found])) / scatter < 1.12
+    assert 0.95 < np.sqrt(np.mean([(one.error * one.factor) ** 2 for one in found])) / scatter < widest
+
+
 def test_skewness_of_means():
     """That of n exponential numbers is 2, of their mean 2 / sqrt(n); of 200 normal samples 5 % show one by chance."""
     generator = np.random.default_rng(12)

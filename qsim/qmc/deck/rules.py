@@ -291,7 +291,7 @@ def _timesteps(block: Section) -> list[tuple[str, float]]:
     """Return keys and values of the time steps of a section."""
     if isinstance(block, Dmc):
         return [(f"timesteps.{i}", tau) for i, tau in enumerate(block.timesteps)]
-    return [("timestep", block.timestep)]
+    return [] if block.timestep == "auto" else [("timestep", block.timestep)]
 
 
 def _highest_energy(deck: QmcDeck) -> float:

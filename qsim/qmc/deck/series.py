@@ -52,10 +52,10 @@ class Optimize(Block):
     warmup: Annotated[Count, Field(le=1_000_000)] = Field(
         default=50, description="moves of all electrons before the samples of an iteration"
     )
-    timestep: TimeStep = Field(
-        default=0.3,
+    timestep: TimeStep | Literal["auto"] = Field(
+        default="auto",
         validation_alias=AliasChoices("timestep", "dt", "tau"),
-        description="time step of the moves, 1/hartree",
+        description="time step of the moves, 1/hartree; auto: the warm-up finds it, and moves are shorter near nuclei",
     )
     move: Literal["drift", "metropolis"] = Field(
         default="drift", description="proposals with drift, or plain Metropolis"
@@ -79,10 +79,10 @@ class Vmc(Block):
     warmup: Annotated[Count, Field(le=10_000_000)] = Field(
         default=200, description="moves of all electrons before the first block"
     )
-    timestep: TimeStep = Field(
-        default=0.3,
+    timestep: TimeStep | Literal["auto"] = Field(
+        default="auto",
         validation_alias=AliasChoices("timestep", "dt", "tau"),
-        description="time step of the moves, 1/hartree",
+        description="time step of the moves, 1/hartree; auto: the warm-up finds it, and moves are shorter near nuclei",
     )
     move: Literal["drift", "metropolis"] = Field(
         default="drift", description="proposals with drift, or plain Metropolis"

@@ -38,8 +38,9 @@ from qsim.qmc.sampling.linear_method import (
     reconfiguration_step,
     smoothing,
 )
+from qsim.qmc.sampling.moves import Moves, WarmUp
 from qsim.qmc.sampling.series import ENERGIES, Beginning, Series
-from qsim.qmc.sampling.vmc import Rows, WarmUp, mode_of
+from qsim.qmc.sampling.vmc import Rows
 from qsim.qmc.statistics.correlation import SKEW, lognormal, skewness
 
 if TYPE_CHECKING:
@@ -179,8 +180,7 @@ class Optimisation:
         self.total = block.iterations + 1  # the last sample measures what the last step led to
         self.what = f"optimize {section}"
         self.target = block.target
-        self.tau = block.timestep
-        self.mode = mode_of(block.move)
+        self.moves = Moves(walkers, block, (saved or {}).get("moves"))
         self.steps = block.steps
         self.sweeps = block.sweeps
         # After a change of parameters walkers need a few sweeps to follow: far fewer than at
@@ -208,7 +208,7 @@ class Optimisation:
         # last parameters that a sample confirmed
         self.accepted: tuple[NDArray[np.float64], Target] | None = None
         warm = 0 if saved is None else int(saved["warm"])
-        self.warm_up = WarmUp(walkers, self.tau, self.mode, block.warmup, section, warm)
+        self.warm_up = WarmUp(walkers, self.moves, block.warmup, section, warm)
         if saved is not None:
             self._restore(saved)
 
@@ -229,6 +229,7 @@ class Optimisation:
             "walkers": self.walkers.saved(),
             "rows": self.rows.arrays(),
             "warm": self.warm_up.sweeps,
+            "moves": self.moves.state(),
             "parameters": np.array(self.parameters),
             "current": self.current,
             "shift": self.shift,
@@ -269,9 +270,8 @@ class Optimisation:
             row = self._iterate(last=len(self.rows) + 1 == self.total)
             self.begun.end()
             report(Progress(len(self.rows), {"energy": row["energy"], "variance": row["variance"]}))
-        if (
-            not self.chosen
-        ):  # a finished section that is resumed has them, and its walkers as they were after that
+        # A finished section that is resumed has them, and its walkers as they were after that.
+        if not self.chosen:
             self.begun.begin(self.walkers, self.state, report)
             # A fresh sample of the chosen parameters: theirs was the best of several, which
             # is a biased choice, so its energy is not reported.
@@ -291,7 +291,7 @@ class Optimisation:
         return Series(
             kind="optimize",
             label=f"optimize, {self.target}",
-            timestep=self.tau,
+            timestep=self.moves.tau,
             blocks=blocks,
             info={
                 "best": float(best),
@@ -368,10 +368,10 @@ class Optimisation:
     # ------------------------------------------------------------------------------------- samples
 
     def _sweep(self, sweeps: int) -> walk.Stream:
-        walkers = self.walkers
+        walkers, moves = self.walkers, self.moves
         stream = walkers.stream(self.section)
-        walk.walk(walkers.device, walkers.mine, walkers.tables, self.tau, self.mode, sweeps, stream)
-        walkers.count_sweeps(sweeps, self.tau)
+        walk.walk(walkers.device, walkers.mine, walkers.tables, moves.tau, moves.mode, sweeps, stream)
+        walkers.count_sweeps(sweeps, moves.time)
         return stream
 
     def _sample(self) -> tuple[list[Set], Moments, dict[str, float]]:

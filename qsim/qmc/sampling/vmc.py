@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qsim.core.device.parallel import gathered
 from qsim.core.run.loop import Progress
 from qsim.qmc.kernels.walkers import walk
-from qsim.qmc.kernels.walkers.walk_cpu import ACCEPTED, DRIFT, PLAIN
+from qsim.qmc.kernels.walkers.walk_cpu import ACCEPTED
 from qsim.qmc.sampling.exchange import bounds
 from qsim.qmc.sampling.messages import Message
+from qsim.qmc.sampling.moves import Moves, WarmUp
 from qsim.qmc.sampling.series import ENERGIES, Agreement, Pace, Series
 from qsim.qmc.statistics.samples import GROUPS, Samples
 
@@ -26,12 +27,9 @@ if TYPE_CHECKING:
     from qsim.qmc.estimators.collection import Estimators
     from qsim.qmc.sampling.walkers import Walkers
 
-__all__ = ["Rows", "VmcSampling", "WarmUp", "mode_of"]
+__all__ = ["Rows", "VmcSampling"]
 
 SAMPLES = 10  # configurations of a block that other estimators than the energy see
-FAR_SHARE = 5  # sweeps of the warm-up to one of far moves
-FAR_MOVES = 0xF0000000  # and a section number: streams of their random numbers
-WARM_UP_CHUNK = 20  # sweeps between two chances to stop
 
 
 class Rows:
@@ -60,66 +58,6 @@ class Rows:
     def arrays(self) -> dict[str, NDArray[np.float64]]:
         """Return a column for each name."""
         return {name: np.array(values, float) for name, values in self.columns.items()}
-
-
-def mode_of(move: Literal["drift", "metropolis"]) -> int:
-    """Return the number by which kernels know a kind of proposal."""
-    return PLAIN if move == "metropolis" else DRIFT
-
-
-class WarmUp:
-    """Sweeps after which walkers have forgotten where they started; a stop is possible every few of them.
-
-    Parameters
-    ----------
-    walkers
-        Ensemble, in/out.
-    tau
-        Time step, 1/hartree.
-    mode
-        As of :func:`mode_of`.
-    sweeps
-        Moves of all electrons.
-    section
-        Number of the section, a word of the random counters.
-    done
-        Sweeps done before a restart.
-    """
-
-    def __init__(
-        self, walkers: Walkers, tau: float, mode: int, sweeps: int, section: int, done: int = 0
-    ) -> None:
-        self.walkers = walkers
-        self.tau = tau
-        self.mode = mode
-        self.sweeps = sweeps
-        self.section = section
-        self.done = done
-        self._pace = Pace(walkers)
-
-    def advance(self, report: Report) -> None:
-        """Do what is missing of the sweeps."""
-        walkers = self.walkers
-        while self.done < self.sweeps:
-            # Some sweeps in one launch, and then a look for a request to stop.
-            begun = self.done % WARM_UP_CHUNK
-            chunk = min(WARM_UP_CHUNK, self.sweeps - self.done + begun)
-            # Far moves beside them, for what short ones do not reach.
-            for k in range(0 if begun else chunk // FAR_SHARE):
-                walkers.far_sweep(FAR_MOVES + self.section, walkers.generation + k)
-            piece = self._pace.part(chunk - begun)
-            stream = walkers.stream(self.section)
-            walk.walk(walkers.device, walkers.mine, walkers.tables, self.tau, self.mode, piece, stream)
-            walkers.count_sweeps(piece, self.tau)
-            self.done += piece
-            if self._pace.due(piece) or begun + piece == chunk:
-                report(Progress())
-        # Many updates have added up rounding in the inverses before the first block.
-        walkers.recompute()
-
-    def state(self) -> State:
-        """Return walkers and sweeps done; rows say that there are no blocks yet."""
-        return {"walkers": self.walkers.saved(), "rows": {}, "warm": self.done}
 
 
 class VmcSampling:
@@ -154,8 +92,6 @@ class VmcSampling:
         self.section = section
         self.total = block.blocks
         self.what = f"vmc {section & 0xFF}"
-        self.tau = block.timestep
-        self.mode = mode_of(block.move)
         self.steps = block.steps
         self.sweeps = block.sweeps
         saved = saved or {}
@@ -164,9 +100,10 @@ class VmcSampling:
             if estimators:
                 estimators.restore(saved.get("estimators", {}), walkers.comm)
         self.rows = Rows(saved.get("rows"))
+        self.moves = Moves(walkers, block, saved.get("moves"))
         # A saved state within the warm-up has no rows, and the number of sweeps that are
         # done.
-        self.warm_up = WarmUp(walkers, self.tau, self.mode, block.warmup, section, int(saved.get("warm", 0)))
+        self.warm_up = WarmUp(walkers, self.moves, block.warmup, section, int(saved.get("warm", 0)))
         self.worst = float(saved.get("worst", 0.0))  # relative error of an updated inverse
         self.begun = len(self.rows)
         # A block that takes long is sampled in pieces, after each of which a stop is possible: generations done, sums.
@@ -219,6 +156,7 @@ class VmcSampling:
             "walkers": self.walkers.saved(exact=self._open is None),
             "rows": self.rows.arrays(),
             "warm": self.warm_up.sweeps,
+            "moves": self.moves.state(),
             "worst": self.worst,
             "samples": self.samples.state(),
         }
@@ -246,14 +184,14 @@ class VmcSampling:
                     device,
                     mine,
                     walkers.tables,
-                    self.tau,
-                    self.mode,
+                    self.moves.tau,
+                    self.moves.mode,
                     self.sweeps,
                     steps,
                     walkers.stream(self.section),
                     sums,
                 )
-                walkers.count_sweeps(steps * self.sweeps, self.tau)
+                walkers.count_sweeps(steps * self.sweeps, self.moves.time)
                 done += steps
                 if self.estimators and done == end:
                     walkers.measure(self.estimators)
@@ -318,13 +256,14 @@ class VmcSampling:
 
     def series(self) -> Series:
         """Return the blocks."""
-        walkers, blocks = self.walkers, self.rows.arrays()
+        walkers, blocks, moves = self.walkers, self.rows.arrays(), self.moves
+        block_time = self.steps * self.sweeps * moves.time
         energy = float(np.average(blocks["energy"], weights=blocks["weight"]))
         square = float(np.average(blocks["energy_squared"], weights=blocks["weight"]))
         return Series(
             kind="vmc",
-            label=f"vmc, tau = {self.tau:g}",
-            timestep=self.tau,
+            label=f"vmc, tau = {moves.tau:.4g}" if moves.sought else f"vmc, tau = {moves.tau:g}",
+            timestep=moves.tau,
             blocks=blocks,
             info={
                 "variance": max(square - energy * energy, 0.0),
@@ -333,11 +272,12 @@ class VmcSampling:
                 "walkers": float(walkers.count),
                 "generations": float(blocks["weight"].sum()),
                 "seconds": float(blocks["seconds"].sum()),
-                "block_time": self.steps * self.sweeps * self.tau,
+                "block_time": block_time,
+                "sweep_time": moves.time,
                 # Time before the first block: what all sections so far have moved, less the
                 # blocks of this one.
-                "warm": walkers.warm - len(self.rows) * self.steps * self.sweeps * self.tau,
-                "settled": walkers.settled - len(self.rows) * self.steps * self.sweeps * self.tau,
+                "warm": walkers.warm - len(self.rows) * block_time,
+                "settled": walkers.settled - len(self.rows) * block_time,
                 "related": float(walkers.related),
                 **walkers.cell_info(),
             },

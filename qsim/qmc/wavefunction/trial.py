@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from qsim.core.errors import InvalidInput
 from qsim.qmc.deck.elements import atomic_number
 from qsim.qmc.deck.wavefunction import (
     Coulomb,
@@ -24,7 +25,8 @@ from qsim.qmc.deck.wavefunction import (
 from qsim.qmc.system.ions import System, build_system
 from qsim.qmc.system.pseudopotentials import Pseudopotential, from_ecp, read_xml
 from qsim.qmc.system.quadrature import rule
-from qsim.qmc.wavefunction.crystals.trial import build_crystal
+from qsim.qmc.system.radial import KNOTS, LARGEST
+from qsim.qmc.wavefunction.crystals.trial import COARSE, WRONG, build_crystal
 from qsim.qmc.wavefunction.formats.eshdf import StoredEcp, stored_ecp
 from qsim.qmc.wavefunction.formats.imported import read_molecule, system_of
 from qsim.qmc.wavefunction.formats.molecule import orbitals_of
@@ -32,6 +34,7 @@ from qsim.qmc.wavefunction.jastrow import NONE, build_jastrow
 from qsim.qmc.wavefunction.molecules import gaussian, sto, trap
 from qsim.qmc.wavefunction.molecules.cache import Cache, open_cache
 from qsim.qmc.wavefunction.molecules.cusp import correct_cusps
+from qsim.qmc.wavefunction.molecules.kept import kinetic_loss
 from qsim.qmc.wavefunction.notes import Notes
 from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
@@ -102,7 +105,7 @@ def build_wavefunction(
     # System, orbitals, cusps, Jastrow factor: each needs those before it.
     system = _system(system_block, block.orbitals, potentials)
     orbitals = _orbitals(block.orbitals, system, folder, cache, notes)
-    return _with_jastrow(system_block, block, system, orbitals)
+    return _with_jastrow(system_block, block, system, orbitals, notes)
 
 
 def _imported_wavefunction(
@@ -116,14 +119,37 @@ def _imported_wavefunction(
     potentials = pseudopotentials_of(system_block, folder, molecule.ecp)
     system = system_of(system_block, molecule, potentials, notes)
     orbitals = _with_cusps(orbitals_of(molecule), system, source.cusp, notes)
-    return _with_jastrow(system_block, block, system, orbitals)
+    return _with_jastrow(system_block, block, system, orbitals, notes)
+
+
+def _check_tables(orbitals: OrbitalSet, system: System, notes: Notes) -> None:
+    """Tell or refuse what tables of radial functions lose of the kinetic energy."""
+    found = kinetic_loss(orbitals, (system.n_up, system.n_dn), system.mass)
+    lost = found.lost / system.n_electrons
+    # What is little for an atom is much for a wide trap or a Rydberg state.
+    scale = min(1.0, found.kinetic / system.n_electrons)
+    text = (
+        f"radial functions are tabulated up to {LARGEST:g} bohr in intervals of {KNOTS[1]:.1g} bohr and more, which changes the "
+        f"kinetic energy by {lost:.2g} hartree per electron"
+    )
+    if not lost <= WRONG * scale:
+        raise InvalidInput(
+            "wavefunction.orbitals", f"{text}; functions that are less diffuse or less sharp are needed"
+        )
+    if lost > COARSE * scale:
+        notes.warnings.append(f"{text}; functions that are less diffuse or less sharp lose less")
 
 
 def _with_jastrow(
-    system_block: blocks.System, block: blocks.Wavefunction, system: System, orbitals: OrbitalSet
+    system_block: blocks.System,
+    block: blocks.Wavefunction,
+    system: System,
+    orbitals: OrbitalSet,
+    notes: Notes,
 ) -> Wavefunction:
     """Return the trial function of orbitals in open boundaries."""
     occupied = (system.n_up, system.n_dn)
+    _check_tables(orbitals, system, notes)
     # What the orbitals bring to the cusp at each bare nucleus, mean over the atoms of a
     # species: the Jastrow factor makes up for the rest.
     slopes = {
@@ -181,6 +207,12 @@ def _with_cusps(orbitals: OrbitalSet, system: System, cusp: bool, notes: Notes) 
     if cusp and any(system.is_bare(symbol) for symbol in system.species):
         orbitals = correct_cusps(orbitals, system)
         notes.add(orbitals.about["cusp_summary"])
+        raised = orbitals.about.get("cusp_change", 0.0) / system.n_electrons
+        if raised > COARSE:
+            notes.warnings.append(
+                f"corrected cusps raise the energy of the determinant by about {raised:.2g} hartree per electron: the Gaussians "
+                "next to a nucleus do not suit them; a basis with more s functions there, or cusp: false and a J1, does"
+            )
     return orbitals
 
 

@@ -23,7 +23,7 @@ from qsim.qmc.kernels.common.tables import scratch_address
 from qsim.qmc.kernels.common.types import COMPONENTS, State
 from qsim.qmc.kernels.molecule import launch as molecule_launch
 from qsim.qmc.kernels.walkers import walk
-from qsim.qmc.kernels.walkers.walk_cpu import ACCEPTED, DRIFT, FIXED_NODE, NONLOCAL, PLAIN
+from qsim.qmc.kernels.walkers.walk_cpu import ACCEPTED, DRIFT, FIXED_NODE, NONLOCAL, PLAIN, SCALED
 from qsim.qmc.sampling.walkers import Walkers
 from qsim.qmc.system.pseudopotentials import from_ecp
 from qsim.qmc.wavefunction.notes import Notes
@@ -251,7 +251,7 @@ def test_rows_are_those_of_the_oracle(device, wavefunction):
 # ------------------------------------------------------------------------------------------- updates
 
 
-@pytest.mark.parametrize("mode", [PLAIN, DRIFT, FIXED_NODE])
+@pytest.mark.parametrize("mode", [PLAIN, DRIFT, FIXED_NODE, PLAIN + SCALED, DRIFT + SCALED])
 def test_updates_equal_recomputation(device, wavefunction, mode):
     walkers = ensemble(device, wavefunction, 8)
     walk.walk(device, walkers.state, walkers.tables, 0.2, mode, 10, walkers.stream(1))
@@ -336,10 +336,10 @@ def test_t_moves_follow_the_heat_bath():
 # ------------------------------------------------------------------------------------------ repetition
 
 
-def run(device, wavefunction, count=8, **keys):
+def run(device, wavefunction, count=8, mode=DRIFT, **keys):
     walkers = ensemble(device, wavefunction, count, **keys)
     sums = device.xp.zeros((count, walk.SUMS))
-    walk.generations(device, walkers.state, walkers.tables, 0.1, DRIFT, 1, 3, walk.Stream(KEY, 1, 0), sums)
+    walk.generations(device, walkers.state, walkers.tables, 0.1, mode, 1, 3, walk.Stream(KEY, 1, 0), sums)
     walk.diffuse(
         device,
         walkers.state,
@@ -373,9 +373,10 @@ def test_a_walker_does_not_depend_on_the_others(wavefunction):
 
 
 @pytest.mark.gpu
-def test_cuda_makes_the_same_moves(cuda, wavefunction):
+@pytest.mark.parametrize("mode", [DRIFT, DRIFT + SCALED, PLAIN + SCALED])
+def test_cuda_makes_the_same_moves(cuda, wavefunction, mode):
     """Until rounding turns a decision, which in a few generations of 8 walkers it practically never does."""
-    (there, sums), (here, wanted) = run(cuda, wavefunction), run(cpu(1), wavefunction)
+    (there, sums), (here, wanted) = (run(device, wavefunction, mode=mode) for device in (cuda, cpu(1)))
     for name, a, b in zip(State._fields, there, here, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-9 * max(1.0, np.abs(b).max()), err_msg=name)
     np.testing.assert_allclose(sums, wanted, rtol=1e-8, atol=1e-8 * np.abs(wanted).max())

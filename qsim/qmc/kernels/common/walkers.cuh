@@ -19,6 +19,7 @@
 
 #define PLAIN 0
 #define FIXED_NODE 2
+#define SCALED 4  // added to one of them: moves are shorter near nuclei
 #define PER_ELECTRON 8  // counters of an electron in a generation
 #define ACCEPTANCE 1
 #define T_MOVE 5

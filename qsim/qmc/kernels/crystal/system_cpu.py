@@ -25,6 +25,7 @@ __all__ = [
     "electron_gradient",
     "electron_value",
     "exponent_before",
+    "move_scale",
     "nonlocal_electron",
     "normals_of",
     "place_electron",
@@ -50,6 +51,12 @@ def place_electrons(system, R, work):
 @nb.njit(**INLINE)
 def place_electron(system, R, e, work):
     """Do nothing: distances are made one by one."""
+
+
+@nb.njit(**INLINE)
+def move_scale(system, x, y, z):
+    """Return 1: moves have one length in all of a cell."""
+    return 1.0
 
 
 @nb.njit(**INLINE)

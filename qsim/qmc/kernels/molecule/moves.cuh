@@ -240,6 +240,24 @@ QSIM_DEVICE void change_inverse(real* inverse, const Own& own, int i, int n, int
         for (int o = lane_of(); o < n; o += LANES) inverse[i * M + o] = own.column[o];
 }
 
+#define FAR 2.0   // as in system_cpu.py
+#define SOFT 1.0
+#define NOWHERE 1e300  // bohr: there is no ion
+
+// `move_scale` of system_cpu.py; every lane holds the result.
+QSIM_DEVICE double move_scale(const Model& m, double x, double y, double z) {
+    double least = NOWHERE;
+    for (int a = lane_of(); a < m.atoms; a += LANES) {
+        if (m.charge[a] <= 0) continue;
+        const double dx = x - m.atom[3 * a], dy = y - m.atom[3 * a + 1], dz = z - m.atom[3 * a + 2];
+        least = fmin(least, sqrt(dx * dx + dy * dy + dz * dz) + (m.potential[a] >= 0 ? SOFT : 1 / m.charge[a]));
+    }
+#if LANES > 1
+    for (int k = LANES / 2; k > 0; k /= 2) least = fmin(least, __shfl_xor_sync(QSIM_ALL_LANES, least, k));
+#endif
+    return least < NOWHERE ? least / (least + FAR) : 1.0;
+}
+
 // What a kernel begins with: shared memory, and the number of this group's walker, which may be beyond the last one.
 #define ENTER                                                                     \
     extern __shared__ double2 shared[];                                           \
@@ -262,7 +280,10 @@ QSIM_DEVICE void move(Model& m, const State& s, int64 place, double* shared, dou
         for (int i = lane; i < 2 * M * M; i += LANES) own.inverse[i] = inverses[i];
         inverses = own.inverse;
     }
-    const double variance = tau / m.mass, width = sqrt(variance), over_variance = 1 / variance;
+    const int kind = mode % SCALED;
+    const bool scaled = mode >= SCALED;
+    double variance = tau / m.mass, over_variance = 1 / variance;
+    const double width = sqrt(variance);
     double log_psi = 0, sign = 1, all_moved = 0, proposed = 0, accepted = 0;
     int64 age = s.age[w];
     for (int k = 0; k < sweeps; ++k) {
@@ -275,10 +296,15 @@ QSIM_DEVICE void move(Model& m, const State& s, int64 place, double* shared, dou
             real* inverse = inverses + at.spin * M * M;
             const real* column = inverse + at.i * M;
             const double x = own.R[3 * e], y = own.R[3 * e + 1], z = own.R[3 * e + 2];
-            const double sx = own.numbers[4 * e], sy = own.numbers[4 * e + 1], sz = own.numbers[4 * e + 2];
+            double scale = 1;
+            if (scaled) {
+                scale = move_scale(m, x, y, z);
+                variance = tau * scale * scale / m.mass, over_variance = 1 / variance;
+            }
+            const double sx = scale * own.numbers[4 * e], sy = scale * own.numbers[4 * e + 1], sz = scale * own.numbers[4 * e + 2];
             Gradient old = part_of_gradient(m, common.curves, own.R, e, x, y, z);
             double vx = 0, vy = 0, vz = 0;
-            if (mode != PLAIN) {
+            if (kind != PLAIN) {
                 const real* row = s.rows + (w * N + e) * 5 * M;
                 vx = product(row + M, column, at.n) - all_of(old.x);
                 vy = product(row + 2 * M, column, at.n) - all_of(old.y);
@@ -295,14 +321,24 @@ QSIM_DEVICE void move(Model& m, const State& s, int64 place, double* shared, dou
             const double change = log(size) + all_of(old.u - now.u);
             double exponent = 2 * change;
             if (mode != PLAIN) {
-                const double wx = product(own.rows + M, column, at.n) * over_ratio - all_of(now.x);
-                const double wy = product(own.rows + 2 * M, column, at.n) * over_ratio - all_of(now.y);
-                const double wz = product(own.rows + 3 * M, column, at.n) * over_ratio - all_of(now.z);
-                const double f = variance * quickly_limited(wx, wy, wz, variance);
+                double narrowed = 1;  // the width of the move over that of the one back, squared
+                if (scaled) {
+                    narrowed = scale / move_scale(m, nx, ny, nz);
+                    narrowed *= narrowed;
+                    exponent += 1.5 * log(narrowed);
+                }
+                double wx = 0, wy = 0, wz = 0, f = 0;
+                if (kind != PLAIN) {
+                    wx = product(own.rows + M, column, at.n) * over_ratio - all_of(now.x);
+                    wy = product(own.rows + 2 * M, column, at.n) * over_ratio - all_of(now.y);
+                    wz = product(own.rows + 3 * M, column, at.n) * over_ratio - all_of(now.z);
+                    const double back = variance / narrowed;
+                    f = back * quickly_limited(wx, wy, wz, back);
+                }
                 const double bx = x - nx - f * wx, by = y - ny - f * wy, bz = z - nz - f * wz;
-                exponent += 0.5 * ((sx * sx + sy * sy + sz * sz) - (bx * bx + by * by + bz * bz)) * over_variance;
+                exponent += 0.5 * ((sx * sx + sy * sy + sz * sz) - (bx * bx + by * by + bz * bz) * narrowed) * over_variance;
             }
-            const bool possible = size > 1e-300 && !(mode == FIXED_NODE && ratio <= 0);
+            const bool possible = size > 1e-300 && !(kind == FIXED_NODE && ratio <= 0);
             const bool kept = possible && (!(exponent < 0) || own.numbers[4 * e + 3] < exponent);
             change_inverse(inverse, own, at.i, at.n, M, over_ratio, kept);
             if (kept) {

@@ -26,6 +26,7 @@ __all__ = [
     "electron_gradient",
     "electron_value",
     "exponent_before",
+    "move_scale",
     "nonlocal_electron",
     "normals_of",
     "place_electron",
@@ -36,6 +37,10 @@ __all__ = [
     "rows_at",
     "velocity",
 ]
+
+
+FAR = 2.0  # bohr: distance to a nucleus from which moves become no longer
+SOFT = 1.0  # bohr: size of the ions of pseudopotentials
 
 
 @nb.njit(**INLINE)
@@ -55,6 +60,23 @@ def place_electrons(system, R, work):
 def place_electron(system, R, e, work):
     """Place electron e among the partners."""
     show(work.own.places, R, e)
+
+
+@nb.njit(**INLINE)
+def move_scale(system, x, y, z):
+    """Return ``d / (d + FAR)`` with the least distance d to a nucleus, larger by 1/Z or, of a pseudopotential, `SOFT`.
+
+    Moves are in proportion to the size of the shell that an electron is in, from 1/Z of the innermost one to `FAR`.
+    """
+    atom, hamiltonian = system.orbitals.atom, system.hamiltonian
+    least = math.inf
+    for a in range(atom.shape[0]):
+        if hamiltonian.charge[a] <= 0.0:
+            continue
+        dx, dy, dz = x - atom[a, 0], y - atom[a, 1], z - atom[a, 2]
+        size = SOFT if hamiltonian.potential[a] >= 0 else 1.0 / hamiltonian.charge[a]
+        least = min(least, math.sqrt(dx * dx + dy * dy + dz * dz) + size)
+    return 1.0 if least == math.inf else least / (least + FAR)
 
 
 @nb.njit(**INLINE)

@@ -26,6 +26,7 @@ __all__ = [
     "electron_of",
     "electron_value",
     "exponent_before",
+    "move_scale",
     "nonlocal_electron",
     "normals_of",
     "own_arrays",
@@ -53,6 +54,8 @@ place_electrons = _either("place_electrons")
 place_electron = _either("place_electron")
 #: ``(system, draw, e, work)``: three normals for the move of electron e; electrons must be taken in their order.
 normals_of = _either("normals_of")
+#: ``(system, x, y, z)``: length of moves at a point over that far from all nuclei.
+move_scale = _either("move_scale")
 #: ``(system, spin, x, y, z, work)``: set ``work.rows`` to values, gradients and Laplacians of the orbitals at a point.
 rows_at = _either("rows_at")
 #: ``(system, row, column, n, ratio)``: real part of the gradient of a determinant over it, by its row and column.

@@ -26,6 +26,7 @@ from qsim.qmc.kernels.walkers.evaluators_cpu import (
     displacement,
     electron_gradient,
     electron_of,
+    move_scale,
     normals_of,
     place_electron,
     place_electrons,
@@ -33,9 +34,19 @@ from qsim.qmc.kernels.walkers.evaluators_cpu import (
     velocity,
 )
 
-__all__ = ["ACCEPTED", "ACCEPTED_SQUARE", "DRIFT", "FIXED_NODE", "NONLOCAL", "PLAIN", "PROPOSED_SQUARE"]
+__all__ = [
+    "ACCEPTED",
+    "ACCEPTED_SQUARE",
+    "DRIFT",
+    "FIXED_NODE",
+    "NONLOCAL",
+    "PLAIN",
+    "PROPOSED_SQUARE",
+    "SCALED",
+]
 
 PLAIN, DRIFT, FIXED_NODE = 0, 1, 2  # ways to move
+SCALED = 4  # added to one of them: moves are shorter near nuclei
 ACCEPTED, PROPOSED_SQUARE, ACCEPTED_SQUARE, NONLOCAL = 0, 1, 2, 3  # columns of State.moves
 
 SINGULAR = 1e-300  # least modulus of a ratio, above the numbers that are not normal
@@ -90,6 +101,7 @@ def sweep(state, w, system, windows, tau, mode, draw, work):
     R, rows = state.R[w], work.rows
     N = R.shape[0]
     place_electrons(system, R, work)
+    kind = mode % SCALED
     variance = tau / system.hamiltonian.mass
     width = math.sqrt(variance)
     moved = waiting = np.int64(0)
@@ -102,11 +114,16 @@ def sweep(state, w, system, windows, tau, mode, draw, work):
 
         # Proposal: r' = r + tau v(r) + normals of variance tau, v = grad log psi = grad log D - grad J, bounded near nodes.
         # The rows at the place of the electron are those of its last accepted move, so the drift needs no orbitals.
+        scale = 1.0
+        if mode >= SCALED:
+            scale = move_scale(system, x, y, z)
+            variance = tau * scale * scale / system.hamiltonian.mass
+            width = math.sqrt(variance)
         gx, gy, gz = normals_of(system, draw, e, work)
         sx, sy, sz = width * gx, width * gy, width * gz
         old, jx, jy, jz = electron_gradient(system, R, e, x, y, z, work)
         vx = vy = vz = 0.0
-        if mode != PLAIN:
+        if kind != PLAIN:
             vx, vy, vz = velocity(system, state.rows[w, e], column, n, 1.0)
             vx, vy, vz = vx - jx, vy - jy, vz - jz
             f = variance * limited(vx, vy, vz, variance)
@@ -120,20 +137,28 @@ def sweep(state, w, system, windows, tau, mode, draw, work):
         rows_at(system, spin, nx, ny, nz, work)
         new, jx, jy, jz = electron_gradient(system, R, e, nx, ny, nz, work)
         ratio = ratio_of(rows[0], column, n)
-        if mode == FIXED_NODE and system.is_complex == 0 and ratio.real <= 0.0:
+        if kind == FIXED_NODE and system.is_complex == 0 and ratio.real <= 0.0:
             continue
         size = abs(ratio)
         if not size > SINGULAR:
             continue
 
-        # Acceptance: |psi'/psi|^2 G(r <- r') / G(r' <- r) with the Gaussians G of both drifts.
+        # Acceptance: |psi'/psi|^2 G(r <- r') / G(r' <- r) with the Gaussians G of both drifts, and of both widths where they
+        # depend on the place.
         exponent = 2.0 * (math.log(size) + old - new)
         if mode != PLAIN:
-            wx, wy, wz = velocity(system, rows, column, n, ratio)
-            wx, wy, wz = wx - jx, wy - jy, wz - jz
-            f = variance * limited(wx, wy, wz, variance)
+            back = variance
+            if mode >= SCALED:
+                back *= (move_scale(system, nx, ny, nz) / scale) ** 2
+                exponent += 1.5 * math.log(variance / back)
+            f = wx = wy = wz = 0.0
+            if kind != PLAIN:
+                wx, wy, wz = velocity(system, rows, column, n, ratio)
+                wx, wy, wz = wx - jx, wy - jy, wz - jz
+                f = back * limited(wx, wy, wz, back)
             bx, by, bz = x - nx - f * wx, y - ny - f * wy, z - nz - f * wz
-            exponent += 0.5 * ((sx * sx + sy * sy + sz * sz) - (bx * bx + by * by + bz * bz)) / variance
+            turned = (bx * bx + by * by + bz * bz) * (variance / back)
+            exponent += 0.5 * ((sx * sx + sy * sy + sz * sz) - turned) / variance
         if exponent < 0.0 and not accepts(exponent, draw, e):
             continue
 
