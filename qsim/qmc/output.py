@@ -272,13 +272,33 @@ ATOMS: tuple[Quantity[Result], ...] = tuple(
     )
 )
 
+def _sought(kind: str) -> Callable[[Result], bool]:
+    """Return the function that tells whether the last part of a kind had no step of the deck."""
+
+    def sought(r: Result) -> bool:
+        last = last_part(r, kind)
+        return last is not None and not last.part.timestep
+
+    return sought
+
+
+def _found_step(kind: str) -> Callable[[Result], float | None]:
+    """Return the function that gives the time step which the warm-ups of `vmc` or `optimize` have found."""
+
+    def step(r: Result) -> float | None:
+        last = last_part(r, kind)
+        return None if last is None else last.series.timestep
+
+    return step
+
+
 SOUGHT: tuple[Quantity[Result], ...] = tuple(
     Quantity(
         f"{kind}_timestep",
         "1/hartree",
         f"time step of the moves of {kind} that the warm-up has found, far from nuclei",
-        lambda r, kind=kind: last.series.timestep if (last := last_part(r, kind)) else None,
-        when=lambda r, kind=kind: (last := last_part(r, kind)) is not None and not last.part.timestep,
+        _found_step(kind),
+        when=_sought(kind),
         exact=True,
     )
     for kind in ("vmc", "optimize")
