@@ -14,6 +14,7 @@ from qsim.trotter.measurement.spaces import operator_in
 from qsim.trotter.model.models import Models
 from qsim.trotter.observables.registry import Observables
 from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.parity import ParitySector, WholeSpace, parity_obstacle
 from qsim.trotter.sectors.selection import frame_of, mixing, spaces_of
 
 if TYPE_CHECKING:
@@ -94,8 +95,11 @@ class TaskProblem(Generic[B]):
 
     @property
     def stored(self) -> bool:
-        """True if the sectors have symmetries beside Sz and inversion."""
-        return isinstance(self.sector, SectorBlock) and self.sector.stored
+        """True if H is a stored matrix: the sectors have symmetries beside Sz and inversion, or inversion without a total Sz."""
+        block = self.sector
+        return isinstance(block, SectorBlock) and (
+            block.stored or (block.inversion is not None and not self.charged)
+        )
 
     def operator(self, sector: Space, model: Model) -> AnyOperator:
         """Return H in a sector of the task."""
@@ -131,7 +135,7 @@ class TaskProblem(Generic[B]):
             return requested == "auto" and self.frame.axis in self.totals and not mixing(self.model)
         if requested.parity is not None:
             return False
-        return requested.charged or not mixing(self.model)
+        return requested.charged or (self.frame.axis == "z" and not mixing(self.model))
 
     @cached_property
     def sectors(self) -> list[Space]:
@@ -145,25 +149,36 @@ class TaskProblem(Generic[B]):
         # a sector of the deck, else every sector that holds the levels of H
         requested: SectorBlock | None = self.sector if isinstance(self.sector, SectorBlock) else None
         spins, axis = self.spins, self.frame.axis
-        if not self.charged:
-            if requested is not None and (self.stored or requested.inversion):
-                raise DeckError(
-                    f"sector: momentum, reflection, inversion and permutations go with a total Sz, which H does not conserve: "
-                    f"{mixing(self.model)}"
-                )
-            return [*spaces_of(self.model, self.sector, axis)]
         inversion = requested.inversion or 0 if requested is not None else 0
-        if why := mixing(self.model, inversion):
-            raise DeckError(
-                f"sector: total Sz {'and inversion are' if inversion else 'is'} not conserved: {why}"
-            )
-        if requested is None:
-            return [Sector(spins, down, axis=axis) for down in self.downs()]
-        if requested.stored:
-            from qsim.trotter.sectors.symmetric import symmetric_sectors
+        if self.charged:
+            if why := mixing(self.model, inversion):
+                raise DeckError(
+                    f"sector: total Sz {'and inversion are' if inversion else 'is'} not conserved: {why}"
+                )
+            if requested is None:
+                return [Sector(spins, down, axis=axis) for down in self.downs()]
+            if not requested.charged and spins % 2:
+                raise DeckError(
+                    f"sector.sz: missing key: Sz of {spins} spins is half an odd number, such as 0.5"
+                )
+            if not self.stored:
+                return [Sector(spins, spins - round(up), inversion, axis) for up in requested.ups(spins)]
+            plain: list[Sector | ParitySector | WholeSpace] = [
+                Sector(spins, spins - round(up)) for up in requested.ups(spins)
+            ]
+        else:
+            plain = [*spaces_of(self.model, self.sector, axis)]
+            # the product of all 2 S^x, which turns a parity over where N is odd
+            if inversion and (why := parity_obstacle(self.model, 0)):
+                raise DeckError(f"sector.inversion: the inversion of all spins is not conserved: {why}")
+            if inversion and spins % 2:
+                plain = [WholeSpace(spins)]
+            if requested is None or not (self.stored or inversion):
+                return [*plain]
+        from qsim.trotter.sectors.symmetric import symmetric_sectors
 
-            return [*symmetric_sectors(requested, self.model)]
-        return [Sector(spins, spins - round(up), inversion, axis) for up in requested.ups(spins)]
+        assert requested is not None
+        return [*symmetric_sectors(requested, self.model, plain)]
 
     def downs(self) -> range:
         """Return the numbers of spins down of the sectors in which every level has a member."""
@@ -211,15 +226,25 @@ class TaskProblem(Generic[B]):
         momenta = set(requested.momenta(self.spins))
         if momenta != {None}:
             # of a real H, k and -k have the same levels
-            if self.model.cross is None:
+            if self._real:
                 momenta |= {-k % self.spins for k in momenta if k is not None}
             if len(momenta) < self.spins:
                 return False
+        if not self.charged:
+            return True
         # sectors named by the deck, and their mirror images without fields
         named = {self.spins - round(up) for up in requested.ups(self.spins)}
         if self.doubled:
             named |= {self.spins - down for down in named}
         return set(self.downs()) <= named
+
+    @property
+    def _real(self) -> bool:
+        """True if H is real in the sectors; without a total Sz if it can be made so by a choice of the imaginary axis."""
+        cross, h = self.model.cross, self.model.h
+        if self.charged:
+            return cross is None
+        return any(not h[a].any() and (cross is None or not cross[a].any()) for a in range(3))
 
     @property
     def doubled(self) -> bool:
@@ -236,7 +261,7 @@ class TaskProblem(Generic[B]):
     def table_bytes(self, states: int) -> int:
         """Return the bytes of the tables of H in a sector of some states, or of its stored matrix."""
         spins = self.spins
-        if not self.charged:
+        if not self.charged and not self.stored:
             # work space of a product; what is observed is taken from three states of all spins
             return 16 * states + (48 << spins if self.observables or self.task == "dynamics" else 0)
         if not (self.stored and states):
@@ -244,9 +269,9 @@ class TaskProblem(Generic[B]):
             return (spins + 40) << ((spins + 1) // 2 + 2)
         from qsim.trotter.sectors.symmetric import flips_of
 
-        pairs = flips_of(self.model)[0].size
+        pairs = flips_of(self.model).masks.size
         # strings, and the entries of the matrix while they are sorted
         tables = states * (16 + 40 * (1 + pairs))
         # observables are taken from the state in the sector of Sz: strings, places, factors, amplitudes
-        symmetric = [sector for sector in self.sectors if not isinstance(sector, Sector)]
+        symmetric = [sector for sector in self.sectors if hasattr(sector, "base")]
         return tables + 96 * max(sector.base.dimension for sector in symmetric)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from qsim_checks.trotter.oracle import PAULI, Evolution, Part, couplings, fields, spin
 
-__all__ = ["anywhere", "dense", "parity_basis", "spaces"]
+__all__ = ["anywhere", "dense", "parity_basis", "spaces", "symmetric_bases", "uniform"]
 
 Generator = np.random.Generator
 Block = dict[str, Any]
@@ -82,6 +82,24 @@ def anywhere(rng: Generator, spins: int) -> Block:
     return {"spins": spins, "operators": _one(rng, "spin", "spin", "pauli"), "sum": "pairs", "terms": terms}
 
 
+def uniform(rng: Generator, spins: int) -> Block:
+    """Return a ring of equal couplings, of any components, in uniform fields."""
+    lattice: Block = {"type": "ring", "images": "all" if spins == 2 else "one"}
+    axis = _one(rng, "x", "y", "z")
+    kind = _one(rng, "ising", "xyz", "dm", "tensor")
+    if kind == "ising":
+        terms: list[Block] = [{"type": "ising", "axis": axis, "lattice": lattice, "J": _strength(rng)}]
+    elif kind == "xyz":
+        terms = [{"type": "xyz", "lattice": lattice, **{f"J{a}": _strength(rng) for a in "xyz"}}]
+    elif kind == "dm":
+        terms = [{"type": "heisenberg", "lattice": lattice, "J": _strength(rng)}]
+        terms.append({"type": "dm", "lattice": lattice, "D": [*_vector(rng, 2), _one(rng, 0.0, 0.3)]})
+    else:
+        terms = [{"type": "tensor", "lattice": lattice, "J": np.round(rng.normal(size=(3, 3)), 3).tolist()}]
+    terms += [{"type": "field", "axis": a, "values": _strength(rng)} for a in "xyz" if rng.random() < 0.4]
+    return {"spins": spins, "operators": _one(rng, "spin", "pauli"), "sum": "pairs", "terms": terms}
+
+
 def _pairs(rng: Generator, spins: int) -> list[tuple[int, int]]:
     every = [(j, k) for j in range(spins) for k in range(j + 1, spins)]
     return [every[int(n)] for n in rng.permutation(len(every))[: int(rng.integers(1, len(every) + 1))]]
@@ -125,6 +143,10 @@ def _arrows(term: Mapping[str, Any], spins: int) -> Iterator[tuple[int, int, NDA
     if "list" in term:
         for row in term["list"]:
             yield int(row[0]), int(row[1]), np.array(row[2:], float).reshape(3, 3)
+        return
+    if term["type"] == "tensor":
+        for j, k in _bonds(term["lattice"], spins):
+            yield j, k, np.array(term["J"])
         return
     D = term["D"] if isinstance(term["D"], list) else [0.0, 0.0, term["D"]]
     # D . (S_j x S_k)
@@ -188,3 +210,56 @@ def spaces(H: Complex) -> list[Complex]:
         return [vectors[:, np.abs(values - (0.5 * spins - down)) < 0.1] for down in range(spins + 1)]
     both = [parity_basis(H, parity) for parity in ("even", "odd")] if spins > 1 else [None]
     return [np.eye(len(H), dtype=complex)] if both[0] is None else [one for one in both if one is not None]
+
+
+def _moved(spins: int, sites: Sequence[int]) -> Complex:
+    """Return the matrix (2^N, 2^N) that takes the spin of site j to ``sites[j]``."""
+    strings = np.arange(1 << spins)
+    images = sum((strings >> j & 1) << sites[j] for j in range(spins))
+    found = np.zeros((1 << spins, 1 << spins), complex)
+    found[images, strings] = 1.0
+    return found
+
+
+def symmetric_bases(H: Complex, sector: Mapping[str, Any]) -> list[Complex] | None:
+    """Return the states of each momentum with the signs that a deck names; None where H has not these symmetries.
+
+    A deck that names neither Sz nor parity means Sz = 0 of an H that conserves Sz, else all states.
+    """
+    spins = len(H).bit_length() - 1
+    one = np.eye(len(H), dtype=complex)
+    shift = _moved(spins, [(j + 1) % spins for j in range(spins)])
+    operators = []
+    if "reflection" in sector:
+        operators.append((_moved(spins, list(range(spins))[::-1]), sector["reflection"]))
+    if "inversion" in sector:
+        operators.append((one[::-1].copy(), sector["inversion"]))
+    if "parity" in sector:
+        axes = "z" if "inversion" in sector else "zxy"
+        axis = _conserved(H, {a: _turned(a, spins) for a in axes})
+        if axis is None:
+            return None
+        operators.append((_turned(axis, spins), 1 if sector["parity"] == "even" else -1))
+    projector = one
+    for operator, sign in operators:
+        projector = projector @ (0.5 * (one + sign * operator))
+    if "parity" not in sector and _conserved(H, {"z": _totals(spins)["z"]}):
+        if spins % 2:
+            return None
+        projector = projector * (2 * np.bitwise_count(np.arange(1 << spins)) == spins)
+    asked = sector.get("momentum")
+    momenta = range(spins) if asked == "all" else asked if isinstance(asked, list) else [asked]
+    scale, found = np.abs(H).max() or 1.0, []
+    for k in momenta:
+        total = one if k is None else np.zeros_like(one)
+        power = one
+        for n in range(0 if k is None else spins):
+            # T = exp(-2 pi i k / N)
+            total = total + np.exp(2j * np.pi * k * n / spins) * power / spins
+            power = shift @ power
+        P = total @ projector
+        if np.abs(P @ H - H @ P).max() > 1e-9 * scale or np.abs(P @ P - P).max() > 1e-9:
+            return None
+        values, vectors = np.linalg.eigh(0.5 * (P + P.conj().T))
+        found.append(vectors[:, values > 0.5])
+    return [basis for basis in found if basis.size] or None

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qsim_checks.coverage import Claim, Trial
-from qsim_checks.trotter.anywhere import anywhere, dense, parity_basis, spaces
+from qsim_checks.trotter.anywhere import anywhere, dense, spaces, symmetric_bases, uniform
 from qsim_checks.trotter.momenta import crystal, momenta, waves
 from qsim_checks.trotter.oracle import Truth, entropy_bound, spin
 
@@ -114,7 +114,7 @@ def _scaled(rng: Generator, system: Block) -> bool:
     for term in system["terms"]:
         for name in {"J", "Jx", "Jy", "Jxy", "Jz", "D", "values"} & set(term):
             value = term[name]
-            term[name] = [factor * x for x in value] if isinstance(value, list) else factor * value
+            term[name] = (factor * np.array(value)).tolist()
         for row in term.get("list", ()):
             row[2:] = [factor * x for x in row[2:]]
     return True
@@ -177,16 +177,32 @@ def _sector(rng: Generator, system: Block, several: bool) -> Block:
     return found
 
 
+def _free(rng: Generator, several: bool) -> tuple[Block, Any]:
+    """Return a system that conserves no total Sz, and its sector: all, a parity, or a momentum and signs of a ring."""
+    spins = int(rng.integers(2, MOST + 1))
+    if rng.random() < 0.5:
+        system = anywhere(rng, spins)
+        return system, _one(rng, "auto", "auto", "auto", "full", {"parity": "even"}, {"parity": "odd"})
+    sector: Block = {}
+    k = int(rng.integers(0, spins))
+    if rng.random() < 0.8:
+        sector["momentum"] = _one(rng, "all", k, k, [k, (k + 1) % spins]) if several else k
+    if rng.random() < 0.3 and (sector.get("momentum", 0) == 0 or [sector["momentum"]] == [spins / 2]):
+        sector["reflection"] = _one(rng, 1, -1)
+    if rng.random() < 0.3:
+        sector["parity"] = _one(rng, "even", "odd")
+    if rng.random() < 0.2 or not sector:
+        sector["inversion"] = _one(rng, 1, -1)
+    return uniform(rng, spins), sector
+
+
 def _spectrum(rng: Generator, free: bool) -> Block:
     """Return a deck of ``task: spectrum``, of an H that conserves no total Sz if it is free."""
-    system = anywhere(rng, int(rng.integers(2, MOST + 1))) if free else _system(rng)
+    system, sector = _free(rng, several=True) if free else (_system(rng), None)
     scaled = _scaled(rng, system)
     spins = system["spins"]
     deck: Block = {"task": "spectrum", "system": system, "run": {"seed": 1}}
-    deck["sector"] = "auto"
-    if rng.random() < 0.4:
-        named = ("full", {"parity": "even"}, {"parity": "odd"})
-        deck["sector"] = _one(rng, *named) if free else _sector(rng, system, several=True)
+    deck["sector"] = sector or ("auto" if rng.random() < 0.6 else _sector(rng, system, several=True))
     block: Block = {"levels": int(rng.integers(1, 5)), "which": _one(rng, "lowest", "lowest", "highest")}
     # a residual is absolute
     if rng.random() < 0.3 and not scaled:
@@ -204,10 +220,9 @@ def _spectrum(rng: Generator, free: bool) -> Block:
 
 
 def _levels(rng: Generator, free: bool) -> Block:
-    system = anywhere(rng, int(rng.integers(2, MOST + 1))) if free else _system(rng)
+    system, sector = _free(rng, several=False) if free else (_system(rng), None)
     _scaled(rng, system)
-    named = ("auto", "auto", "full", {"parity": "even"}, {"parity": "odd"})
-    sector = _one(rng, *named) if free else _sector(rng, system, several=False)
+    sector = sector or _sector(rng, system, several=False)
     block: Block = {"window": "all"}
     if rng.random() < 0.5:
         block["statistics"] = ["participation"]
@@ -280,11 +295,11 @@ def _judge(deck: Mapping[str, Any], results: Results) -> list[Claim]:
             # of several Sz the largest sector alone
             bases = spaces(H)
             bases = [bases[(system["spins"] + 1) // 2]] if len(bases) > 2 else bases
-    elif "parity" in sector:
-        basis = parity_basis(H, sector["parity"])
-        if basis is None:
-            return [Claim("parity that H does not conserve", math.nan, 0.0)]
-        bases = [basis]
+    elif "up" not in sector:
+        found = symmetric_bases(H, sector)
+        if found is None:
+            return [Claim("symmetries that H does not have", math.nan, 0.0)]
+        bases = found
     else:
         bases = _bases(sector, system["spins"])
     energies, states = _solved(H, bases)

@@ -32,7 +32,7 @@ def rules(deck: TrotterDeck) -> Iterator[Finding]:
     if deck.run.precision == "mixed":
         yield Finding("run.precision", "trotter runs in double or single precision, not mixed")
     yield from check_system(deck.system)
-    yield from check_sector(deck.sector, deck.system.spins, several=deck.task in ("spectrum", "dynamics"))
+    yield from check_sector(deck.sector, deck.system.spins, deck.task)
     if isinstance(deck.sector, SectorBlock):
         yield from check_symmetries(deck.sector, deck.system.spins, deck.task)
     yield from _check_observe(deck)

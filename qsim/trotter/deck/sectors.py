@@ -55,7 +55,8 @@ class SectorBlock(Block):
     )
     inversion: Sign | None = Field(
         default=None,
-        description="sign under the inversion of all spins: 1 (even) or -1 (odd); needs sz: 0 and no fields; left out: not used",
+        description="sign under the inversion of all spins: 1 (even) or -1 (odd); needs sz: 0 and no fields, or, with task: "
+        "spectrum or levels, an H without a total Sz that it leaves as it is; left out: not used",
     )
 
     parity: Literal["even", "odd"] | None = Field(
@@ -123,13 +124,13 @@ def check_symmetries(choice: SectorBlock, spins: int, task: str, key: str = "sec
             f"{name} belongs to task: spectrum or levels, but the deck has task: {task}; leave it out",
         )
         return
-    if choice.sz is None and choice.up is None and spins % 2 == 0:
+    if not choice.charged and choice.parity is None and spins % 2 == 0:
         every = (
             f"sz: [{-spins // 2}, ..., {spins // 2}] has all" if task == "spectrum" else "sz names another"
         )
         yield Finding(
             f"{key}.{name}",
-            f"sz is not given: the levels are those of Sz = 0 alone; {every}",
+            f"sz is not given: where H conserves it, the levels are those of Sz = 0 alone; {every}",
             severity="note",
         )
     momenta = choice.momenta(spins)
@@ -170,33 +171,43 @@ def _check_permutation(item: Permutation, spins: int, key: str) -> Iterator[Find
         )
 
 
-def _check_parity(choice: SectorBlock, spins: int, key: str) -> Iterator[Finding]:
-    for name in ("sz", "up", "inversion", "momentum", "reflection", "permutations"):
-        if getattr(choice, name) not in (None, []):
+def _check_parity(choice: SectorBlock, spins: int, task: str, key: str) -> Iterator[Finding]:
+    # the other symmetries are told of by `check_symmetries`
+    alone = ("sz", "up") if task in ("spectrum", "levels") else ("sz", "up", "inversion")
+    for name in alone:
+        if getattr(choice, name) is not None:
             yield Finding(f"{key}.{name}", "goes with a sector of Sz; parity stands alone")
+    if task in ("spectrum", "levels") and choice.inversion is not None and spins % 2:
+        yield Finding(
+            f"{key}.inversion",
+            f"the inversion of {spins} spins turns one parity into the other; leave one of them out",
+        )
     if spins < 2:
         yield Finding(f"{key}.parity", "a single spin has no sectors of parity")
 
 
-def check_sector(choice: Any, spins: int, several: bool = False, key: str = "sector") -> Iterator[Finding]:
+def check_sector(choice: Any, spins: int, task: str, key: str = "sector") -> Iterator[Finding]:
     """Yield the mistakes in a sector of `spins` spins."""
     if not isinstance(choice, SectorBlock):
         return
     if choice.parity is not None:
-        yield from _check_parity(choice, spins, key)
+        yield from _check_parity(choice, spins, task, key)
         return
     if choice.sz is not None and choice.up is not None:
         yield Finding(f"{key}.up", "give either sz or up, not both")
         return
     name = "up" if choice.up is not None else "sz"
     given = choice.up if choice.up is not None else choice.sz
-    if isinstance(given, list) and not several:
+    if isinstance(given, list) and task not in ("spectrum", "dynamics"):
         yield Finding(f"{key}.{name}", "one sector for one state; a list goes with task: spectrum")
         return
     if isinstance(given, list) and (not given or len(set(given)) < len(given)):
         yield Finding(f"{key}.{name}", f"expected different values, found {given}")
         return
-    if choice.sz is None and choice.up is None and spins % 2:
+    if not choice.charged and task in ("spectrum", "levels"):
+        # whether a total Sz is needed is a matter of H
+        return
+    if not choice.charged and spins % 2:
         yield Finding(f"{key}.sz", f"missing key: Sz of {spins} spins is half an odd number, such as 0.5")
         return
     for up in choice.ups(spins):

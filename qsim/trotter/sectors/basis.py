@@ -168,6 +168,20 @@ class Sector:
         index = self.block[p] + self.high.rank[high].astype(np.int64) * columns[p] + self.low.rank[low]
         return np.asarray(index, np.int64)
 
+    def fixed(self, cycles: list[int], turned: bool) -> int:
+        """Return how many strings a permutation with these cycles leaves as they are, with the inversion if `turned`."""
+        # spins alternate along every cycle
+        if turned:
+            possible = all(c % 2 == 0 for c in cycles) and 2 * self.down == self.spins
+            return 2 ** len(cycles) if possible else 0
+        # without inversion a fixed string is constant on every cycle: ways to choose cycles with
+        # `down` sites in all (knapsack)
+        ways = [1] + [0] * self.down
+        for c in cycles:
+            for k in range(self.down, c - 1, -1):
+                ways[k] += ways[k - c]
+        return ways[self.down]
+
     def strings(self) -> NDArray[np.int64]:
         """Return the string of every index, (D,) int64; for small sectors."""
         low, high = self.low, self.high

@@ -71,7 +71,8 @@ def frame_of(model: Model, requested: SectorBlock | str, totals: str = "zxy") ->
     if requested in ("full", "none") or block.charged or block.inversion is not None:
         return FRAMES["z"]
     if block.parity is None:
-        for axis in totals:
+        # further symmetries of a total Sz are those of Sz = 0; along another axis nothing is understood
+        for axis in totals if isinstance(requested, str) else totals[:1]:
             if not mixing(FRAMES[axis].turned(model)):  # type: ignore[index]
                 return FRAMES[axis]  # type: ignore[index]
     return next((frame for frame in FRAMES.values() if not parity_obstacle(frame.turned(model))), FRAMES["z"])

@@ -1,4 +1,4 @@
-"""States of one Sz and of one character under permutations of the sites and the inversion of all spins.
+"""States of one character under permutations of the sites and the inversion of all spins, of one Sz, one parity or all.
 
 A group G of permutations g (with the inversion or not) with one-dimensional characters chi(g) = exp(-2 pi i f_g) divides the
 strings into orbits; a is the smallest string of its orbit,
@@ -22,7 +22,6 @@ import numpy as np
 
 from qsim.core.errors import DeckError
 from qsim.trotter.kernels.sectors.orbits import entries_of_orbits, images_of, representatives
-from qsim.trotter.sectors.basis import Sector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,9 +32,11 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.deck.sectors import SectorBlock
     from qsim.trotter.model.hamiltonian import Model
+    from qsim.trotter.sectors.basis import Sector
+    from qsim.trotter.sectors.parity import ParitySector, WholeSpace
 
 __all__ = [
-    "AnySector",
+    "Flips",
     "StoredOperator",
     "SymmetricSector",
     "Symmetry",
@@ -153,12 +154,12 @@ class _Group(NamedTuple):
 
 @dataclass(frozen=True)
 class SymmetricSector:
-    """States of one Sz with given eigenvalues of symmetries.
+    """States of a space with given eigenvalues of symmetries.
 
     Attributes
     ----------
-    base : Sector
-        States of this Sz, without inversion.
+    base : Sector, ParitySector or WholeSpace
+        States of one Sz without inversion, of one parity, or all.
     symmetries : tuple of Symmetry
     inversion : int
         Sign under the inversion of all spins, 0 where it is not used.
@@ -168,7 +169,7 @@ class SymmetricSector:
         Sign under j -> N - 1 - j, 0 where it is not used.
     """
 
-    base: Sector
+    base: Sector | ParitySector | WholeSpace
     symmetries: tuple[Symmetry, ...]
     inversion: int = 0
     momentum: int | None = None
@@ -178,11 +179,6 @@ class SymmetricSector:
     def spins(self) -> int:
         """Number of spins N."""
         return self.base.spins
-
-    @property
-    def down(self) -> int:
-        """Number of spins down."""
-        return self.base.down
 
     @property
     def sz(self) -> float:
@@ -245,18 +241,7 @@ class SymmetricSector:
         # Burnside's formula with characters: (1 / |G|) sum_g chi(g)* (number of strings fixed by g)
         total = 0.0
         for (sites, turned), f in self.elements.items():
-            cycles, down = _cycles(sites), self.down
-            # spins alternate along every cycle
-            if turned:
-                fixed = 2 ** len(cycles) if all(c % 2 == 0 for c in cycles) and 2 * down == self.spins else 0
-            else:
-                # without inversion a fixed string is constant on every cycle: ways to choose cycles with
-                # `down` sites in all (knapsack)
-                ways = [1] + [0] * down
-                for c in cycles:
-                    for k in range(down, c - 1, -1):
-                        ways[k] += ways[k - c]
-                fixed = ways[down]
+            fixed = self.base.fixed(_cycles(sites), turned)
             # real part: elements come in pairs g, g^-1 with conjugate characters
             total += fixed * math.cos(2.0 * math.pi * float(f))
         return round(total / len(self.elements))
@@ -265,7 +250,8 @@ class SymmetricSector:
     def orbits(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Smallest string and nu of every orbit that has a state."""
         strings, norms = np.empty(self.dimension, np.int64), np.empty(self.dimension)
-        count = representatives(self.spins, self.down, *self.group, strings, norms)
+        down, odd = getattr(self.base, "down", -1), getattr(self.base, "odd", -1)
+        count = representatives(self.spins, down, odd, *self.group, strings, norms)
         if count != self.dimension:
             raise AssertionError(f"{count} orbits, {self.dimension} expected")
         return strings, norms
@@ -293,7 +279,7 @@ class SymmetricSector:
 
     def __str__(self) -> str:
         """Return ``Sz = 0, momentum 2 pi 3/12``."""
-        return ", ".join([f"Sz = {self.sz:g}", *(symmetry.text for symmetry in self.symmetries)])
+        return ", ".join([str(self.base), *(symmetry.text for symmetry in self.symmetries)])
 
 
 def _symmetries(block: SectorBlock, momentum: int | None, spins: int) -> tuple[Symmetry, ...]:
@@ -317,8 +303,10 @@ def _symmetries(block: SectorBlock, momentum: int | None, spins: int) -> tuple[S
     return tuple(generators)
 
 
-def symmetric_sectors(block: SectorBlock, model: Model) -> list[SymmetricSector]:
-    """Return the sectors that a deck asks for; of several, those without states are left out.
+def symmetric_sectors(
+    block: SectorBlock, model: Model, bases: Sequence[Sector | ParitySector | WholeSpace]
+) -> list[SymmetricSector]:
+    """Return the sectors of some spaces that a deck asks for; of several, those without states are left out.
 
     Raises
     ------
@@ -339,15 +327,9 @@ def symmetric_sectors(block: SectorBlock, model: Model) -> list[SymmetricSector]
                 if what == "the shift by one site":
                     remedy = "; momentum is that of a ring, other lattices name their shifts in sector.permutations"
                 raise DeckError(f"sector: H is not invariant under {what}: {why}{remedy}")
-        for up in block.ups(spins):
+        for base in bases:
             sectors.append(
-                SymmetricSector(
-                    Sector(spins, spins - round(up)),
-                    symmetries,
-                    block.inversion or 0,
-                    momentum,
-                    block.reflection or 0,
-                )
+                SymmetricSector(base, symmetries, block.inversion or 0, momentum, block.reflection or 0)
             )
     left = [sector for sector in sectors if sector.dimension]
     if not left:
@@ -355,18 +337,46 @@ def symmetric_sectors(block: SectorBlock, model: Model) -> list[SymmetricSector]
     return left
 
 
-AnySector = Sector | SymmetricSector
+class Flips(NamedTuple):
+    """The terms of H that flip spins, as :func:`entries_of_orbits` takes them."""
+
+    masks: NDArray[np.int64]
+    sites: NDArray[np.int64]
+    coefficients: NDArray[np.complex128]
+
+    def kept(self, strings: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how many terms flip each string."""
+        count = np.zeros(strings.size, np.int64)
+        for mask, (j, k), row in zip(self.masks, self.sites, self.coefficients, strict=True):
+            flipped = strings ^ mask
+            count += (row != 0.0)[(flipped >> j & 1) + 2 * (flipped >> k & 1)]
+        return count
 
 
-def flips_of(
-    model: Model,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return the pairs j < k that H flips, and v and c of ``(v + i c) S^+_j S^-_k`` and its adjoint, (pairs,) each."""
-    # v of S^+_j S^-_k + S^-_j S^+_k, c of i (S^+_j S^-_k - S^-_j S^+_k)
-    flip = (model.J[0] + model.J[1]) / 4.0
-    current = np.zeros_like(flip) if model.cross is None else 0.5 * model.cross[0, 1]
-    j, k = np.nonzero(np.triu((flip != 0.0) | (current != 0.0), 1))
-    return j, k, flip[j, k], current[j, k]
+def flips_of(model: Model) -> Flips:
+    """Return the flips of H: of pairs of spins, of one spin beside another, and of single spins in fields."""
+    terms: list[tuple[int, int, int, NDArray[np.complex128]]] = []
+    # of the spins of the flipped string, in the order bit_j + 2 bit_k
+    equal = np.array([1.0, -1.0, -1.0, 1.0])
+    s = {0: 0.5 - np.array([0, 1, 0, 1]), 1: 0.5 - np.array([0, 0, 1, 1])}
+    cross = np.zeros((3, 3, model.spins, model.spins)) if model.cross is None else model.cross
+    coupled = model.J[:2].any(axis=0) | cross.any(axis=(0, 1))
+    for j, k in np.argwhere(np.triu(coupled, 1)).tolist():
+        K, both = cross[:, :, j, k], 1 << j | 1 << k
+        # S^y S^y flips with - s_j s_k, S^x S^y with -i s_k / 2 of the flipped string
+        row = 0.25 * (model.J[0, j, k] - equal * model.J[1, j, k]) - 0.5j * (K[0, 1] * s[1] + K[1, 0] * s[0])
+        terms.append((both, j, k, row))
+        # one spin flips: S^x with 1/2, S^y with -i s, beside S^z of the other
+        terms.append((1 << j, j, k, (0.5 * K[0, 2] - 1j * s[0] * K[1, 2]) * s[1]))
+        terms.append((1 << k, j, k, (0.5 * K[2, 0] - 1j * s[1] * K[2, 1]) * s[0]))
+    for j in range(model.spins):
+        terms.append((1 << j, j, j, 0.5 * model.h[0, j] - 1j * s[0] * model.h[1, j]))
+    terms = [term for term in terms if term[3].any()]
+    return Flips(
+        np.array([term[0] for term in terms], np.int64),
+        np.array([term[1:3] for term in terms], np.int64).reshape(-1, 2),
+        np.array([term[3] for term in terms], np.complex128).reshape(-1, 4),
+    )
 
 
 class StoredOperator:
@@ -378,7 +388,7 @@ class StoredOperator:
         A CPU.
     sector : SymmetricSector
     model : Model
-        Invariant under the symmetries, with ``Jx = Jy``, Dzyaloshinskii-Moriya couplings and fields along z.
+        Invariant under the symmetries.
     """
 
     needs_work = False
@@ -395,7 +405,19 @@ class StoredOperator:
     @property
     def dtype(self) -> Any:
         """Of the vectors: real where H and all characters are."""
-        return np.dtype(np.float64 if self.sector.is_real and self.model.cross is None else np.complex128)
+        return np.dtype(
+            np.float64 if self.sector.is_real and not self.flips.coefficients.imag.any() else np.complex128
+        )
+
+    @property
+    def is_real(self) -> bool:
+        """True if the matrix elements of H are real."""
+        return bool(self.dtype.kind == "f")
+
+    @cached_property
+    def flips(self) -> Flips:
+        """The terms of H that flip spins."""
+        return flips_of(self.model)
 
     @cached_property
     def matrix(self) -> csr_array:
@@ -403,19 +425,12 @@ class StoredOperator:
         from scipy.sparse import csr_array
 
         strings, norms = self.sector.orbits
-        j, k, flip, current = flips_of(self.model)
-        masks = (1 << j.astype(np.int64)) | (1 << k.astype(np.int64))
         # one pass counts, the next one fills
         first = np.zeros(strings.size + 1, np.int64)
         # entries of each row first, so that rows can be filled in any order
-        for mask in masks:
-            inside = strings & mask
-            first[1:] += (inside != 0) & (inside != mask)
-        first = np.cumsum(first)
+        first[1:] = np.cumsum(self.flips.kept(strings))
         to, data = np.empty(first[-1], np.int32), np.empty(first[-1], np.complex128)
-        entries_of_orbits(
-            self.sector.spins, self.sector.group, strings, norms, masks, flip, current, first, to, data
-        )
+        entries_of_orbits(self.sector.spins, self.sector.group, strings, norms, *self.flips, first, to, data)
         # real H and real characters make real entries; the imaginary parts are zero
         values = data.real.copy() if self.dtype.kind == "f" else data
         made = csr_array((values, to, first), shape=(strings.size, strings.size))

@@ -34,11 +34,12 @@ def levels(r: Results) -> Figure | None:
         return None
     values, sz = r["levels"], r["sector_sz"]
     name = "$S^z$"
-    # a tower of levels over the momentum
-    if "sector_momentum" in r and len(set(sz)) == 1:
-        sz, name = r["sector_momentum"] * len(r["site"]) / 2.0, "$k$ of the momentum $2\\pi k/N$"
-    # spaces without a number
     words = [str(word) for word in r["sector_name"]] if "sector_name" in r else []
+    # a tower of levels over the momentum
+    if "sector_momentum" in r and (len(set(sz)) == 1 or np.isnan(sz).all()):
+        sz, name = r["sector_momentum"] * len(r["site"]) / 2.0, "$k$ of the momentum $2\\pi k/N$"
+        words = []
+    # spaces without a number
     if words:
         sz, name = np.arange(float(len(words))), ""
     fig = figure("single")

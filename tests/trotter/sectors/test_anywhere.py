@@ -335,3 +335,87 @@ def test_kicked_ising_chain(trotter):
     p = np.abs(np.linalg.matrix_power(U, 3) @ psi) ** 2
     s = 0.5 - (np.arange(1 << spins) >> np.arange(spins)[:, None] & 1)
     np.testing.assert_allclose(found.rows["sz"][-1], s @ p, rtol=0, atol=1e-9)
+
+
+# ------------------------------------------------------------------------------------------------- momenta
+
+RING = [
+    {"type": "tensor", "lattice": "ring", "J": [[0.7, 0.3, -0.2], [-0.1, -0.4, 0.5], [0.6, 0.1, 0.9]]},
+    {"type": "field", "axis": "x", "values": 0.3},
+    {"type": "field", "axis": "y", "values": -0.2},
+    {"type": "field", "axis": "z", "values": 0.5},
+]
+
+
+def shifted_levels(model, k):
+    """Levels of momentum 2 pi k / N of a dense matrix, by the projector on the eigenvalue exp(-2 pi i k / N) of the shift."""
+    spins, strings = model.spins, np.arange(1 << model.spins)
+    images = sum((strings >> j & 1) << ((j + 1) % spins) for j in range(spins))
+    T = np.zeros((1 << spins, 1 << spins))
+    T[images, strings] = 1.0
+    power, P = np.eye(1 << spins), np.zeros_like(T, complex)
+    for n in range(spins):
+        P += np.exp(2j * np.pi * k * n / spins) * power / spins
+        power = T @ power
+    values, vectors = np.linalg.eigh(P)
+    basis = vectors[:, values > 0.5]
+    return np.linalg.eigvalsh(basis.conj().T @ dense(model) @ basis)
+
+
+def test_momenta_of_any_couplings(trotter):
+    """A chiral ring without any other symmetry: k and -k differ."""
+    spins = 6
+    deck = {"task": "levels", "system": {"spins": spins, "terms": RING}, "levels": {"window": "all"}}
+    found = [trotter.run(**deck, sector={"momentum": k}).levels[0] for k in range(spins)]
+    problem = trotter.load(**deck).deck
+    from qsim.trotter.model.models import Models
+
+    model = Models.of(problem).hamiltonian().at(0.0)
+    for k in range(spins):
+        np.testing.assert_allclose(found[k], shifted_levels(model, k), rtol=0, atol=1e-12)
+    assert np.abs(found[1] - found[-1]).max() > 1e-3
+    np.testing.assert_allclose(
+        np.sort(np.concatenate(found)), np.linalg.eigvalsh(dense(model)), rtol=0, atol=1e-12
+    )
+
+
+ISING_RING = {  # reference/any_spins.json, ising_ring_8_k
+    0: [-2.443321914503996, -2.417047605217428, -2.059894161883395],
+    1: [-2.0005753027632642, -1.7221815036908323, -1.3778941004095804],
+    2: [-1.7221815036908326, -1.6943664028637402, -1.4612236098524662],
+    3: [-1.489153504807847, -1.461223609852469, -1.37789410040958],
+    4: [-1.4170476052174261, -1.3198109628440906, -1.31981096284409],
+}
+
+
+def test_momenta_and_parities_of_the_ising_ring(trotter):
+    system = ising(8, 0.45)
+    system["terms"][0]["lattice"] = "ring"
+    found = spectrum(trotter, system, sector={"momentum": "all"}, levels=3)
+    assert found.problem.complete
+    for k, expected in ISING_RING.items():
+        rows = [n for n, s in enumerate(found.sectors) if s.momentum in (k, -k % 8)]
+        merged = np.sort(np.concatenate([found.levels[n] for n in rows[:2]]))[:3]
+        np.testing.assert_allclose(merged, expected, rtol=0, atol=1e-10)
+    # the reflection splits k = 0 further, the inversion is the parity along x
+    even = spectrum(trotter, system, sector={"momentum": 0, "reflection": "even", "inversion": "even"})
+    assert even.listed[0, 0] == pytest.approx(ISING_RING[0][0], abs=1e-10)
+    assert [str(s) for s in even.sectors] == [
+        "all states, momentum 2 pi 0/8, even under reflection, even under inversion"
+    ]
+    odd = spectrum(trotter, system, sector={"momentum": 0, "parity": "odd"})
+    assert odd.listed[0, 0] == pytest.approx(ISING_RING[0][1], abs=1e-10)
+    with pytest.raises(DeckError, match="inversion of all spins is not conserved"):
+        tilted = {"spins": 8, "terms": [*system["terms"], {"type": "field", "axis": "z", "values": 0.1}]}
+        spectrum(trotter, tilted, sector={"momentum": 0, "inversion": "even"})
+
+
+def test_observables_in_a_momentum(trotter):
+    """A state of a momentum is unfolded to all spins along the axes of the deck."""
+    system = ising(6, 0.45)
+    system["terms"][0]["lattice"] = "ring"
+    observe = [{"sx": "all"}, {"correlator": ["xx", "zz"], "pairs": "all"}, {"entropy": {"cuts": "all"}}]
+    one = spectrum(trotter, system, observe, {"momentum": 0, "parity": "even"})
+    other = spectrum(trotter, system, observe, "full")
+    for name in ("sx", "correlator_xx", "correlator_zz", "entropy"):
+        np.testing.assert_allclose(one.observed[name], other.observed[name], rtol=0, atol=1e-8)

@@ -23,12 +23,24 @@ def image_of(s, tables, turned, full, g):
     return out ^ full if turned[g] else out
 
 
+@nb.njit(**PART)
+def _parity(s):
+    """Return 1 for an odd number of bits, 0 for an even one."""
+    odd = 0
+    while s:
+        s &= s - 1
+        odd ^= 1
+    return odd
+
+
 @nb.njit(**JIT)
-def representatives(spins, down, tables, turned, characters, representative, norms):
+def representatives(spins, down, odd, tables, turned, characters, representative, norms):
     """List the strings that are the smallest of their orbit and have a state of these characters; return how many.
 
     Parameters
     ----------
+    down, odd : int
+        Number of spins down of the strings, -1 for any; whether it is odd (1) or even (0), -1 for either.
     tables : (G, bytes, 256) int64
     turned : (G,) bool
     characters : (G,) complex128
@@ -40,15 +52,15 @@ def representatives(spins, down, tables, turned, characters, representative, nor
     """
     full = (1 << spins) - 1
     # the first string of the weight: its lowest bits set
-    s = (1 << down) - 1
+    s = (1 << down) - 1 if down >= 0 else 0
     count = 0
     # all strings of this weight in ascending order
     while s <= full:
         nu = 0.0
-        smallest = True
+        smallest = odd < 0 or _parity(s) == odd
         # s stands for its orbit if no image is smaller; most strings
         # fail within the first few elements, which ends the loop
-        for g in range(turned.size):
+        for g in range(turned.size if smallest else 0):
             r = image_of(s, tables, turned, full, g)
             if r < s:
                 smallest = False
@@ -66,6 +78,9 @@ def representatives(spins, down, tables, turned, characters, representative, nor
             representative[count] = s
             norms[count] = nu
             count += 1
+        if down < 0:
+            s += 1
+            continue
         # no spin down: one string, and no next one
         if s == 0:
             break
@@ -92,7 +107,7 @@ def _smallest(s, tables, turned, full):
 
 
 @nb.njit(**JIT)
-def entries_of_orbits(spins, group, representative, norms, masks, values, currents, first, to, data):
+def entries_of_orbits(spins, group, representative, norms, masks, sites, coefficients, first, to, data):
     """Fill the rows of H but for its diagonal, in the states of orbits.
 
     ``H_ba = h chi(g)* sqrt(nu_b / nu_a)``, where g leads from the flipped string of a to b; row a holds its complex conjugate.
@@ -102,9 +117,11 @@ def entries_of_orbits(spins, group, representative, norms, masks, values, curren
     group
         Tables, turned and characters, as in :func:`representatives`.
     masks : (T,) int64
-        Bits j < k of two spins that are flipped if they differ.
-    values, currents : (T,) float64
-        v and c of the matrix element ``v + i c`` for S^+_j S^-_k, ``v - i c`` for S^-_j S^+_k.
+        Bits of the spins that a term flips.
+    sites : (T, 2) int64
+        Two sites j and k on which its matrix element depends.
+    coefficients : (T, 4) complex128
+        h by the spins of the flipped string, ``bit_j + 2 bit_k``; a term without one has no entry.
     first : (D + 1,) int64
         First entry of every row.
     to, data : int32, complex128, out
@@ -113,29 +130,26 @@ def entries_of_orbits(spins, group, representative, norms, masks, values, curren
     tables, turned, characters = group
     full = (1 << spins) - 1
     for a in range(representative.size):
-        k = first[a]
+        e = first[a]
         # each flip of a maps to one entry: the flipped string,
         # its representative b, and the element between them
         for m in range(masks.size):
-            inside = representative[a] & masks[m]
-            # S^+ S^- acts on antiparallel spins only
-            if inside == 0 or inside == masks[m]:
+            flipped = representative[a] ^ masks[m]
+            h = coefficients[m, (flipped >> sites[m, 0] & 1) + 2 * (flipped >> sites[m, 1] & 1)]
+            if h == 0.0:
                 continue
-            s, g = _smallest(representative[a] ^ masks[m], tables, turned, full)
+            s, g = _smallest(flipped, tables, turned, full)
             # representatives are in ascending order
             b = np.searchsorted(representative, s)
-            # spin j is down, and S^+_j acts on it
-            raised = inside == masks[m] & -masks[m]
-            # complex conjugate: row a
-            h = complex(values[m], -currents[m] if raised else currents[m])
             # the orbit may have no state in this sector: its characters add up to zero; then the entry is a zero on the diagonal,
             # so that every row has the length that was counted
-            to[k] = a
-            data[k] = 0.0
+            to[e] = a
+            data[e] = 0.0
             if b < representative.size and representative[b] == s:
-                to[k] = b
-                data[k] = h * characters[g] * np.sqrt(norms[b] / norms[a])
-            k += 1
+                to[e] = b
+                # complex conjugate: row a
+                data[e] = h.conjugate() * characters[g] * np.sqrt(norms[b] / norms[a])
+            e += 1
 
 
 @nb.njit(**JIT)
