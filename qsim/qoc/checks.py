@@ -18,7 +18,7 @@ from qsim.core.errors import InvalidInput
 from qsim.core.physics.functions import curve_of, remark_on
 from qsim.qoc.control.transitions import ladder_rungs
 from qsim.qoc.deck.states import levels_of
-from qsim.qoc.models.line.model import WALL_DENSITY, level_findings
+from qsim.qoc.models.line.findings import WALL_DENSITY, level_findings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

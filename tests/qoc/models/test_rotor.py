@@ -198,6 +198,6 @@ def test_collisions_are_rate_equations_of_all_states(kept):
             flow[i, i] -= rate
     populations = expm(4.0 * flow)[:, states.index((1, 1))]
     assert found.value == pytest.approx(
-        sum(p * j * (j + 1) for p, (j, _) in zip(populations, states)), abs=1e-9
+        sum(p * j * (j + 1) for p, (j, _) in zip(populations, states, strict=True)), abs=1e-9
     )
     assert found.error < 1e-8
