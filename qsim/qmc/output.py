@@ -272,6 +272,7 @@ ATOMS: tuple[Quantity[Result], ...] = tuple(
     )
 )
 
+
 def _sought(kind: str) -> Callable[[Result], bool]:
     """Return the function that tells whether the last part of a kind had no step of the deck."""
 

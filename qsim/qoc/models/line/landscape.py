@@ -83,7 +83,9 @@ class Landscape:
 
     def dipole(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Dipole function, a.u."""
-        return np.zeros(x.size) if self.system.dipole is None else self.function(self.system.dipole, x)
+        # a molecule in levels may have a polarisability alone
+        block: FunctionBlock | None = getattr(self.system, "dipole", None)
+        return np.zeros(x.size) if block is None else self.function(block, x)
 
     def function(self, block: FunctionBlock, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Values of any function at points x; beyond the walls as far as it is finite, and constant from there on."""
