@@ -19,6 +19,7 @@ from qsim.trotter.sectors.selection import frame_of, mixing, spaces_of
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
+    from qsim.trotter.deck.axes import Axis
     from qsim.trotter.deck.model import TrotterDeck
     from qsim.trotter.initial.base import InitialState
     from qsim.trotter.measurement.spaces import AnyOperator, Space
@@ -148,7 +149,8 @@ class TaskProblem(Generic[B]):
         """
         # a sector of the deck, else every sector that holds the levels of H
         requested: SectorBlock | None = self.sector if isinstance(self.sector, SectorBlock) else None
-        spins, axis = self.spins, self.frame.axis
+        spins = self.spins
+        axis: Axis = self.frame.axis
         inversion = requested.inversion or 0 if requested is not None else 0
         if self.charged:
             if why := mixing(self.model, inversion):
@@ -173,11 +175,12 @@ class TaskProblem(Generic[B]):
                 raise DeckError(f"sector.inversion: the inversion of all spins is not conserved: {why}")
             if inversion and spins % 2:
                 plain = [WholeSpace(spins)]
-            if requested is None or not (self.stored or inversion):
+            if not (self.stored or inversion):
                 return [*plain]
+        if requested is None:
+            return [*plain]
         from qsim.trotter.sectors.symmetric import symmetric_sectors
 
-        assert requested is not None
         return [*symmetric_sectors(requested, self.model, plain)]
 
     def downs(self) -> range:
@@ -273,5 +276,5 @@ class TaskProblem(Generic[B]):
         # strings, and the entries of the matrix while they are sorted
         tables = states * (16 + 40 * (1 + pairs))
         # observables are taken from the state in the sector of Sz: strings, places, factors, amplitudes
-        symmetric = [sector for sector in self.sectors if hasattr(sector, "base")]
-        return tables + 96 * max(sector.base.dimension for sector in symmetric)
+        bases = [getattr(sector, "base", sector) for sector in self.sectors]
+        return tables + 96 * max(base.dimension for base in bases)

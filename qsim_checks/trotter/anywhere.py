@@ -174,7 +174,7 @@ def _turned(axis: str, spins: int) -> Complex:
     """Return the product of ``2 S^a`` of all spins."""
     found: Complex = np.eye(1, dtype=complex)
     for _ in range(spins):
-        found = np.kron(PAULI[axis], found)
+        found = np.asarray(np.kron(PAULI[axis], found), dtype=complex)
     return found
 
 
@@ -255,7 +255,7 @@ def symmetric_bases(H: Complex, sector: Mapping[str, Any]) -> list[Complex] | No
         power = one
         for n in range(0 if k is None else spins):
             # T = exp(-2 pi i k / N)
-            total = total + np.exp(2j * np.pi * k * n / spins) * power / spins
+            total = total + np.exp(2j * np.pi * (k or 0) * n / spins) * power / spins
             power = shift @ power
         P = total @ projector
         if np.abs(P @ H - H @ P).max() > 1e-9 * scale or np.abs(P @ P - P).max() > 1e-9:

@@ -104,7 +104,7 @@ class Computation:
     ) -> dict[str, NDArray[np.float64]]:
         """Return the participation entropies and the entropies of half of the chain of eigenstates (columns)."""
         device, axis = self.problem.place, self.problem.frame.axis
-        made = {
+        made: dict[str, NDArray[np.float64]] = {
             name: np.empty(sector.dimension) for name in ("participation", "entropies") if name in self.kept
         }
         half = range(sector.spins // 2)

@@ -35,8 +35,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnyOperator",
+    "PlainSpace",
     "Space",
     "applied_in",
+    "columns_in",
     "moments_in",
     "operator_in",
     "plain",
@@ -45,7 +47,8 @@ __all__ = [
     "target_in",
 ]
 
-Space = WholeSpace | ParitySector | Sector | SymmetricSector
+PlainSpace = WholeSpace | ParitySector | Sector
+Space = PlainSpace | SymmetricSector
 AnyOperator = WholeOperator | SectorOperator | StoredOperator
 
 # spins that one matrix product turns
@@ -70,14 +73,22 @@ operator_in.register(SymmetricSector)(lambda space, device, model: StoredOperato
 
 
 @singledispatch
-def plain(space: Space, psi: NDArray[Any]) -> tuple[Space, NDArray[Any]]:
+def plain(space: Space, psi: NDArray[Any]) -> tuple[PlainSpace, NDArray[Any]]:
     """Return the space without characters of permutations and a vector there, from which observables are taken."""
+    assert not isinstance(space, SymmetricSector)
     return space, psi
 
 
 @plain.register(SymmetricSector)
-def _(space: SymmetricSector, psi: NDArray[Any]) -> tuple[Space, NDArray[Any]]:
+def _(space: SymmetricSector, psi: NDArray[Any]) -> tuple[PlainSpace, NDArray[Any]]:
     return space.base, space.whole(psi)
+
+
+def columns_in(space: Space, vectors: NDArray[Any]) -> tuple[PlainSpace, NDArray[Any]]:
+    """Return the space without characters of permutations, and vectors (columns) there."""
+    if not isinstance(space, SymmetricSector):
+        return space, vectors
+    return space.base, np.stack([space.whole(column) for column in vectors.T], axis=1)
 
 
 @singledispatch
@@ -169,6 +180,7 @@ def applied_in(
                 field = Model(space.spins, Model.zero(space.spins).J, np.ascontiguousarray(part))
                 WholeOperator(device, WholeSpace(space.spins), field).apply(state, out)
                 total += factor * out
+        assert isinstance(target, WholeSpace | ParitySector)
         return target.restricted(device, total)
 
 
@@ -178,6 +190,7 @@ def _(
 ) -> NDArray[Any]:
     if c[2].any():
         return weighted(space, device, psi, c[2])
+    assert isinstance(target, Sector)
     return raised(space, target, device, psi, c[0])
 
 
@@ -186,8 +199,9 @@ def _ladder(c: NDArray[np.complex128]) -> str:
     return "sp" if np.allclose(c[1], 1.0j * c[0]) else "sm"
 
 
-def _all(space: WholeSpace | ParitySector, device: Device, psi: NDArray[Any]) -> NDArray[Any]:
+def _all(space: Space, device: Device, psi: NDArray[Any]) -> NDArray[Any]:
     """Return a vector as a complex state (2^N,) of all spins, as the kernels measure it."""
+    assert isinstance(space, WholeSpace | ParitySector)
     whole = space.whole(device, psi)
     return np.asarray(whole) if whole.dtype.kind == "c" and device.xp is np else whole.astype(np.complex128)
 

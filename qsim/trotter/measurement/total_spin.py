@@ -10,6 +10,7 @@ import numpy as np
 from qsim.trotter.measurement.spaces import operator_in
 from qsim.trotter.model.hamiltonian import Model
 from qsim.trotter.sectors.lanczos import dot, turn_vectors
+from qsim.trotter.sectors.symmetric import SymmetricSector
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -91,6 +92,7 @@ class TotalSpin:
                 out = xp.empty_like(vector)
                 self.operator.apply(vector, out)
                 return np.asarray(out) if xp is np else out
+            assert isinstance(self.sector, SymmetricSector)
             whole = self.sector.whole(vector)
             # real and imaginary parts, each by a real matrix
             made = []

@@ -19,6 +19,8 @@ from qsim.trotter.spectrum.search import LowestLevels
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from qsim.core.device.arrays import Array, FloatArray
     from qsim.core.run.loop import Report
     from qsim.core.run.progress import Monitor
@@ -202,8 +204,8 @@ def observe(problem: TaskProblem[Spectrum], members: Sequence[Member]) -> dict[s
         }
     )
     # the mean over a level: weights of its states
-    s = {axis: np.zeros(problem.spins) for axis in AXES}
-    ss = {axis: np.zeros((problem.spins, problem.spins)) for axis in AXES}
+    s: dict[str, NDArray[np.float64]] = {axis: np.zeros(problem.spins) for axis in AXES}
+    ss: dict[str, NDArray[np.float64]] = {axis: np.zeros((problem.spins, problem.spins)) for axis in AXES}
     for member in members:
         moments = moments_in(problem.sectors[member.sector], problem.place, member.vector, across)
         # the mean over all states of the level, each sector with as many as it stands for

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.trotter.measurement.spaces import moments_in
+from qsim.trotter.measurement.spaces import columns_in, moments_in
 from qsim.trotter.observables.base import View, all_pairs
 from qsim.trotter.sectors.lanczos import chain, ritz
 
@@ -92,7 +92,8 @@ class Correlators:
         """Return ``sum_n exp(-(E_n - E_0) / T) <n| A |n>`` of all eigenstates (columns), (T, count)."""
         # energies from the lowest of the sector, against overflow; the caller puts the factor back
         boltzmann = np.exp(-(values - values[0]) / T[:, None])
-        strings = sector.strings()
+        space, vectors = columns_in(sector, vectors)
+        strings = space.strings()
         spin = 0.5 - (strings[:, None] >> np.arange(self.spins) & 1)
         # (D, T)
         # diagonal operators need the weight of every string alone, flips the overlap of strings in which two spins differ
@@ -106,7 +107,7 @@ class Correlators:
             differ = (strings >> j ^ strings >> k) & 1
             chosen = np.flatnonzero(differ) if self.problem.charged else np.arange(strings.size)
             sign = np.where(differ[chosen] == 1, 1.0, -1.0 if axis == "y" else 1.0)
-            other = sector.index(strings[chosen] ^ (1 << j | 1 << k))
+            other = space.index(strings[chosen] ^ (1 << j | 1 << k))
             overlap = np.einsum("s,sn,sn->n", sign, vectors[chosen].conj(), vectors[other]).real
             rows.append(0.25 * (boltzmann @ overlap))
         return np.array(rows).reshape(self.count, T.size).T

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.trotter.deck.axes import AXES
+from qsim.trotter.measurement.spaces import columns_in
 from qsim.trotter.sectors.matrix import matrix_of
 
 if TYPE_CHECKING:
@@ -49,12 +50,14 @@ def response_of(problem: ThermalProblem, temperatures: NDArray[np.float64]) -> d
     place = problem.place
     # once more, so that a checkpoint need not hold the states
     matrices = (matrix_of(problem.operator(sector, problem.model)) for sector in problem.sectors)
-    states = [np.linalg.eigh(place.to_host(matrix)) for matrix in matrices]
+    solved = [np.linalg.eigh(place.to_host(matrix)) for matrix in matrices]
+    made = [columns_in(sector, vectors) for sector, (_, vectors) in zip(problem.sectors, solved, strict=True)]
+    states = [(values, vectors) for (values, _), (_, vectors) in zip(solved, made, strict=True)]
     beta = 1.0 / temperatures
     lowest = min(float(values[0]) for values, _ in states)
     weights = [np.exp(-beta[:, None] * (values - lowest)) for values, _ in states]
     Z = sum(w.sum(axis=1) for w in weights)
-    strings = [sector.strings() for sector in problem.sectors]
+    strings = [space.strings() for space, _ in made]
     found: dict[str, NDArray[np.float64]] = {}
     for axis in AXES:
         own, sign = problem.frame.place(axis)
