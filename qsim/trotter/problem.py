@@ -177,11 +177,11 @@ class TaskProblem(Generic[B]):
                 plain = [WholeSpace(spins)]
             if not (self.stored or inversion):
                 return [*plain]
-        if requested is None:
+        if not isinstance(self.sector, SectorBlock):
             return [*plain]
         from qsim.trotter.sectors.symmetric import symmetric_sectors
 
-        return [*symmetric_sectors(requested, self.model, plain)]
+        return [*symmetric_sectors(self.sector, self.model, plain)]
 
     def downs(self) -> range:
         """Return the numbers of spins down of the sectors in which every level has a member."""
