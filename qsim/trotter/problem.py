@@ -177,11 +177,13 @@ class TaskProblem(Generic[B]):
                 plain = [WholeSpace(spins)]
             if not (self.stored or inversion):
                 return [*plain]
-        if not isinstance(self.sector, SectorBlock):
+        if requested is None:
             return [*plain]
         from qsim.trotter.sectors.symmetric import symmetric_sectors
 
-        return [*symmetric_sectors(self.sector, self.model, plain)]
+        block: SectorBlock = requested
+        found: list[Space] = [*symmetric_sectors(block, self.model, plain)]
+        return found
 
     def downs(self) -> range:
         """Return the numbers of spins down of the sectors in which every level has a member."""
