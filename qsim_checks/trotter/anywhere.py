@@ -262,4 +262,22 @@ def symmetric_bases(H: Complex, sector: Mapping[str, Any]) -> list[Complex] | No
             return None
         values, vectors = np.linalg.eigh(0.5 * (P + P.conj().T))
         found.append(vectors[:, values > 0.5])
+    if "parity" not in sector:
+        found = [part for basis in found for part in _parted(H, basis, sector)]
     return [basis for basis in found if basis.size] or None
+
+
+def _parted(H: Complex, basis: Complex, sector: Mapping[str, Any]) -> list[Complex]:
+    """Return the two parities of a basis, the spaces in which a deck that names none works; the basis itself without any."""
+    spins = len(H).bit_length() - 1
+    axes = "z" if "inversion" in sector else "zxy"
+    axis = _conserved(H, {a: _turned(a, spins) for a in axes})
+    if (
+        axis is None
+        or spins < 2
+        or ("inversion" in sector and spins % 2)
+        or _conserved(H, {"z": _totals(spins)["z"]})
+    ):
+        return [basis]
+    values, turn = np.linalg.eigh(basis.conj().T @ _turned(axis, spins) @ basis)
+    return [basis @ turn[:, values > 0.0], basis @ turn[:, values < 0.0]]
