@@ -179,9 +179,9 @@ def _gate(target: Gate, logical: Logical) -> Aim:
 def _unitary(target: Gate, key: str) -> ComplexArray:
     """Return the matrix of a gate, by name, as a permutation or from a file."""
     if isinstance(target.gate, list):
-        matrix = np.zeros((len(target.gate),) * 2, dtype=np.complex128)
-        matrix[target.gate, np.arange(len(target.gate))] = 1.0
-        return matrix
+        exchange: ComplexArray = np.zeros((len(target.gate),) * 2, dtype=np.complex128)
+        exchange[target.gate, np.arange(len(target.gate))] = 1.0
+        return exchange
     if isinstance(target.gate, Path):
         matrix = array_of(target.gate, ("gate", "U"), key)[1]
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:

@@ -275,7 +275,8 @@ def _count(system: GridSystem, units: Units, whole: Molecule) -> tuple[int, int]
 
 def _thermal(system: GridSystem) -> Iterator[Thermal]:
     """Yield the thermal starts."""
-    for block in system.pairs or [system]:
+    blocks: list[Any] = [system] if system.pairs is None else list(system.pairs)
+    for block in blocks:
         if isinstance(block.initial, Thermal):
             yield block.initial
 
