@@ -8,7 +8,7 @@ from scipy.linalg import expm
 
 from qsim.qoc.errors import claims
 from qsim.qoc.models.molecule import on_grid
-from qsim_checks.coverage import cover
+from qsim_checks.coverage import cover, run_trial
 from qsim_checks.qoc import oracle
 
 SMALL = 12
@@ -28,6 +28,21 @@ def test_claimed_errors_of_quantum_systems_hold():
     found = cover("qoc", SMALL, 3, kind="quantum")
     assert found.ok, [(t.index, c) for t, c in found.broken] + [t.failure for t in found.failures]
     assert len(found.deterministic) > 4 * SMALL
+
+
+@pytest.mark.parametrize("index", [2, 5, 27])
+def test_claimed_errors_of_molecules_in_levels_hold(index):
+    """Warm and relaxing molecules, gates and mean values: the claim itself, without any factor, against a sinc basis."""
+    found = run_trial("qoc", 1, index, kind="molecules")
+    assert found.failure is None
+    assert found.claims
+    assert not found.broken
+
+
+@pytest.mark.exhaustive
+def test_claimed_errors_of_many_molecules_in_levels_hold():
+    found = cover("qoc", 60, 2, kind="molecules")
+    assert found.ok, [(t.index, c) for t, c in found.broken] + [t.failure for t in found.failures]
 
 
 def test_a_series_cut_too_early_is_found(monkeypatch):
