@@ -377,7 +377,7 @@ def test_a_deck_of_another_method_is_one_mistake(tmp_path):
     result = CliRunner().invoke(cli, ["validate", str(tmp_path / "d.yaml")])
     assert result.exit_code == 3
     (line,) = result.stderr.splitlines()
-    assert "initial, evolve, observe are keys of trotter, not of qoc" in line
+    assert "initial, evolve are keys of trotter, not of qoc" in line
 
 
 @pytest.mark.parametrize("name", TABLES)

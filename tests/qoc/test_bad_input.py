@@ -433,7 +433,8 @@ WARNINGS = {
     ),
     "short pulse": (
         {"time": {"T": 5000, "steps": 1000}},
-        r"time.T: T = 5000 a.u. is shorter than 2 pi / 0.0008\d* = 7\d\d\d a.u., .*expect leakage",
+        r"time.T: T = 5000 a.u. \(121 fs\) is shorter than 2 pi / 0.0008\d* = 7\d\d\d a.u. \(18\d fs\), .*expect leakage; "
+        "if 5000 fs is meant, write '5000 fs'",
     ),
     "band beside the line": (
         {"control__band": [0.02, 0.03]},

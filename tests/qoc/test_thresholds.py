@@ -14,6 +14,7 @@ from qsim.core.deck.units import to_unit
 from qsim.qoc import checks
 from qsim.qoc.control.transitions import ladder_rungs
 from qsim.qoc.deck import DECK
+from qsim.qoc.models.line.findings import level_findings
 from qsim.qoc.models.molecule import molecule
 from tests.qoc.test_claims import MORSE
 from tests.qoc.test_claims import deck as blocks
@@ -37,6 +38,10 @@ def severities(findings, text):
     return [finding.severity for finding in findings if text in finding.message]
 
 
+def judged(deck, found):
+    return level_findings(checks._used_levels(deck), found, deck.system.potential)
+
+
 def system(**changes):
     return {**MORSE, **changes}
 
@@ -50,7 +55,7 @@ def test_levels_that_a_morse_potential_holds(made, level, expected):
     depth = (21.3 * 1.1) ** 2 / (2 * 1500.0)
     potential = {"type": "morse", "D": depth, "beta": 1.1, "r0": 2.0}
     loaded, found = made(system=system(potential=potential, target=level))
-    assert severities(checks._levels(loaded.deck, found), "is not bound") == expected
+    assert severities(judged(loaded.deck, found), "is not bound") == expected
 
 
 @pytest.mark.parametrize(("below", "expected"), [(1e-9, []), (-1e-9, ["error"])])
@@ -58,7 +63,7 @@ def test_levels_above_the_potential_at_a_wall(made, below, expected):
     loaded, found = made(system=system(potential=HARMONIC))
     energies = found.energies.copy()
     energies[1] = min(found.potential[0], found.potential[-1]) - below
-    findings = checks._levels(loaded.deck, replace(found, energies=energies))
+    findings = judged(loaded.deck, replace(found, energies=energies))
     assert severities(findings, "is a box state") == expected
 
 
@@ -67,7 +72,7 @@ def test_density_of_a_level_at_a_wall(made, factor, expected):
     loaded, found = made(system=system(potential=HARMONIC))
     states = found.states.copy()
     states[1, -1] = math.sqrt(factor * 1e-6 / found.dx)
-    findings = checks._levels(loaded.deck, replace(found, states=states))
+    findings = judged(loaded.deck, replace(found, states=states))
     assert severities(findings, "at the wall") == expected
 
 

@@ -75,7 +75,7 @@ JUDGED = {
             "momentum_",
             "peak_",
         ),
-        "the errors of the numbers": ("error", "claimed"),
+        "the errors of the numbers": ("error", "claimed", "cause"),
         "warnings about the run": (),
     },
     "scan": {

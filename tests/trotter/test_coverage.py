@@ -29,7 +29,8 @@ def test_every_claimed_error_holds_or_a_warning_says_so(kind):
     assert not found.failures
     assert found.ok
     refused = [trial for trial in found.trials if trial.refused is not None]
-    assert len(refused) <= 1 + count // 8
+    # without a total Sz many ground states are degenerate, and sectors that H does not have are drawn, too
+    assert len(refused) <= 1 + count // (2 if kind.endswith("anywhere") else 8)
     assert found.withdrawn <= 0.1 * (len(found.deterministic) + len(found.statistical) + found.withdrawn) + 3
 
 
@@ -108,9 +109,8 @@ def _reach_what_is_rare_beside_evolutions(decks):
     assert {block["steps"] for block in blocks} >= {"auto", 2, 40}
     assert any(block["exact"] == 0 and min(block["temperatures"]) < 0.03 for block in blocks)
     assert {deck["dynamics"]["operator"] for deck in decks if deck["task"] == "dynamics"} == {
-        "sz",
-        "sp",
-        "sm",
+        *("sx", "sy", "sz"),
+        *("sp", "sm"),
     }
 
 
@@ -127,6 +127,9 @@ def _reach_what_is_rare_in_spectra(decks):
     assert any("q" in item for item in observed)
     assert {lattice.get("images") for lattice in lattices} == {None, "one", "all"}
     sectors = [deck["sector"] for deck in decks if deck["sector"] != "auto"]
-    assert {name for sector in sectors for name in sector} == {"up", "momentum", "inversion", "reflection"}
+    assert {name for sector in sectors if sector != "full" for name in sector} == {
+        *("up", "momentum", "inversion", "reflection", "parity")
+    }
+    assert "full" in sectors
     assert len(sectors) < 0.6 * len(decks)
     assert {deck["task"] for deck in decks} == {"spectrum", "levels"}
