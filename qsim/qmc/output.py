@@ -272,17 +272,23 @@ ATOMS: tuple[Quantity[Result], ...] = tuple(
     )
 )
 
-SOUGHT: tuple[Quantity[Result], ...] = tuple(
-    Quantity(
+
+def _step(kind: str) -> Quantity[Result]:
+    """Return the declaration of the time step that a warm-up has found."""
+
+    def found(result: Result) -> float | None:
+        last = last_part(result, kind)
+        return None if last is None or last.part.timestep else last.series.timestep
+
+    return Quantity(
         f"{kind}_timestep",
         "1/hartree",
         f"time step of the moves of {kind} that the warm-up has found, far from nuclei",
-        lambda r, kind=kind: last.series.timestep if (last := last_part(r, kind)) else None,
-        when=lambda r, kind=kind: (last := last_part(r, kind)) is not None and not last.part.timestep,
+        found,
+        when=lambda r: found(r) is not None,
         exact=True,
     )
-    for kind in ("vmc", "optimize")
-)
+
 
 EXTRAPOLATED: tuple[Quantity[Result], ...] = (
     Quantity(
@@ -531,5 +537,14 @@ ARRAYS: tuple[Quantity[Result], ...] = (
     ),
 )
 
-SCALARS = (*EXTRAPOLATED, *_section("dmc"), *_section("vmc"), *SOUGHT, *DIFFUSION, *OPTIMISED, *SYSTEM)
+SCALARS = (
+    *EXTRAPOLATED,
+    *_section("dmc"),
+    *_section("vmc"),
+    _step("vmc"),
+    _step("optimize"),
+    *DIFFUSION,
+    *OPTIMISED,
+    *SYSTEM,
+)
 QUANTITIES = (*SCALARS, *ARRAYS)
