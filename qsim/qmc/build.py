@@ -52,13 +52,10 @@ def parts_of(deck: QmcDeck) -> list[Part]:
     parts = []
     for index, (item, walkers) in enumerate(zip(deck.series, walkers_of(deck), strict=True)):
         block = item.block
+        steps = block.timesteps if isinstance(block, Dmc) else [block.timestep]
         # Of a step that is sought nothing is known yet.
-        steps = (
-            block.timesteps
-            if isinstance(block, Dmc)
-            else [0.0 if block.timestep == "auto" else block.timestep]
-        )
-        parts += [Part(index, block, walkers, tau, k) for k, tau in enumerate(steps)]
+        taus = [0.0 if tau == "auto" else tau for tau in steps]
+        parts += [Part(index, block, walkers, tau, k) for k, tau in enumerate(taus)]
     return parts
 
 

@@ -273,37 +273,22 @@ ATOMS: tuple[Quantity[Result], ...] = tuple(
 )
 
 
-def _sought(kind: str) -> Callable[[Result], bool]:
-    """Return the function that tells whether the last part of a kind had no step of the deck."""
+def _step(kind: str) -> Quantity[Result]:
+    """Return the declaration of the time step that a warm-up has found."""
 
-    def sought(r: Result) -> bool:
-        last = last_part(r, kind)
-        return last is not None and not last.part.timestep
+    def found(result: Result) -> float | None:
+        last = last_part(result, kind)
+        return None if last is None or last.part.timestep else last.series.timestep
 
-    return sought
-
-
-def _found_step(kind: str) -> Callable[[Result], float | None]:
-    """Return the function that gives the time step which the warm-ups of `vmc` or `optimize` have found."""
-
-    def step(r: Result) -> float | None:
-        last = last_part(r, kind)
-        return None if last is None else last.series.timestep
-
-    return step
-
-
-SOUGHT: tuple[Quantity[Result], ...] = tuple(
-    Quantity(
+    return Quantity(
         f"{kind}_timestep",
         "1/hartree",
         f"time step of the moves of {kind} that the warm-up has found, far from nuclei",
-        _found_step(kind),
-        when=_sought(kind),
+        found,
+        when=lambda r: found(r) is not None,
         exact=True,
     )
-    for kind in ("vmc", "optimize")
-)
+
 
 EXTRAPOLATED: tuple[Quantity[Result], ...] = (
     Quantity(
@@ -552,5 +537,14 @@ ARRAYS: tuple[Quantity[Result], ...] = (
     ),
 )
 
-SCALARS = (*EXTRAPOLATED, *_section("dmc"), *_section("vmc"), *SOUGHT, *DIFFUSION, *OPTIMISED, *SYSTEM)
+SCALARS = (
+    *EXTRAPOLATED,
+    *_section("dmc"),
+    *_section("vmc"),
+    _step("vmc"),
+    _step("optimize"),
+    *DIFFUSION,
+    *OPTIMISED,
+    *SYSTEM,
+)
 QUANTITIES = (*SCALARS, *ARRAYS)

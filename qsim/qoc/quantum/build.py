@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,14 +15,12 @@ from qsim.core.run.stages import Plan, Size
 from qsim.qoc.control.fields import midpoints
 from qsim.qoc.control.making import Making, penalties
 from qsim.qoc.control.rungs import Rungs
-from qsim.qoc.deck.systems.model import ModelSystem
 from qsim.qoc.deck.systems.quantities import units_of
 from qsim.qoc.kernels.slots import fits
 from qsim.qoc.models.builders import model, observable_of
 from qsim.qoc.models.faults import InvalidSystem
 from qsim.qoc.models.quantum import GateTarget, ObservableTarget, SeveralTargets, in_phase, measured_by
 from qsim.qoc.objectives.amplitudes import refuse_without_amplitudes
-from qsim.qoc.objectives.bounds import Limits, limits_of
 from qsim.qoc.objectives.costs import column_count, cost_of, is_mixed
 from qsim.qoc.objectives.slots import SlotObjective, as_matrices
 from qsim.qoc.objectives.terms import Terms, leakage_operator
@@ -34,19 +32,24 @@ from qsim.qoc.propagators.reach import require_computable
 from qsim.qoc.propagators.slots import Slots
 from qsim.qoc.quantum.ensembles.ensemble import made_ensemble, same_space
 from qsim.qoc.quantum.ensembles.members import Members
+from qsim.qoc.quantum.feasible import (
+    coarse_slots,
+    duration_of,
+    fastest,
+    limits_for,
+    out_of_reach,
+    threshold_of,
+)
 from qsim.qoc.quantum.fronts.points import plans_of, points_of
 from qsim.qoc.quantum.open.dissipation import Dissipation, choose
 from qsim.qoc.quantum.problem import QuantumProblem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
     from scipy.sparse import csr_array
 
     from qsim.core.deck.load import LoadedDeck
     from qsim.core.device.device import Device
-    from qsim.qoc.control.controls import Controls
     from qsim.qoc.deck.ensemble import QuantumEnsemble
     from qsim.qoc.deck.quantum import QuantumDeck
     from qsim.qoc.models.quantum import QuantumModel
@@ -62,22 +65,12 @@ GPU_PRODUCTS = 5e7
 GPU_WIDTH = 4e3
 # Terms of the series of a slot, roughly, for the count of operations.
 TERMS = 12
-# Threshold of `auto`.
-THRESHOLD = 0.99
 # Mean number of jumps of sampled histories from which their weights are spread too widely.
 MOST_JUMPS = 3.0
 # Real numbers of each slot and control: ten pairs of vectors of L-BFGS, and ten more.
 ARRAYS = 30
-# Rounding of a bound.
-ROUNDING = 1e-12
-# Slots in a period of a transition from which a search can follow it, where T has more than some periods.
-SLOTS_PER_PERIOD, FEW_PERIODS = 4.0, 3.0
 # Slots of `auto` in a period, the least, and the most that a run may have.
 AUTO_SLOTS, LEAST_SLOTS, MOST_SLOTS = 24.0, 100, 1e7
-# Part of the largest element of a control from which a transition counts as driven.
-STRONG = 0.1
-# Largest value of a goal that nothing leads to.
-NOTHING = 1e-24
 
 
 def nominal_model(deck: QuantumDeck) -> QuantumModel:
@@ -137,7 +130,7 @@ def _one_plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
         return _refused([*findings, *wrong])
     try:
         controls, guess = _making(deck, made).start()
-        require_computable(made, _duration(deck), guess)
+        require_computable(made, duration_of(deck), guess)
         chosen = _chosen(loaded, made)
         if "gauss_newton" in deck.methods:
             refuse_without_amplitudes(made, chosen.search != "closed")
@@ -147,8 +140,8 @@ def _one_plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
         cost_of(made, chosen.lindblad)
         _terms(deck, made)
         _observed(deck)
-        findings += _coarse_slots(deck, made)
-        findings += _out_of_reach(deck, made, _limits_of(deck, made, controls, chosen, members))
+        findings += coarse_slots(deck, made)
+        findings += out_of_reach(deck, made, limits_for(deck, made, controls, chosen, members))
     except InvalidInput as problem:
         return _refused([Finding(problem.key, str(problem))])
     if chosen.search == "trajectories":
@@ -156,7 +149,7 @@ def _one_plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
     lindblad = chosen.lindblad
     rows = made.dimension**2 if lindblad else made.dimension
     count = 1 if members is None else members.count
-    moved = SlotObjective(made, chosen.motion(_duration(deck), slots)).propagator
+    moved = SlotObjective(made, chosen.motion(duration_of(deck), slots)).propagator
     terms, parts = moved.prepare(guess, None)[1:]
     products = 4.0 * rows * columns * max(TERMS, terms * parts) * slots * count
     keeps, wide = _of_gpu(deck, made, chosen, columns)
@@ -289,11 +282,11 @@ def _settled(loaded: LoadedDeck[QuantumDeck], made: QuantumModel) -> LoadedDeck[
     time = loaded.deck.time
     if isinstance(time.slots, int):
         return loaded
-    duration = _duration(loaded.deck)
+    duration = duration_of(loaded.deck)
     if time.dt is not None:
         count, key = duration / units_of(loaded.deck.system).time(time.dt, "time.dt"), "time.dt"
     else:
-        count, key = AUTO_SLOTS * duration * _fastest(made) / (2.0 * math.pi), "time.slots"
+        count, key = AUTO_SLOTS * duration * fastest(made) / (2.0 * math.pi), "time.slots"
     if not count < MOST_SLOTS:
         raise InvalidInput(
             key, f"{count:.3g} slots, at most {MOST_SLOTS:g}; give time.slots, or lower time.T"
@@ -302,19 +295,6 @@ def _settled(loaded: LoadedDeck[QuantumDeck], made: QuantumModel) -> LoadedDeck[
     settled = time.model_copy(update={"slots": slots})
     # what has been made of the deck does not depend on it
     return replace(loaded, deck=loaded.deck.model_copy(update={"time": settled}))
-
-
-def _fastest(made: QuantumModel) -> float:
-    """Return the largest angular frequency of a transition that a control drives strongly."""
-    levels = made.drift.diagonal().real
-    fastest = 0.0
-    for control in made.controls:
-        entries = control.operator.tocoo()
-        # what a control does to levels alone drives nothing
-        size = np.abs(entries.data) * (entries.row != entries.col)
-        gaps = np.abs(levels[entries.row] - levels[entries.col])[size > STRONG * size.max(initial=0.0)]
-        fastest = max(fastest, float(gaps.max(initial=0.0)))
-    return fastest
 
 
 def _chosen(loaded: LoadedDeck[QuantumDeck], made: QuantumModel) -> Dissipation:
@@ -330,7 +310,7 @@ def dissipation_of(deck: QuantumDeck) -> Dissipation:
         return Dissipation("lindblad", notice="dissipation: auto -> lindblad (an ensemble)")
     # The probability of jumps depends on the controls; the first values stand for all of the search.
     _, guess = _making(deck, made).start()
-    return choose(deck.dissipation, made, _duration(deck), guess)
+    return choose(deck.dissipation, made, duration_of(deck), guess)
 
 
 def _terms(deck: QuantumDeck, made: QuantumModel) -> Terms:
@@ -363,100 +343,6 @@ def _observed(deck: QuantumDeck) -> dict[str, csr_array]:
         If a formula is mistaken.
     """
     return {name: observable_of(deck.system, text, f"observe.{name}") for name, text in deck.observe.items()}
-
-
-def _limits(deck: QuantumDeck, made: QuantumModel, controls: Controls, chosen: Dissipation) -> Limits:
-    """Return what no search can pass."""
-    low, high = controls.extent()
-    return limits_of(made, _duration(deck), low, high, closed=chosen.search == "closed")
-
-
-def _coarse_slots(deck: QuantumDeck, made: QuantumModel) -> Iterator[Finding]:
-    """Yield a warning where slots that a search sets alone are too long for the transitions that the controls drive."""
-    if deck.optimizer.type == "none":
-        return
-    fastest = _fastest(made)
-    duration = _duration(deck)
-    periods = duration * fastest / (2.0 * math.pi)
-    slots = deck.time.count / periods if periods > FEW_PERIODS else math.inf
-    if slots < SLOTS_PER_PERIOD:
-        remedy = f"take at least {math.ceil(SLOTS_PER_PERIOD * periods)} slots"
-        if isinstance(deck.system, ModelSystem) and deck.system.frame is None:
-            frequency = units_of(deck.system).text(fastest)
-            remedy = f"give system.frame, such as {frequency}, so that controls are envelopes of a carrier, or {remedy}"
-        text = f"{slots:.3g} slots per period of the fastest transition that a control drives ({periods:.4g} periods in T)"
-        yield Finding("time.slots", f"{text}; {remedy}", "warning")
-
-
-def _limits_of(
-    deck: QuantumDeck, made: QuantumModel, controls: Controls, chosen: Dissipation, members: Members | None
-) -> Limits:
-    """Return what no search can pass; of an ensemble what the best, or for the worst value the least, of its systems leaves.
-
-    A mean is at most the largest bound of its members, a smallest value at most the smallest one. Of many systems some are looked
-    at, so that of a mean the first-order estimate alone is told.
-    """
-    if members is None:
-        return _limits(deck, made, controls, chosen)
-    assert deck.ensemble is not None
-    worst, numbers = deck.ensemble.measure == "worst", members.ends()
-    scale, closed = members.scale(slice(None)), chosen.search == "closed"
-    found = []
-    for number in numbers:
-        # Members of one system differ by factors of the controls: the widest bounds hold for all of them.
-        own = scale[members.system_of == number]
-        ends = np.array([np.where(np.isfinite(x), x * own, x) for x in controls.extent()])
-        low, high = ends.min(axis=(0, 1)), ends.max(axis=(0, 1))
-        found.append(limits_of(members.model(number), _duration(deck), low, high, closed=closed))
-    every = worst or len(numbers) == np.unique(members.system_of).size
-
-    def together(values: list[float | None]) -> float | None:
-        known = [value for value in values if value is not None]
-        if not known or (len(known) < len(values) and not worst):
-            return None
-        return min(known) if worst else max(known)
-
-    names = [one.name for one in fields(Limits) if every or one.name == "coherence"]
-    return Limits(**{name: together([getattr(bounds, name) for bounds in found]) for name in names})
-
-
-def _out_of_reach(deck: QuantumDeck, made: QuantumModel, limits: Limits) -> Iterator[Finding]:
-    """Yield the bounds that the threshold exceeds."""
-    threshold = _threshold(deck, made)
-    if not math.isfinite(threshold) or deck.optimizer.type == "none":
-        return
-    key, told = "objective.threshold", f"the threshold {threshold:g} is above"
-    if limits.connection is not None and limits.connection < NOTHING:
-        text = "no control, coupling or jump leads from the start to the goal: the value is 0 whatever the controls"
-        yield Finding("system.controls", text)
-    elif limits.connection is not None and threshold > limits.connection + ROUNDING:
-        text = f"{told} {limits.connection:.6g}, the most where parts of the space are connected by no control or coupling"
-        yield Finding(key, text, "warning")
-    if limits.mixture is not None and threshold > limits.mixture + ROUNDING:
-        text = f"{told} {limits.mixture:.6g}, the most that unitary motion can make of this mixture"
-        yield Finding(key, text, "warning")
-    if limits.speed is not None and threshold > limits.speed + ROUNDING:
-        text = f"{told} {limits.speed:.6g}, the most that controls within their bounds reach in this time (Mandelstam-Tamm)"
-        yield Finding("time.T", text, "warning")
-    if limits.coherence is not None and threshold > limits.coherence + ROUNDING:
-        text = f"{told} {limits.coherence:.6g}, the first-order estimate of what the jumps leave of the gate in this time"
-        yield Finding(key, text + _bare_times(deck), "warning")
-
-
-def _bare_times(deck: QuantumDeck) -> str:
-    """Return what bare lifetimes are read as, for the message that they are short; "" without any."""
-    unit = units_of(deck.system).of_times
-    parts = deck.system.parts if unit and isinstance(deck.system, ModelSystem) else ()
-    for part in parts:
-        for name in ("T1", "T2", "Tphi"):
-            value = getattr(part, name, None)
-            if isinstance(value, int | float):
-                return f"; {name}: {value:g} without a unit is {value:g}{unit}, other units are written: '{value:g} us'"
-    return ""
-
-
-def _duration(deck: QuantumDeck) -> float:
-    return units_of(deck.system).time(deck.time.T, "time.T")
 
 
 def _too_large(made: QuantumModel, columns: int, slots: int) -> str:
@@ -498,7 +384,7 @@ def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProb
     loaded = _settled(loaded, made)
     deck = loaded.deck
     slots = deck.time.count
-    duration = _duration(deck)
+    duration = duration_of(deck)
     chosen = _chosen(loaded, made)
     making = _making(deck, made)
     controls, guess = making.start()
@@ -551,8 +437,8 @@ def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProb
         guess=guess,
         times=midpoints(slots, duration),
         duration=duration,
-        limits=_limits(deck, made, controls, chosen),
-        threshold=_threshold(deck, made),
+        limits=_own_limits(deck, made, controls, chosen),
+        threshold=threshold_of(deck, made),
         making=making,
         optimizer=search,
         gradient_scale=_gradient_scale(deck, duration / slots),
@@ -573,7 +459,7 @@ def _objective(
     device: Device | None,
 ) -> SlotObjective:
     """Return what the search maximises; of an ensemble, the nominal system on the CPU."""
-    motion = chosen.motion(_duration(deck), deck.time.count)
+    motion = chosen.motion(duration_of(deck), deck.time.count)
     alpha = penalties(deck, made.controls)
     if chosen.search == "trajectories":
         rates = rates_of(made, motion.duration, guess)
@@ -594,13 +480,6 @@ def _gradient_scale(deck: QuantumDeck, tau: float) -> float:
     if options.type != "travolta" or options.gradient_tau is None:
         return 1.0
     return units_of(deck.system).time(options.gradient_tau, "optimizer.gradient_tau") / tau
-
-
-def _threshold(deck: QuantumDeck, made: QuantumModel) -> float:
-    if deck.objective.threshold != "auto":
-        return deck.objective.threshold
-    # A mean value may have any size, so no threshold suits it.
-    return math.inf if made.measured else THRESHOLD
 
 
 def kind_of(made: QuantumModel) -> str:
