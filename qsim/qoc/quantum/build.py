@@ -38,6 +38,7 @@ from qsim.qoc.quantum.feasible import (
     fastest,
     limits_for,
     out_of_reach,
+    own_limits,
     threshold_of,
 )
 from qsim.qoc.quantum.fronts.points import plans_of, points_of
@@ -437,7 +438,7 @@ def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProb
         guess=guess,
         times=midpoints(slots, duration),
         duration=duration,
-        limits=_own_limits(deck, made, controls, chosen),
+        limits=own_limits(deck, made, controls, chosen),
         threshold=threshold_of(deck, made),
         making=making,
         optimizer=search,

@@ -22,7 +22,15 @@ if TYPE_CHECKING:
     from qsim.qoc.quantum.ensembles.members import Members
     from qsim.qoc.quantum.open.dissipation import Dissipation
 
-__all__ = ["coarse_slots", "duration_of", "fastest", "limits_for", "out_of_reach", "threshold_of"]
+__all__ = [
+    "coarse_slots",
+    "duration_of",
+    "fastest",
+    "limits_for",
+    "out_of_reach",
+    "own_limits",
+    "threshold_of",
+]
 
 # Threshold of `auto`.
 THRESHOLD = 0.99
@@ -49,7 +57,7 @@ def fastest(made: QuantumModel) -> float:
     return found
 
 
-def _own_limits(deck: QuantumDeck, made: QuantumModel, controls: Controls, chosen: Dissipation) -> Limits:
+def own_limits(deck: QuantumDeck, made: QuantumModel, controls: Controls, chosen: Dissipation) -> Limits:
     """Return what no search can pass."""
     low, high = controls.extent()
     return limits_of(made, duration_of(deck), low, high, closed=chosen.search == "closed")
@@ -81,7 +89,7 @@ def limits_for(
     at, so that of a mean the first-order estimate alone is told.
     """
     if members is None:
-        return _own_limits(deck, made, controls, chosen)
+        return own_limits(deck, made, controls, chosen)
     assert deck.ensemble is not None
     worst, numbers = deck.ensemble.measure == "worst", members.ends()
     scale, closed = members.scale(slice(None)), chosen.search == "closed"
