@@ -148,7 +148,8 @@ class TaskProblem(Generic[B]):
         """
         # a sector of the deck, else every sector that holds the levels of H
         requested: SectorBlock | None = self.sector if isinstance(self.sector, SectorBlock) else None
-        spins, axis = self.spins, self.frame.axis
+        spins, frame = self.spins, self.frame
+        axis: str = frame.axis
         inversion = requested.inversion or 0 if requested is not None else 0
         if self.charged:
             if why := mixing(self.model, inversion):
@@ -173,11 +174,12 @@ class TaskProblem(Generic[B]):
                 raise DeckError(f"sector.inversion: the inversion of all spins is not conserved: {why}")
             if inversion and spins % 2:
                 plain = [WholeSpace(spins)]
-            if requested is None or not (self.stored or inversion):
+            if not self.stored:
                 return [*plain]
         from qsim.trotter.sectors.symmetric import symmetric_sectors
 
-        assert requested is not None
+        # only a deck asks for symmetries
+        assert isinstance(requested, SectorBlock)
         return [*symmetric_sectors(requested, self.model, plain)]
 
     def downs(self) -> range:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from qsim.trotter.levels.problem import LevelsProblem
     from qsim.trotter.measurement.spaces import Space
     from qsim.trotter.model.hamiltonian import Model
+    from qsim.trotter.sectors.basis import Sector
+    from qsim.trotter.sectors.parity import ParitySector, WholeSpace
 
 __all__ = ["gap_ratios", "run", "warn_of_degenerate"]
 
@@ -91,7 +93,7 @@ class Computation:
     def _states(self, sector: Space, vectors: NDArray[Any]) -> dict[str, NDArray[np.float64]]:
         """Return the participation entropies and the entropies of half of the chain of eigenstates (columns)."""
         device, axis = self.problem.place, self.problem.frame.axis
-        made = {
+        made: dict[str, NDArray[np.float64]] = {
             name: np.empty(sector.dimension) for name in ("participation", "entropies") if name in self.kept
         }
         half = range(sector.spins // 2)
@@ -103,7 +105,11 @@ class Computation:
             if "participation" in made:
                 # of the strings along z of the deck, whatever the axis of the sector is
                 if axis != "z":
-                    vector = rotated(device, whole_state(space, device, vector), axis)
+                    vector = rotated(
+                        device,
+                        whole_state(cast("WholeSpace | ParitySector | Sector", space), device, vector),
+                        axis,
+                    )
                 p = np.abs(device.to_host(vector)) ** 2
                 # participation entropy -sum p ln p; 0 ln 0 = 0
                 made["participation"][k] = -(p * np.log(np.where(p > 0.0, p, 1.0))).sum()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import reduce, singledispatch
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -169,7 +169,8 @@ def applied_in(
                 field = Model(space.spins, Model.zero(space.spins).J, np.ascontiguousarray(part))
                 WholeOperator(device, WholeSpace(space.spins), field).apply(state, out)
                 total += factor * out
-        return target.restricted(device, total)
+        made: NDArray[Any] = cast("WholeSpace | ParitySector", target).restricted(device, total)
+        return made
 
 
 @applied_in.register(Sector)
@@ -178,7 +179,7 @@ def _(
 ) -> NDArray[Any]:
     if c[2].any():
         return weighted(space, device, psi, c[2])
-    return raised(space, target, device, psi, c[0])
+    return raised(space, cast("Sector", target), device, psi, c[0])
 
 
 def _ladder(c: NDArray[np.complex128]) -> str:
@@ -186,9 +187,10 @@ def _ladder(c: NDArray[np.complex128]) -> str:
     return "sp" if np.allclose(c[1], 1.0j * c[0]) else "sm"
 
 
-def _all(space: WholeSpace | ParitySector, device: Device, psi: NDArray[Any]) -> NDArray[Any]:
+def _all(space: Space, device: Device, psi: NDArray[Any]) -> NDArray[Any]:
     """Return a vector as a complex state (2^N,) of all spins, as the kernels measure it."""
-    whole = space.whole(device, psi)
+    # of a kind without a case of its own
+    whole = cast("WholeSpace | ParitySector", space).whole(device, psi)
     return np.asarray(whole) if whole.dtype.kind == "c" and device.xp is np else whole.astype(np.complex128)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from qsim.trotter.measurement.spaces import operator_in
 from qsim.trotter.model.hamiltonian import Model
 from qsim.trotter.sectors.lanczos import dot, turn_vectors
+from qsim.trotter.sectors.symmetric import SymmetricSector
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,8 +54,9 @@ class TotalSpin:
 
     def __init__(self, device: Device, sector: Space) -> None:
         self.device, self.sector = device, sector
-        self.base = getattr(sector, "base", sector)
-        self.operator = operator_in(self.base, device, products_of_spins(sector.spins))
+        self.symmetric = sector if isinstance(sector, SymmetricSector) else None
+        base: Space = sector if self.symmetric is None else self.symmetric.base
+        self.operator = operator_in(base, device, products_of_spins(sector.spins))
 
     def of(self, vectors: list[Any], *, turned: bool = False) -> tuple[NDArray[np.float64], bool]:
         """Return S of states of one energy, ascending, and whether they are known: the states are those of whole multiplets.
@@ -87,14 +89,14 @@ class TotalSpin:
         """Return ``(S^2 - 3N/4) psi``, a vector of the sector."""
         xp = self.device.xp
         with self.device.use():
-            if self.base is self.sector:
+            if self.symmetric is None:
                 out = xp.empty_like(vector)
                 self.operator.apply(vector, out)
                 return np.asarray(out) if xp is np else out
-            whole = self.sector.whole(vector)
+            whole = self.symmetric.whole(vector)
             # real and imaginary parts, each by a real matrix
             made = []
             for part in (whole.real, whole.imag):
                 made.append(np.empty(whole.size, self.operator.dtype))
                 self.operator.apply(part.astype(self.operator.dtype), made[-1])
-            return self.sector.folded(made[0] + 1j * made[1], vector.dtype)
+            return self.symmetric.folded(made[0] + 1j * made[1], vector.dtype)

@@ -51,7 +51,7 @@ class Frame:
 
     def place(self, axis: str) -> tuple[Axis, float]:
         """Return the axis of the strings along which an axis of the deck points, and its sign."""
-        number = self.axes.index(AXES.index(axis))  # type: ignore[arg-type]
+        number = self.axes.index(AXES.index(axis))
         return AXES[number], self.signs[number]
 
 

@@ -202,8 +202,8 @@ def observe(problem: TaskProblem[Spectrum], members: Sequence[Member]) -> dict[s
         }
     )
     # the mean over a level: weights of its states
-    s = {axis: np.zeros(problem.spins) for axis in AXES}
-    ss = {axis: np.zeros((problem.spins, problem.spins)) for axis in AXES}
+    s: dict[str, FloatArray] = {axis: np.zeros(problem.spins) for axis in AXES}
+    ss: dict[str, FloatArray] = {axis: np.zeros((problem.spins, problem.spins)) for axis in AXES}
     for member in members:
         moments = moments_in(problem.sectors[member.sector], problem.place, member.vector, across)
         # the mean over all states of the level, each sector with as many as it stands for

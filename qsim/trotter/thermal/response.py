@@ -54,7 +54,7 @@ def response_of(problem: ThermalProblem, temperatures: NDArray[np.float64]) -> d
     lowest = min(float(values[0]) for values, _ in states)
     weights = [np.exp(-beta[:, None] * (values - lowest)) for values, _ in states]
     Z = sum(w.sum(axis=1) for w in weights)
-    strings = [sector.strings() for sector in problem.sectors]
+    strings = [sector.strings() for sector in problem.plain_sectors]
     found: dict[str, NDArray[np.float64]] = {}
     for axis in AXES:
         own, sign = problem.frame.place(axis)
