@@ -248,7 +248,7 @@ def symmetric_bases(H: Complex, sector: Mapping[str, Any]) -> list[Complex] | No
             return None
         projector = projector * (2 * np.bitwise_count(np.arange(1 << spins)) == spins)
     asked = sector.get("momentum")
-    momenta = range(spins) if asked == "all" else asked if isinstance(asked, list) else [asked]
+    momenta: Any = range(spins) if asked == "all" else asked if isinstance(asked, list) else [asked]
     scale, found = np.abs(H).max() or 1.0, []
     for k in momenta:
         total = one if k is None else np.zeros_like(one)

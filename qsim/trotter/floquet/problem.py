@@ -35,7 +35,7 @@ class FloquetProblem(TaskProblem[Floquet]):
         DeckError
             If a step of the cycle does not conserve Sz, or the initial state is not in the sector.
         """
-        return [self._sector()]
+        return [self.space]
 
     def step_model(self, number: int) -> Model:
         """Return H of a step of a cycle."""
@@ -57,7 +57,8 @@ class FloquetProblem(TaskProblem[Floquet]):
     def _steps(self) -> list[Model]:
         return [self.step_model(number) for number in range(len(self.block.cycle))]
 
-    def _sector(self) -> Space:
+    @cached_property
+    def space(self) -> WholeSpace | ParitySector | Sector:
         """Return the space of a cycle, from the deck or from the start."""
         down = None if self.start is None else self.start.down(self.spins)
         if not self.charged:
@@ -77,7 +78,7 @@ class FloquetProblem(TaskProblem[Floquet]):
             raise DeckError("sector: the initial state has no single Sz; name one: sector: {sz: ...}")
         return Sector(self.spins, down)
 
-    def _without_sz(self, down: int | None) -> Space:
+    def _without_sz(self, down: int | None) -> WholeSpace | ParitySector:
         """Return the parity that the start has and every step conserves, else all states."""
         why = next((why for step in self._steps if (why := parity_obstacle(step))), "")
         if isinstance(self.sector, SectorBlock):

@@ -61,7 +61,7 @@ class Step:
     """
 
     def __init__(self, problem: FloquetProblem, model: Model, time: float) -> None:
-        device, sector = problem.place, problem.sectors[0]
+        device, sector = problem.place, problem.space
         self.time = time
         self.operator = problem.operator(sector, model)
         self.phases: Any = None
@@ -100,7 +100,7 @@ class Computation:
 
     def __init__(self, problem: FloquetProblem, restored: Mapping[str, Any] | None) -> None:
         self.problem = problem
-        device, sector, block = problem.place, problem.sectors[0], problem.block
+        device, sector, block = problem.place, problem.space, problem.block
         self.steps = [Step(problem, problem.step_model(k), step.time) for k, step in enumerate(block.cycle)]
         seed = problem.models.seed
 
@@ -160,7 +160,7 @@ class Computation:
 
     def _observe(self) -> None:
         # pairs are not needed: observables of a cycle take <S^z> and the state
-        moments = moments_in(self.problem.sectors[0], self.problem.place, self.psi)
+        moments = moments_in(self.problem.space, self.problem.place, self.psi)
         sz = moments.s["z"] / moments.norm
         row: dict[str, Any] = {"cycle": self.done, "norm": moments.norm, "sz": sz}
         view = Stroboscopic(self, sz, moments.norm)
@@ -186,7 +186,7 @@ class Stroboscopic(View):
     def schmidt(self, cut: Sequence[int]) -> Spectrum:
         """Return the squared Schmidt coefficients of a part."""
         problem = self.computation.problem
-        return schmidt_in(problem.sectors[0], problem.place, self.computation.psi, cut)
+        return schmidt_in(problem.space, problem.place, self.computation.psi, cut)
 
     def fidelity(self, state: str) -> float:
         """Return the overlap with the initial state."""
@@ -198,7 +198,7 @@ class Stroboscopic(View):
 
 def run(problem: FloquetProblem, monitor: Monitor) -> FloquetResult:
     """Carry the state through all cycles, and find the quasi-energies if the deck names them."""
-    sector, block = problem.sectors[0], problem.block
+    sector, block = problem.space, problem.block
     monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
     made = Computation(problem, monitor.restored)
     with monitor.stage("cycles"):

@@ -54,8 +54,9 @@ class TotalSpin:
 
     def __init__(self, device: Device, sector: Space) -> None:
         self.device, self.sector = device, sector
-        self.base = getattr(sector, "base", sector)
-        self.operator = operator_in(self.base, device, products_of_spins(sector.spins))
+        self.symmetric = sector if isinstance(sector, SymmetricSector) else None
+        base: Space = sector if self.symmetric is None else self.symmetric.base
+        self.operator = operator_in(base, device, products_of_spins(sector.spins))
 
     def of(self, vectors: list[Any], *, turned: bool = False) -> tuple[NDArray[np.float64], bool]:
         """Return S of states of one energy, ascending, and whether they are known: the states are those of whole multiplets.
@@ -88,7 +89,7 @@ class TotalSpin:
         """Return ``(S^2 - 3N/4) psi``, a vector of the sector."""
         xp = self.device.xp
         with self.device.use():
-            if self.base is self.sector:
+            if self.symmetric is None:
                 out = xp.empty_like(vector)
                 self.operator.apply(vector, out)
                 return np.asarray(out) if xp is np else out
@@ -99,4 +100,4 @@ class TotalSpin:
             for part in (whole.real, whole.imag):
                 made.append(np.empty(whole.size, self.operator.dtype))
                 self.operator.apply(part.astype(self.operator.dtype), made[-1])
-            return self.sector.folded(made[0] + 1j * made[1], vector.dtype)
+            return self.symmetric.folded(made[0] + 1j * made[1], vector.dtype)

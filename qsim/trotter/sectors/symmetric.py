@@ -181,6 +181,11 @@ class SymmetricSector:
         return self.base.spins
 
     @property
+    def down(self) -> int:
+        """Number of spins down, -1 where it is not fixed."""
+        return getattr(self.base, "down", -1)
+
+    @property
     def sz(self) -> float:
         """Total Sz."""
         return self.base.sz
@@ -250,8 +255,8 @@ class SymmetricSector:
     def orbits(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Smallest string and nu of every orbit that has a state."""
         strings, norms = np.empty(self.dimension, np.int64), np.empty(self.dimension)
-        down, odd = getattr(self.base, "down", -1), getattr(self.base, "odd", -1)
-        count = representatives(self.spins, down, odd, *self.group, strings, norms)
+        odd = getattr(self.base, "odd", -1)
+        count = representatives(self.spins, self.down, odd, *self.group, strings, norms)
         if count != self.dimension:
             raise AssertionError(f"{count} orbits, {self.dimension} expected")
         return strings, norms

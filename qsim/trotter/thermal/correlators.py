@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.arrays import FloatArray
-    from qsim.trotter.measurement.spaces import AnyOperator, Space
+    from qsim.trotter.measurement.spaces import AnyOperator
     from qsim.trotter.observables.base import Pair
+    from qsim.trotter.sectors.basis import Sector
+    from qsim.trotter.sectors.parity import ParitySector, WholeSpace
     from qsim.trotter.thermal.problem import ThermalProblem
 
 __all__ = ["MOST_NUMBERS", "Correlators"]
@@ -87,7 +89,11 @@ class Correlators:
     # ------------------------------------------------------------------------------- sums of a sector
 
     def exact(
-        self, sector: Space, values: NDArray[np.float64], vectors: NDArray[Any], T: NDArray[np.float64]
+        self,
+        sector: WholeSpace | ParitySector | Sector,
+        values: NDArray[np.float64],
+        vectors: NDArray[Any],
+        T: NDArray[np.float64],
     ) -> NDArray[np.float64]:
         """Return ``sum_n exp(-(E_n - E_0) / T) <n| A |n>`` of all eigenstates (columns), (T, count)."""
         # energies from the lowest of the sector, against overflow; the caller puts the factor back

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
 from qsim.trotter.deck.tasks import Thermal
 from qsim.trotter.problem import TaskProblem
+
+if TYPE_CHECKING:
+    from qsim.trotter.sectors.basis import Sector
+    from qsim.trotter.sectors.parity import ParitySector, WholeSpace
 
 __all__ = ["ThermalProblem"]
 
@@ -13,6 +18,11 @@ __all__ = ["ThermalProblem"]
 @dataclass
 class ThermalProblem(TaskProblem[Thermal]):
     """The problem of thermal averages; see :class:`TaskProblem`."""
+
+    @property
+    def plain_sectors(self) -> list[WholeSpace | ParitySector | Sector]:
+        """The sectors, none of which has a character of permutations: their states are strings."""
+        return cast("list[WholeSpace | ParitySector | Sector]", self.sectors)
 
     @property
     def responds(self) -> bool:

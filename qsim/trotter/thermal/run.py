@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 
     from qsim.core.run.loop import Report
     from qsim.core.run.progress import Monitor
-    from qsim.trotter.measurement.spaces import Space
+    from qsim.trotter.sectors.basis import Sector
+    from qsim.trotter.sectors.parity import ParitySector, WholeSpace
     from qsim.trotter.thermal.problem import ThermalProblem
 
 __all__ = ["run"]
@@ -115,7 +116,7 @@ class Computation:
     def advance(self, report: Report) -> None:
         """Do the sectors that are left."""
         # a sector is the unit of a checkpoint: those that are complete are not made again
-        sectors = self.problem.sectors
+        sectors = self.problem.plain_sectors
         for number in range(len(self.energies), len(sectors)):
             # small sectors exactly, with all their levels; in
             # large ones traces are means over random vectors
