@@ -175,7 +175,7 @@ class TaskProblem(Generic[B]):
                 raise DeckError(f"sector.inversion: the inversion of all spins is not conserved: {why}")
             if inversion and spins % 2:
                 plain = [WholeSpace(spins)]
-            if not (self.stored or inversion):
+            if not self.stored:
                 return [*plain]
         if requested is None:
             return [*plain]

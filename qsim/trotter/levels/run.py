@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from qsim.trotter.levels.problem import LevelsProblem
     from qsim.trotter.measurement.spaces import Space
     from qsim.trotter.model.hamiltonian import Model
-    from qsim.trotter.sectors.basis import Sector
-    from qsim.trotter.sectors.parity import ParitySector, WholeSpace
 
 __all__ = ["gap_ratios", "run", "warn_of_degenerate"]
 
@@ -118,11 +116,7 @@ class Computation:
             if "participation" in made:
                 # of the strings along z of the deck, whatever the axis of the sector is
                 if axis != "z":
-                    vector = rotated(
-                        device,
-                        whole_state(cast("WholeSpace | ParitySector | Sector", space), device, vector),
-                        axis,
-                    )
+                    vector = rotated(device, whole_state(space, device, vector), axis)
                 p = np.abs(device.to_host(vector)) ** 2
                 # participation entropy -sum p ln p; 0 ln 0 = 0
                 made["participation"][k] = -(p * np.log(np.where(p > 0.0, p, 1.0))).sum()

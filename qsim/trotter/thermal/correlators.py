@@ -24,10 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.arrays import FloatArray
-    from qsim.trotter.measurement.spaces import AnyOperator
+    from qsim.trotter.measurement.spaces import AnyOperator, Space
     from qsim.trotter.observables.base import Pair
-    from qsim.trotter.sectors.basis import Sector
-    from qsim.trotter.sectors.parity import ParitySector, WholeSpace
     from qsim.trotter.thermal.problem import ThermalProblem
 
 __all__ = ["MOST_NUMBERS", "Correlators"]
@@ -90,7 +88,7 @@ class Correlators:
 
     def exact(
         self,
-        sector: WholeSpace | ParitySector | Sector,
+        sector: Space,
         values: NDArray[np.float64],
         vectors: NDArray[Any],
         T: NDArray[np.float64],

@@ -43,8 +43,7 @@ if TYPE_CHECKING:
 
     from qsim.core.run.loop import Report
     from qsim.core.run.progress import Monitor
-    from qsim.trotter.sectors.basis import Sector
-    from qsim.trotter.sectors.parity import ParitySector, WholeSpace
+    from qsim.trotter.measurement.spaces import Space
     from qsim.trotter.thermal.problem import ThermalProblem
 
 __all__ = ["run"]
