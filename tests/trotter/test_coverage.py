@@ -31,7 +31,11 @@ def test_every_claimed_error_holds_or_a_warning_says_so(kind):
     refused = [trial for trial in found.trials if trial.refused is not None]
     # without a total Sz many ground states are degenerate, and sectors that H does not have are drawn, too
     assert len(refused) <= 1 + count // (2 if kind.endswith("anywhere") else 8)
-    assert found.withdrawn <= 0.1 * (len(found.deterministic) + len(found.statistical) + found.withdrawn) + 3
+    # spectra in energy of few products are drawn, too, which take their claims back
+    share = 0.6 if kind == "dynamics_anywhere" else 0.1
+    assert (
+        found.withdrawn <= share * (len(found.deterministic) + len(found.statistical) + found.withdrawn) + 3
+    )
 
 
 def test_a_lie_is_seen(monkeypatch):
