@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
 
 from qsim.core.device.device import cpu
 from qsim.core.errors import DeckError
@@ -179,8 +179,7 @@ class TaskProblem(Generic[B]):
         from qsim.trotter.sectors.symmetric import symmetric_sectors
 
         # only a deck asks for symmetries
-        assert isinstance(requested, SectorBlock)
-        return [*symmetric_sectors(requested, self.model, plain)]
+        return [*symmetric_sectors(cast("SectorBlock", requested), self.model, plain)]
 
     def downs(self) -> range:
         """Return the numbers of spins down of the sectors in which every level has a member."""

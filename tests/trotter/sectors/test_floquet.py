@@ -203,7 +203,7 @@ REFUSED = {
     ),
     "other sector": ({"sector": {"up": 2}}, "the initial state has Sz = 0, the sector Sz = -1"),
     "no Sz": ({"initial": {"type": "haar"}}, "name one: sector"),
-    "other parity": ({"sector": {"parity": "odd"}}, "use the other parity"),
+    "other parity": ({"sector": {"parity": "even"}}, "use the other parity"),
     "observed": ({"observe": [{"echo": {"sigma": []}}]}, "belongs to task: evolve"),
     "inversion": ({"sector": {"sz": 0, "inversion": 1}}, "without inversion"),
     "an evolution": (
