@@ -209,7 +209,7 @@ def _course(
         limits.guess.type == "file" and limits.guess.table_file() is not None
     )
     # `interpolation: hold` says that the values in the steps are the field.
-    held = deck.verify is not None and deck.verify.interpolation == "hold"
+    held = deck.verify.interpolation == "hold"
     if deck.optimizer.type != "none" or not given or control.modes is not None or held:
         return None
     formulas = [b.value for b in (limits.guess, limits.shape) if b is not None and b.type == "expression"]

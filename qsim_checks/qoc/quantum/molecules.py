@@ -232,8 +232,8 @@ def _of_jumps(system: dict[str, Any], truth: Truth) -> list[Matrix]:
             for low, high in combinations(range(size), 2):
                 quanta = 1.0 / np.expm1((energies[high] - energies[low]) / hot) if hot else 0.0
                 cold = entry["rate"] * f[high, low] / f[1, 0]
-                jump(high, low, cold * (1.0 + quanta))
-                jump(low, high, cold * quanta)
+                jump(int(high), int(low), cold * (1.0 + quanta))
+                jump(int(low), int(high), cold * quanta)
         if "dephasing" in entry:
             means = energies if "operator" in entry else np.arange(float(size))
             found.append(
