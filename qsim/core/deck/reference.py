@@ -144,7 +144,7 @@ def _row(key: str, info: FieldInfo, known: Sequence[str] = ()) -> str:
 
 def _anchor(place: str) -> str:
     """Return the anchor that code hosts and Sphinx give to the heading of a place."""
-    return re.sub(r"[^\w-]", "", place.lower())
+    return re.sub(r"[^\w-]", "", place.lower().replace(" ", "-"))
 
 
 def _cell(text: str) -> str:
