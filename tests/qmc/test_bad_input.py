@@ -51,7 +51,9 @@ def test_the_base_decks_are_good(qmc, zeta):
 
 def test_a_function_that_its_table_cannot_hold(qmc):
     shells = [{"atom": "He", "n": 1, "zeta": 9000.0}]
-    with pytest.raises(DeckError, match="radial functions are tabulated up to 32 bohr .* less sharp are needed"):
+    with pytest.raises(
+        DeckError, match="radial functions are tabulated up to 32 bohr .* less sharp are needed"
+    ):
         qmc.load(**changed(wavefunction__orbitals__shells=shells))
 
 
