@@ -40,7 +40,7 @@ DRAWN = {
     "qoc/water_stretches": "levels",
     "sturmian/e_h_slow": "phases",
     "sturmian/he_excited": "basis beta convergence partial_waves iterations density pair_density levels",
-    "sturmian/he_photo": "photoabsorption fano photo_levels asymmetry",
+    "sturmian/he_photo": "photoabsorption fano photo_levels",
     "sturmian/he_response": "transitions polarisability",
     "sturmian/li_plus_scan": "convergence",
     "sturmian/outgoing_basis": "basis beta",

@@ -242,7 +242,12 @@ class QuantumDeck(Deck):
         ModelSystem | MatricesSystem | RotorSystem | GridSystem | Grid2dSystem, Field(discriminator="type")
     ]
     time: Slots
-    control: Annotated[list[QuantumControl], Field(min_length=1)] = Field(
+    control: Annotated[
+        list[QuantumControl],
+        Field(min_length=1),
+        # one control as a block, whose name a molecule may leave out
+        BeforeValidator(lambda value: value, json_schema_input_type=list[QuantumControl] | dict[str, Any]),
+    ] = Field(
         description="one entry per control of the system",
         json_schema_extra={"example": [{"name": "x"}]},
     )

@@ -23,7 +23,7 @@ class GridSystem(System):
     unit: ClassVar[str] = "hartree"
     fields: ClassVar[bool] = True
 
-    type: Literal["grid"]
+    type: Literal["grid"] = "grid"
     dipole: DipoleFunction | None = Field(  # type: ignore[assignment]
         default=None,
         description="dipole function: control field, -mu E",
