@@ -59,7 +59,10 @@ def decks_of(method: str, model: type[BaseModel]) -> list[dict[str, object]]:
 def reference(method: str, model: type[BaseModel]) -> str:
     """Return the reference of a deck with an example of every block."""
     found = samples(model, decks_of(method, model))
-    return deck_reference(model, {block: partial(_shown, data=data) for block, data in found.items()})
+    first = stage(method, "deck").DECK
+    elsewhere = None if model is first else (f"{method}.md", first)
+    shown = {block: partial(_shown, data=data) for block, data in found.items()}
+    return deck_reference(model, shown, elsewhere)
 
 
 def _shown(place: str, data: object) -> str:

@@ -17,7 +17,11 @@ Model = type[BaseModel]
 _HEADER = "| key | type | unit | default | allowed | meaning |\n|---|---|---|---|---|---|"
 
 
-def deck_reference(model: Model, examples: Mapping[Model, Callable[[str], str]] | None = None) -> str:
+def deck_reference(
+    model: Model,
+    examples: Mapping[Model, Callable[[str], str]] | None = None,
+    elsewhere: tuple[str, Model] | None = None,
+) -> str:
     """Return the Markdown reference of a deck: a section with a table for every block.
 
     A block, or a choice of blocks, that several keys hold is described where it comes up first; other keys lead there.
@@ -28,6 +32,8 @@ def deck_reference(model: Model, examples: Mapping[Model, Callable[[str], str]] 
         The deck class of a method.
     examples
         For a block, what writes its example in YAML at a given place of the deck.
+    elsewhere
+        Page of another deck, and its class: blocks that both have at the same key are described there, and linked.
 
     Returns
     -------
@@ -35,6 +41,11 @@ def deck_reference(model: Model, examples: Mapping[Model, Callable[[str], str]] 
         Sections of level 2 (``## `grid` ``), sub-sections of level 3 for the types of a union; no page title.
     """
     writer = _Writer(examples or {})
+    if elsewhere is not None:
+        page, other = elsewhere
+        described = _Writer({})
+        described.section("", other, "the deck")
+        writer.elsewhere = {family: (page, place) for family, place in described.places.items()}
     writer.section("", model, "the deck")
     return "\n\n".join(writer.parts) + "\n"
 
@@ -46,6 +57,7 @@ class _Writer:
         self.parts: list[str] = []
         self.seen: dict[Model, str] = {}
         self.places: dict[tuple[Model, ...], str] = {}
+        self.elsewhere: dict[tuple[Model, ...], tuple[str, str]] = {}
         self.examples = examples
 
     def section(self, path: str, model: Model, title: str, level: int = 2) -> None:
@@ -57,16 +69,21 @@ class _Writer:
         self.seen[model] = title
         if doc := " ".join((model.__doc__ or "").split("\n\n")[0].split()):
             self.parts.append(doc)
-        rows, below = [], []
+        rows: list[str] = []
+        below: list[tuple[str, Annotation]] = []
         for key, info in fields_of(model).items():
             place = f"{path}.{key}" if path else key
-            known = []
+            known: list[tuple[str, str]] = []
             # A block that was described at an earlier key is linked there; otherwise its
             # section follows this table.
             for suffix, inner in _blocks_of(Annotation.of_field(info)):
                 family = tuple(leaf.base for leaf in inner.leaves if is_block(leaf.base))
-                if family in self.places:
-                    known.append(self.places[family])
+                page, there = self.elsewhere.get(family, ("", ""))
+                # one block or a list of them
+                if there and there.replace("[]", "") == (place + suffix).replace("[]", ""):
+                    known.append((page, there))
+                elif family in self.places:
+                    known.append(("", self.places[family]))
                 else:
                     here = place + suffix
                     if here in self.places.values():
@@ -120,9 +137,9 @@ def _blocks_of(annotation: Annotation) -> Iterator[tuple[str, Annotation]]:
                 yield f".NAME{suffix}", inner
 
 
-def _row(key: str, info: FieldInfo, known: Sequence[str] = ()) -> str:
+def _row(key: str, info: FieldInfo, known: Sequence[tuple[str, str]] = ()) -> str:
     """Return the row of one key: type, unit, default, what is allowed, meaning; where its blocks are described already."""
-    leads = "".join(f"; keys: [`{place}`](#{_anchor(place)})" for place in known)
+    leads = "".join(f"; keys: [`{place}`]({page}#{_anchor(place)})" for page, place in known)
     annotation = Annotation.of_field(info)
     quantity, words = quantity_of(annotation), words_of(annotation)
     kind = type_of(annotation)
