@@ -42,12 +42,15 @@ def spectrum(
         task = "levels" if rng.random() < 0.2 else "spectrum"
     free = rng.random() < 0.4 if free is None else free
     deck = _levels(rng, free) if task == "levels" else _spectrum(rng, free)
-    # a sector may have no state, or a window too few levels for a gap ratio
-    return Trial(
-        deck,
-        lambda results: _judge(deck, results),
-        refusable=isinstance(deck["sector"], dict) or task == "levels",
-    )
+    return Trial(deck, lambda results: _judge(deck, results), refusable=_may_be_refused(deck))
+
+
+def _may_be_refused(deck: Mapping[str, Any]) -> bool:
+    """Return True where a sector may have no state, or a window too few levels for a gap ratio; without a total Sz by its H."""
+    sector = deck["sector"]
+    if deck["task"] == "levels" or not isinstance(sector, dict):
+        return bool(deck["task"] == "levels")
+    return "up" in sector or symmetric_bases(dense(deck["system"]), sector) is None
 
 
 # --------------------------------------------------------------------------------------------- decks

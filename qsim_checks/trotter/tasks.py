@@ -47,8 +47,15 @@ def beside(
     free = rng.random() < 0.4 if free is None else free
     deck = draw(rng, free)
     pick = int(rng.integers(1 << 30))  # of what a statistical claim is taken of
-    # a ground state may be degenerate
-    return Trial(deck, lambda results: judge(deck, results, pick), refusable=deck["task"] == "dynamics")
+    return Trial(deck, lambda results: judge(deck, results, pick), refusable=_may_be_refused(deck))
+
+
+def _may_be_refused(deck: Mapping[str, Any]) -> bool:
+    """Return True where the ground state is degenerate, which leaves no response of one state."""
+    if deck["task"] != "dynamics":
+        return False
+    energies = np.linalg.eigvalsh(dense(deck["system"]))
+    return bool(energies.size > 1 and energies[1] - energies[0] < 1e-6 * (1.0 + np.abs(energies).max()))
 
 
 def _one(rng: Generator, *choices: Any) -> Any:
