@@ -102,6 +102,21 @@ SMALL = {
         "channels": {"L": 0, "S": 0, "pairs": [[0, 0]]},
         "task": {"type": "scatter", "process": "resonances", "near": [-0.72], "errors": False},
     },
+    "sturmian asymmetry": {
+        "method": "sturmian",
+        "system": {"Z": 2},
+        "grid": {"R": 14, "order": 8, "ecs": {"angle": 0.3, "length": 15}},
+        "basis": {"type": "fedvr"},
+        "initial": {"l_max": 1},
+        "channels": {"L": 1, "l_max": 1},
+        "task": {
+            "type": "scatter",
+            "process": "photo",
+            "photon": ["70 eV", "72 eV"],
+            "gauges": ["length"],
+            "levels": 2,
+        },
+    },
     "sturmian scans": {
         "method": "sturmian",
         "system": {"Z": 1},
