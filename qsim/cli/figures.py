@@ -63,9 +63,7 @@ def _show_style(ctx: click.Context, parameter: click.Parameter, value: bool) -> 
 @click.option("--log", type=click.Choice(["x", "y", "xy"]), help="Axes with a logarithmic scale.")
 @click.option("--linear", type=click.Choice(["x", "y", "xy"]), help="Axes with a linear scale.")
 @click.option("--units", metavar="LIST", default="", help="Units of the axes, such as 'eV, fs'.")
-@click.option(
-    "--panel", type=click.IntRange(min=1), metavar="N", help="Limits and scales are those of panel N."
-)
+@click.option("--panel", type=click.IntRange(min=1), metavar="N", help="Limits and scales belong to panel N.")
 @click.option("--force", is_flag=True, help="Replace existing figures.")
 def plot(words: tuple[str, ...], overlay: bool, **options: Any) -> None:
     """Draw figures of results files, all or those NAMEd; print the paths of the files.

@@ -410,7 +410,7 @@ def _compare_memories(
         if not one.energy.reason and 0.0 < one.length < MEMORIES * longest:
             monitor.warn(
                 f"dmc, tau = {parts[k].timestep:g}: the run lasts {one.length:.2g}/hartree, too few correlation times, since "
-                f"those of other time steps remember for {longest:.2g}/hartree; its error bar may be too small: take more blocks"
+                f"other time steps remember for {longest:.2g}/hartree; its error bar may be too small: take more blocks"
             )
 
 
@@ -453,7 +453,7 @@ def _extrapolated(
             )
             remedy = "smaller time steps, or a trial function with less variance"
         monitor.warn(
-            f"the error of the extrapolation to zero time step, {found.error:.2g} hartree, is mostly that of the {order} fit, "
+            f"the error of the extrapolation to zero time step, {found.error:.2g} hartree, comes mostly from the {order} fit, "
             f"{reason}; {remedy}"
         )
     return found

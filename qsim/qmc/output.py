@@ -533,7 +533,7 @@ ARRAYS: tuple[Quantity[Result], ...] = (
         "parameters at the end",
         jastrow_table("coefficients", lambda before, after: np.array(after.parameters)),
         ("coefficient",),
-        note="of a B-spline: those of QMCPACK; of a Pade form: b",
+        note="of a B-spline: as in QMCPACK; of a Pade form: b",
     ),
 )
 

@@ -117,7 +117,7 @@ ERRORS = {
             "series": ["vmc"],
             "estimators": [{"density": {"extent": [[0, 1], [0, 1], [0, 1]]}}],
         },
-        "estimators.0.density.extent: in a crystal the mesh is that of the primitive cell; leave extent out",
+        "estimators.0.density.extent: in a crystal the mesh fills the primitive cell; leave extent out",
     ),
     "no shells": ({"wavefunction__orbitals": {"source": "sto"}}, "wavefunction.orbitals.shells: required key is missing"),
     "shell of an absent atom": (

@@ -184,7 +184,7 @@ ERRORS = {
     "unknown task": ({"task": "bund"}, r"task.*'bund'; did you mean 'bound'\?"),
     "integrals of the grid": (
         {"basis": "fedvr", "task": "integrals"},
-        "basis.type: the integrals are those of Sturmian functions; give type: gsf",
+        "basis.type: the integrals are of Sturmian functions; give type: gsf",
     ),
     "even number of Simpson points": (
         {"task": {"type": "integrals", "inner": 8}},

@@ -258,7 +258,7 @@ ERRORS = {
     ),
     "negative energy of the functions": (
         change(BASE, {"basis": {**GSF, "energy": -0.5}}),
-        "basis.energy: a collision needs functions of a positive energy, found -0.5; total takes that of the collision",
+        "basis.energy: a collision needs functions of a positive energy, found -0.5; total takes the collision's",
     ),
     "resonances among functions": (
         change(BASE, {"basis": GSF, "task": {"type": "scatter", "process": "resonances", "near": [-0.149]}}),
@@ -377,7 +377,7 @@ def test_an_initial_state_of_another_deck(sturmian, helium):
 OTHERS = {
     "another nucleus": (
         {"system": {"Z": 3}},
-        r"initial.file: the state of helium.h5 is that of system.Z = 2.0, but this deck has 3",
+        r"initial.file: the state of helium.h5 has system.Z = 2.0, but this deck has 3",
     ),
     "another state": (
         {"initial__S": 1},
@@ -411,7 +411,7 @@ def test_an_initial_state_whose_density_is_another(sturmian, helium):
     initial.require_same(known, found, setup.grid)
     shifted = replace(known, density=np.interp(0.7 * known.r, known.r, known.density))
     for wrong in (replace(known, energy=-2.1), shifted):
-        with pytest.raises(NumericsError, match=r"the initial state is not that of helium.h5: energy"):
+        with pytest.raises(NumericsError, match=r"the initial state is not the one of helium.h5: energy"):
             initial.require_same(wrong, found, setup.grid)
 
 

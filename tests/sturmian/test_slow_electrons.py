@@ -115,7 +115,7 @@ def test_scattering_lengths_of_hydrogen_within_their_errors(sturmian):
     ("changes", "message"),
     [
         ({"system": {"Z": 2}}, "task.observables: the field of the ion, Z = 2, has no scattering length"),
-        ({"channels": {"L": 1, "l_max": 2}}, "channels.L: a scattering length is that of L = 0; add it"),
+        ({"channels": {"L": 1, "l_max": 2}}, "channels.L: only L = 0 has a scattering length; add it"),
         (
             {"task": {**DECK["task"], "energy": [0.01, 0.02]}},
             "task.observables: a scattering length needs 4 energies up to 0.03125 hartree at least, found 2",

@@ -64,7 +64,7 @@ class _Writer:
         """Write the table of a block, then the sections of the blocks below it."""
         self.parts.append(f"{'#' * level} {title[:1].upper() + title[1:]}")
         if model in self.seen:
-            self.parts.append(f"The keys are those of {self.seen[model]}.")
+            self.parts.append(f"The keys are the same as in {self.seen[model]}.")
             return
         self.seen[model] = title
         if doc := " ".join((model.__doc__ or "").split("\n\n")[0].split()):

@@ -339,7 +339,7 @@ def _judge_value(value: float, error: float | None, entry: Mapping[str, Any]) ->
             return "has no statistical error, but its reference has"
         # Otherwise a run that got much noisier would agree with everything.
         if error > 2.0 * stored_error:
-            return f"statistical error {error:.3g} is above twice that of the reference, {stored_error:.3g}"
+            return f"statistical error {error:.3g} is above twice the reference's, {stored_error:.3g}"
         # Two independent means differ by the root of the sum of their variances.
         statistical = float(entry.get("sigmas", 0.0)) * math.hypot(error, stored_error)
     allowed = entry.get("atol", 0.0) + entry.get("rtol", 0.0) * abs(stored) + statistical

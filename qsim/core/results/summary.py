@@ -176,7 +176,7 @@ def read_summary(path: str | Path) -> dict[str, Any]:
             raise ValueError("it lacks method, scalars, timing, files or warnings")
         # Summaries of older versions have none.
         if content.pop(CHECKSUM, None) not in (None, _checksum(content)):
-            raise ValueError("its checksum is not that of its content")
+            raise ValueError("its checksum does not fit its content")
         for scalar in content["scalars"].values():
             # A summary may have been edited: what the commands print must be there.
             if not {"value", "error", "unit"} <= scalar.keys() <= _SCALAR["properties"].keys():

@@ -29,7 +29,7 @@ WalkerCount = Annotated[PositiveCount, Field(ge=2, le=MAX_WALKERS)]
 BlockCount = Annotated[PositiveCount, Field(le=MAX_BLOCKS)]
 Steps = Annotated[PositiveCount, Field(le=1_000_000)]
 TimeStep = Annotated[Time, Field(gt=0.0, le=LONGEST)]
-WALKERS = "number of walkers; by default those of the section before, or 2048"
+WALKERS = "number of walkers; by default as in the section before, or 2048"
 
 # --------------------------------------------------------------------------------------- sections
 
@@ -61,11 +61,11 @@ class Optimize(Block):
         default="drift", description="proposals with drift, or plain Metropolis"
     )
     weight: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
-        default=0.05, description="target: mixed: weight of the variance, the rest is that of the energy"
+        default=0.05, description="target: mixed: weight of the variance; the energy has the rest"
     )
     shift: Annotated[Energy, Field(gt=0.0, lt=1e4)] | None = Field(
         default=None,
-        description="stabilising shift of the first iteration; it adapts itself; by default that of the method",
+        description="stabilising shift of the first iteration; it adapts itself; by default the method chooses",
     )
 
 

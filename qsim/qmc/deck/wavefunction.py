@@ -134,7 +134,7 @@ class System(Block):
         BeforeValidator(_tile_form, json_schema_input_type=list[Three] | Three),
     ] = Field(
         default=[[1, 0, 0], [0, 1, 0], [0, 0, 1]],
-        description="supercell of a crystal: its lattice vectors in those of the primitive cell; [2, 2, 2] is twice each",
+        description="supercell of a crystal: its lattice vectors in units of the primitive ones; [2, 2, 2] is twice each",
     )
     twist: Vector = Field(
         default=[0.0, 0.0, 0.0], description="twist of a crystal in reciprocal vectors of the supercell"
@@ -294,7 +294,7 @@ class Hydrogen(Block):
 
     source: Literal["hydrogen"]
     shells: Annotated[list[HydrogenShell], Field(min_length=1, max_length=100)] | None = Field(
-        default=None, description="which, instead of those of the lowest energies"
+        default=None, description="which, instead of the lowest in energy"
     )
 
 
@@ -304,7 +304,7 @@ class Hooke(Block):
     source: Literal["hooke"]
     omega: Annotated[Energy, Field(gt=1e-3, lt=1e3)] = Field(default=0.5, description="frequency of the trap")
     exponent: Annotated[float, Field(gt=1e-4, lt=1e4)] | None = Field(
-        default=None, description="alpha of exp(-alpha r^2), 1/bohr^2; by default that of the eigenfunctions"
+        default=None, description="alpha of exp(-alpha r^2), 1/bohr^2; by default the eigenfunctions'"
     )
 
 
@@ -315,7 +315,7 @@ class Harmonic(Block):
     omega: Annotated[Energy, Field(gt=1e-3, lt=1e3)] = Field(default=1.0, description="frequency of the trap")
     mass: Annotated[Mass, Field(gt=1e-3, lt=1e5)] = Field(default=1.0, description="mass of the particles")
     exponent: Annotated[float, Field(gt=1e-4, lt=1e6)] | None = Field(
-        default=None, description="alpha of exp(-alpha r^2), 1/bohr^2; by default that of the eigenfunctions"
+        default=None, description="alpha of exp(-alpha r^2), 1/bohr^2; by default the eigenfunctions'"
     )
     interacting: bool = Field(default=False, description="whether the particles repel each other")
 
@@ -323,7 +323,7 @@ class Harmonic(Block):
 MeshFactor = Annotated[float, Field(ge=0.6, le=8.0)]
 CUSP = (
     "correct the electron-nucleus cusps at bare nuclei (Ma, Towler, Drummond, Needs); without a Jastrow factor, the energy is "
-    "then below that of the mean field, which false gives"
+    "then below the mean field's, which false gives"
 )
 MESHFACTOR = "points of the splines for each axis over four times the largest plane wave"
 Occupied = Annotated[list[Annotated[Count, Field(le=100)]], Field(min_length=2, max_length=2)]
@@ -379,7 +379,7 @@ class Pyscf(Block):
     )
     occupation: dict[Literal["s", "p", "d", "f", "g"], Occupied] | None = Field(
         default=None,
-        description="of one atom: electrons with spin up and down by orbital momentum, without those of a pseudopotential's core",
+        description="of one atom: electrons with spin up and down by orbital momentum, without a pseudopotential's core",
         json_schema_extra={"example": {"s": [2, 2], "p": [3, 3], "d": [5, 1]}},
     )
     stability: bool = Field(
@@ -583,7 +583,7 @@ class Wavefunction(Block):
         Jastrow, BeforeValidator(_none_form, json_schema_input_type=Jastrow | Literal["none"] | None)
     ] = Field(
         default=Jastrow(),
-        description="Jastrow factor; none: determinants alone, whose energy is that of the mean field, but for corrected cusps "
+        description="Jastrow factor; none: determinants alone, with the mean field's energy, but for corrected cusps "
         "of bare nuclei.  By default none, for source: hooke J2 of type log1p",
         validate_default=True,
     )

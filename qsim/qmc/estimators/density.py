@@ -77,7 +77,7 @@ class Density(EstimatorBlock):
         if self.extent is None:
             return
         if system.periodic:
-            text = "in a crystal the mesh is that of the primitive cell; leave extent out"
+            text = "in a crystal the mesh fills the primitive cell; leave extent out"
             yield Finding(f"{where}.extent", text)
         for axis, (first, last) in enumerate(self.extent):
             if not last > first or not math.isfinite(last - first):

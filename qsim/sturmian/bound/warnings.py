@@ -86,7 +86,7 @@ def _above_threshold(state: State, confined: bool) -> str | None:
         return None
     text = f"{state.energy:.6f} hartree lies above the threshold {state.threshold:.6f}"
     if confined:
-        return f"{text}, which is that of the potential at R: the wall confines it, too; give a larger grid.R"
+        return f"{text}, which is the potential at R: the wall confines it, too; give a larger grid.R"
     # NaN where they were not computed
     fall = UNSURE * state.error_radial - state.error_threshold
     if state.energy - fall < state.threshold:
@@ -120,7 +120,7 @@ def _warnings(result: BoundResult, state: State) -> Iterator[str]:
         yield f"{text}; give {remedy}"
     elif result.problem.extrapolate and not math.isfinite(state.error_radial_limit):
         text = f"what functions and grid leave out at l_max = {max(result.problem.extrapolate)} was not estimated"
-        yield f"{text}, for it is too much work, and the extrapolated energy states the error at that of the deck; {SCAN}"
+        yield f"{text}, for it is too much work, and the extrapolated energy states the error at the deck's; {SCAN}"
     if not result.problem.lists_pairs and not math.isfinite(state.error_angular):
         yield "what the missing partial waves add was not estimated; give a larger channels.l_max, or extrapolate"
     # Only charges at rest scale like 1/r under all lengths: any other potential has its own

@@ -120,7 +120,7 @@ class Scatter(Block):
     )
     threshold: Literal["extrapolated", "grid"] = Field(
         default="extrapolated",
-        description="energy of the initial state from which photon energies count: of all partial waves, or that of the grid",
+        description="energy of the initial state from which photon energies count: of all partial waves, or of the grid",
     )
     compare: DeckPath | None = Field(
         default=None,
@@ -135,7 +135,7 @@ class Scatter(Block):
     )
     ejected: Annotated[list[Positive], Field(min_length=2, max_length=2)] | None = Field(
         default=None,
-        description="energies of the two electrons: required for born; elsewhere those of fdcs, equal by default",
+        description="energies of the two electrons: required for born; elsewhere for fdcs, equal by default",
     )
     observables: Annotated[list[Observable], Field(min_length=1, max_length=8)] = Field(
         default=["sigma", "excitation", "unitarity", "sdcs"],
@@ -191,7 +191,7 @@ class Initial(Block):
     root: Annotated[Count, Field(le=9)] = Field(default=0, description="0: the lowest state of this spin")
     L: Annotated[Count, Field(le=4)] = Field(default=0, description="total orbital momentum")
     l_max: Annotated[Count, Field(le=20)] | None = Field(
-        default=None, description="pairs up to this orbital momentum; by default that of the channels"
+        default=None, description="pairs up to this orbital momentum; by default as in the channels"
     )
     file: DeckPath | None = Field(
         default=None,

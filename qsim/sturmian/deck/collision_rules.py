@@ -41,9 +41,7 @@ def of_deck(deck: SturmianDeck) -> Iterator[Finding]:
     yield from _channels(deck, task)
     yield from _basis(deck)
     if deck.states is not None:
-        yield Finding(
-            "states", "states are those of task: bound; a collision begins with the state of initial"
-        )
+        yield Finding("states", "states belong to task: bound; a collision begins with the state of initial")
     if deck.extrapolate is not None:
         yield Finding(
             "extrapolate", "this block belongs to task: bound; a collision takes channels.l_max as it is"
@@ -156,7 +154,7 @@ def _length(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
         text = f"a scattering length needs {SLOW_ENERGIES} energies up to {SLOW:g} hartree at least, found {slow}"
         yield Finding("task.observables", text)
     if not any(sector.L == 0 for sector in sectors_of(deck)):
-        yield Finding("channels.L", "a scattering length is that of L = 0; add it")
+        yield Finding("channels.L", "only L = 0 has a scattering length; add it")
 
 
 def _eigenphases(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
@@ -291,7 +289,7 @@ def _basis(deck: SturmianDeck) -> Iterator[Finding]:
         yield Finding("basis.boundary", "a collision needs outgoing functions; leave it out")
     if not isinstance(basis.energy, str) and basis.energy <= 0.0:
         text = f"a collision needs functions of a positive energy, found {basis.energy:g}"
-        yield Finding("basis.energy", f"{text}; total takes that of the collision")
+        yield Finding("basis.energy", f"{text}; total takes the collision's")
     if basis.auxiliary is not None:
         yield Finding("basis.auxiliary", "a collision takes the potential of the system as U; leave it out")
     if not isinstance(basis.generating, SquareWell):

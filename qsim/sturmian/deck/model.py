@@ -78,7 +78,7 @@ class Integrals(Block):
         default=9, description="Simpson points Ns between two of them, odd"
     )
     dtype: Literal["auto", "real", "complex"] = Field(
-        default="auto", description="numbers of the integrals; auto: those of the basis"
+        default="auto", description="numbers of the integrals; auto: as in the basis"
     )
 
     @property
@@ -92,7 +92,7 @@ class BasisTask(Block):
 
     type: Literal["basis"]
     l: Momentum | Annotated[list[Momentum], Field(min_length=1, max_length=MAX_L)] | None = Field(
-        default=None, description="orbital momenta; by default those of the channels"
+        default=None, description="orbital momenta; by default as in the channels"
     )
 
 

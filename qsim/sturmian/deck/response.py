@@ -76,7 +76,7 @@ class Response(Block):
     other: DeckPath | Annotated[list[DeckPath], Field(min_length=1, max_length=20)] | None = Field(
         default=None,
         alias="with",
-        description="results of other response decks with c6, or a list: C6 of their atoms with those of this deck",
+        description="results of other response decks with c6, or a list: C6 of their atoms with the atoms of this deck",
     )
     n_roots: Annotated[PositiveCount, Field(le=20)] = Field(
         default=1, description="number of states of each L and S, from the lowest; not with states"

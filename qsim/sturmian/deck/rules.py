@@ -133,7 +133,7 @@ def _states(deck: SturmianDeck) -> Iterator[Finding]:
     if deck.channels.parity != "natural":
         yield Finding("channels.parity", "every entry of states has its own parity; leave it out here")
     if deck.task.type not in ("bound", "response"):
-        text = f"states are those of task: bound or response, but the deck has task: {deck.task.type}"
+        text = f"states belong to task: bound or response, but the deck has task: {deck.task.type}"
         yield Finding("states", text)
     elif "n_roots" in deck.task.model_fields_set:
         yield Finding("task.n_roots", "the states are listed one by one; leave n_roots out, or the list")
@@ -184,7 +184,7 @@ def _task(deck: SturmianDeck) -> Iterator[Finding]:
     if task.type == "integrals":
         if isinstance(deck.basis, FeDvr):
             yield Finding(
-                "basis.type", "the integrals are those of Sturmian functions; give type: gsf (on the grid "
+                "basis.type", "the integrals are of Sturmian functions; give type: gsf (on the grid "
                 "itself the repulsion is diagonal)"
             )  # fmt: skip
         if task.inner % 2 == 0:

@@ -234,7 +234,9 @@ def _sharing(settings: Settings) -> Iterator[Finding]:
     if max(totals(settings)) < 0.0:
         text = f"{wanted[0]}: no energy sharing below double break-up (about {_ev(double)}); leave it out"
     else:
-        text = f"{wanted[0]} is that of two free electrons; give energies above double break-up as a positive excess"
+        text = (
+            f"{wanted[0]} needs two free electrons; give energies above double break-up as a positive excess"
+        )
     yield Finding("task.observables", text)
 
 

@@ -39,7 +39,7 @@ def warnings(result: ResponseResult) -> Iterator[str]:
         scale = np.fmax(size, 1e-3 * np.nanmax(size))
         worst = float(np.nanmax(errors / scale))
         if worst > POOR:
-            remedy = "more functions, a basis.energy closer to that of the states (auto), a larger grid.R, or a larger l_max"
+            remedy = "more functions, a basis.energy closer to the states' (auto), a larger grid.R, or a larger l_max"
             if name == "alpha":
                 remedy = f"{remedy}; near a level, a frequency further from it"
             yield f"{text} are uncertain by up to {100.0 * worst:.2g} %; give {remedy}"

@@ -85,7 +85,7 @@ def _read(settings: Settings, path: Path, results: Results) -> Recorded:
     theirs, ours = deck.get("system", {}), settings.system.model_dump(mode="json")
     for key, value in ours.items():
         if theirs.get(key) != value:
-            text = f"the state of {path.name} is that of system.{key} = {theirs.get(key)}, but this deck has {value}"
+            text = f"the state of {path.name} has system.{key} = {theirs.get(key)}, but this deck has {value}"
             raise InvalidInput(KEY, text)
     block = settings.initial
     symmetry = (block.L, block.S, block.root)
@@ -140,7 +140,7 @@ def require_same(state: Recorded, initial: Bound, grid: RadialGrid) -> None:
     apart = abs(initial.energy - state.energy) / abs(state.energy)
     if difference > DIFFERENT or apart > APART:
         raise NumericsError(
-            f"the initial state is not that of {state.path.name}: "
+            f"the initial state is not the one of {state.path.name}: "
             f"energy {initial.energy:.6f} against {state.energy:.6f} hartree, "
             f"and the densities differ by {difference:.2g} of one electron",
             hint="the same system and root in both decks; a finer grid or a larger initial.l_max",

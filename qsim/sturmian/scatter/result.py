@@ -209,7 +209,7 @@ def _arrays(unit: str) -> tuple[Quantity[CollisionResult], ...]:
                  lambda r: r.problem.angles, ("theta",), when=_has_angles),
         Quantity("fdcs", per_angle, "cross section over both angles, coplanar: TDCS of photo and e_h, FDCS of born",
                  _curve("fdcs"), angles, when=_has_angles,
-                 note=FULL + "; the first angle is that of the electron with the first energy of ejected"),
+                 note=FULL + "; the first angle belongs to the electron with the first energy of ejected"),
         Quantity("fdcs_error", per_angle, "its error", _curve("fdcs_error"), angles, when=_has_angles),
         Quantity("tdcs", "b/(eV sr^2)", "triply differential cross section over both angles, coplanar", _triply("fdcs"), angles,
                  when=_is_triply, note=FULL),
@@ -427,7 +427,7 @@ def _apart(result: CollisionResult) -> Scalar:
     initial, known = result.initial, result.problem.recorded
     assert initial is not None
     assert known is not None
-    text = f"energy of the initial state minus that of {known.path.name}"
+    text = f"energy of the initial state minus the one of {known.path.name}"
     return Scalar(initial.energy - known.energy, "hartree", known.error, text)
 
 
@@ -492,7 +492,7 @@ def _scalars() -> tuple[Quantity[CollisionResult], ...]:
         Quantity("convention", "", "sdcs and fdcs: the integral over one energy from 0 to E is sigma", lambda _: "full"),
         Quantity("initial_energy", "hartree", "energy of the initial state on this grid, up to its l_max",
                  _initial("energy"), when=bound, error=_initial("residual")),
-        Quantity("initial_energy_difference", "hartree", "energy of the initial state minus that of initial.file", _apart,
+        Quantity("initial_energy_difference", "hartree", "energy of the initial state minus the one of initial.file", _apart,
                  when=lambda r: r.initial is not None and r.problem.recorded is not None),
         Quantity("initial_residual", "hartree", "|H x - E x| of the initial state", _initial("residual"), when=bound),
         Quantity("partial_wave_tail", "", "estimated relative weight of L beyond the largest one", lambda r: max(_tails(r)),

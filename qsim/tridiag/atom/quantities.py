@@ -136,7 +136,7 @@ SPECTRA: tuple[Q, ...] = (
         "claimed error of pes",
         _spectrum("pes_error"),
         ("energy",),
-        note="not a number below 0, where levels are; without time.verify that of t-SURFF alone",
+        note="not a number below 0, where levels are; without time.verify t-SURFF's alone",
     ),
     *(
         Q(name, unit, text, _spectrum(name), ("tsurff_energy",))

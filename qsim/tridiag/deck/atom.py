@@ -521,9 +521,7 @@ class AtomDeck(Deck):
         pulses = [] if self.laser is None else self.laser.pulses
         # the field must be constant for all times: a resonance has no other meaning
         if not pulses or any(not pulse.constant or math.isfinite(pulse.length) for pulse in pulses):
-            yield Finding(
-                key, "a resonance is that of a static field: pulses of shape static, without a duration"
-            )
+            yield Finding(key, "a resonance needs a static field: pulses of shape static, without a duration")
         elif not self.along or self.scan is not None or not (block.named or len(self.levels) == 1):
             yield Finding(
                 key,

@@ -26,7 +26,7 @@ class Hhg(Block):
         description="highest harmonic order; auto: 1.6 times the classical cutoff, at least 30",
     )
     omega: Annotated[Frequency, Field(gt=0)] | None = Field(
-        default=None, description="fundamental; by default that of the first pulse with a carrier"
+        default=None, description="fundamental; by default the first pulse's that has a carrier"
     )
 
 
@@ -40,7 +40,7 @@ class Gabor(Block):
         default="auto", description="highest harmonic order"
     )
     omega: Annotated[Frequency, Field(gt=0)] | None = Field(
-        default=None, description="fundamental; by default that of the first pulse with a carrier"
+        default=None, description="fundamental; by default the first pulse's that has a carrier"
     )
 
 
@@ -67,7 +67,7 @@ class StarkState(Block):
         default=None, description="nodes downhill, with n = n1 + n2 + |m| + 1"
     )
     m: Annotated[int, Field(gt=-MOST_N, lt=MOST_N)] | None = Field(
-        default=None, description="magnetic quantum number; by default that of the initial level"
+        default=None, description="magnetic quantum number; by default the initial level's"
     )
     energy: Annotated[Energy, Field(gt=-1e4, lt=1.0)] | None = Field(
         default=None, description="instead of n1 and n2: the resonance nearest to this energy"
@@ -90,7 +90,7 @@ class StarkState(Block):
             elif not atom.coulomb:
                 yield Finding(
                     f"{key}.n1",
-                    f"parabolic quantum numbers are those of hydrogen, found {atom.label}: name the resonance by energy",
+                    f"only hydrogen has parabolic quantum numbers, found {atom.label}: name the resonance by energy",
                 )
             elif n > MOST_N:
                 yield Finding(f"{key}.n1", f"n = n1 + n2 + |m| + 1 is {n}, at most {MOST_N} is possible")

@@ -156,7 +156,7 @@ QUANTITIES: tuple[Q, ...] = (
     _info("refinements", "number of refinements"),
     _info(
         "equilibrated",
-        "rows and columns were scaled first; backward error and pivots are those of the scaled system",
+        "rows and columns were scaled first; backward error and pivots belong to the scaled system",
     ),
     _info("block_rows", "rows of a block"),
     _info("largest_read", "rows of the largest block read"),

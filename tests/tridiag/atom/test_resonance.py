@@ -93,7 +93,7 @@ def test_analytic_potentials(block):
     assert abs(found.rate) < 1e-7
 
 
-NOT_STATIC = r"a resonance is that of a static field"
+NOT_STATIC = r"a resonance needs a static field"
 PULSE = {"shape": "sin2", "omega": 0.5, "E0": 0.02, "cycles": 3}
 FORMULA = {"type": "expression", "value": "-1/r", "Z": 1}
 MISTAKES = {
@@ -190,7 +190,7 @@ def test_an_initial_level_that_is_a_mixture_is_told(tridiag):
     found = stark(tridiag, "resonance", initial="2p", grid=grid)
     told = [text for text in found["warnings"] if "2p is a mixture of 2 Stark states" in text]
     assert len(told) == 1
-    assert "the resonance is that of (1, 0), and observe: [{resonance: {n1: 0, n2: 1}}]" in told[0]
+    assert "the resonance belongs to (1, 0), and observe: [{resonance: {n1: 0, n2: 1}}]" in told[0]
 
 
 NAMES = {

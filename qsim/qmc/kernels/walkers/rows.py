@@ -55,9 +55,7 @@ def put_rows(device: Device, arrays: Sequence[Array], places: IndexArray, rows: 
     """Write rows of :func:`take_rows` into some places, no two of them equal, of arrays that are changed in place."""
     starts = _starts(arrays)
     if rows.shape != (len(places), int(starts[-1])):
-        raise ValueError(
-            f"rows {rows.shape} are not those of {len(places)} walkers of {int(starts[-1])} words"
-        )
+        raise ValueError(f"rows {rows.shape} do not fit {len(places)} walkers of {int(starts[-1])} words")
     if not device.is_cuda:
         _put_rows_cpu(arrays, places, rows, starts)
         return

@@ -65,7 +65,7 @@ def _read(
     symbols = tuple(str(atom[0]) for atom, ghost in zip(atoms, ghosts, strict=True) if not ghost)
     n = occupations.astype(np.float64)
     if np.iscomplexobj(C) and np.abs(C.imag).max(initial=0.0) > 0.0:
-        raise FileError(f"{path}: the orbitals are complex; those of molecules must be real")
+        raise FileError(f"{path}: the orbitals are complex; orbitals of molecules must be real")
     C = np.real(C).astype(np.float64)
     shells = [s for row in bas for s in _shells(row, env, bool(_value(mol.get("cart", False))))]
     functions = sum(len(shell.components) for shell in shells)

@@ -50,7 +50,7 @@ def read_qmcpack(path: Path) -> Molecule:
                 f"{path} is of a crystal", hint="crystals come with source: pyscf or source: eshdf"
             )
         if _flag(file, "parameters/IsComplex"):
-            raise FileError(f"{path}: its orbitals are complex; those of molecules must be real")
+            raise FileError(f"{path}: its orbitals are complex; orbitals of molecules must be real")
         return _read(path, file)
 
 

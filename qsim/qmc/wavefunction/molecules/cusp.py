@@ -247,7 +247,7 @@ def correct_cusps(orbitals: OrbitalSet, system: System) -> OrbitalSet:
         cusps=len(extra),
         cusp_change=change,
         cusp_summary=f"nuclear cusps corrected: {len(extra)}, within {largest_rc:.3g} bohr (the determinant's energy is no "
-        f"longer that of the mean field but lies about {change:.2g} hartree from it; cusp: false leaves its orbitals)",
+        f"longer the mean field's but lies about {change:.2g} hartree from it; cusp: false leaves its orbitals)",
     )
 
 

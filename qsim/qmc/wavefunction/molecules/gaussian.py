@@ -238,7 +238,7 @@ def _calculate(system: System, identity: dict[str, Any]) -> Cache:
     # Both programs must speak of the same ions.
     if abs(float(mol.energy_nuc()) - system.ion_ion) > 1e-8 * max(1.0, system.ion_ion):
         raise NumericsError(
-            f"PySCF's ions repel each other with {mol.energy_nuc():.8f} hartree, those of the deck with {system.ion_ion:.8f}",
+            f"PySCF's ions repel each other with {mol.energy_nuc():.8f} hartree, the deck's with {system.ion_ion:.8f}",
             hint="do pseudopotentials and their counterparts in PySCF have the same charge?",
         )
     # One array for both spins, with columns of zeros for the smaller one.

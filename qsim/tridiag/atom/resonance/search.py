@@ -107,6 +107,6 @@ def _mixture(result: AtomResult, one: Wanted, weight: float) -> str:
     other = parts[1][0]
     return (
         f"{name} is a mixture of {len(parts)} Stark states, which decay at different rates: (n1, n2) with shares {listed}{more}; "
-        f"the resonance is that of ({one.which.n1}, {one.which.n2}), and "
+        f"the resonance belongs to ({one.which.n1}, {one.which.n2}), and "
         f"observe: [{{resonance: {{n1: {other.n1}, n2: {other.n2}}}}}] names another"
     )
