@@ -195,11 +195,13 @@ class LowestLevels:
     def listed(self) -> NDArray[np.float64]:
         """Energies, bounds of their errors and total spins (n, 3) of all levels, the lowest first, each as often as it occurs.
 
-        They end where a sector may have a level that was not found, or after `MOST_LISTED`.
+        They end where a sector may have a level that was not found, or after `MOST_LISTED`.  Levels that their errors do not
+        separate from the last one are listed with it: rounding does not choose among equal ones.
         """
         # the sector that is known least far ends the list
         end = min(self.ends)
-        rows = [entry for entry in self.entries if self.sign * entry[0] <= end]
+        last = max((entry[1] for entry in self.entries if self.sign * entry[0] == end), default=0.0)
+        rows = [entry for entry in self.entries if self.sign * entry[0] <= end + entry[1] + last]
         rows.sort(key=lambda entry: self.sign * entry[0])
         most = max(MOST_LISTED, self.count * len(self.problem.sectors))
         return np.array([(*entry[:2], entry[4]) for entry in rows for _ in range(entry[3])])[:most]

@@ -3,6 +3,7 @@
 import json
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.lanczos import Search
 from qsim.trotter.sectors.operator import SectorOperator
 from qsim.trotter.spectrum.run import Computation
+from qsim.trotter.spectrum.search import LowestLevels
 
 DATA = Path(__file__).resolve().parents[2] / "reference_data" / "sectors.json"
 REFERENCES = {entry["id"]: entry for entry in json.loads(DATA.read_text(encoding="utf-8"))["references"]}
@@ -467,3 +469,22 @@ def test_a_splitting_that_is_not_resolved_is_told(trotter):
     assert any("holds states that are 2e-13 J apart" in text for text in monitor.said)
     every = np.linalg.eigvalsh(dense(found.problem.model))
     assert np.all(np.abs(found.listed[:, 0] - every[: len(found.listed)]) <= found.listed[:, 1] + 4e-15)
+
+
+@pytest.mark.parametrize("shift", [-3e-13, 0.0, 3e-13])
+def test_rounding_does_not_choose_among_equal_levels_at_the_end_of_the_list(shift):
+    """The second level of one sector is the first of another, and the list ends there: both are in it, however they round."""
+    entries = [
+        (-3.65, 2e-13, 2e-13, 1, 0.0),
+        (-3.12 + shift, 3e-13, 3e-13, 1, 1.0),
+        (-3.12, 2e-13, 2e-13, 1, 1.0),
+    ]
+    entries.append((-3.0, 2e-13, 2e-13, 1, 1.0))
+    search = SimpleNamespace(
+        entries=entries,
+        ends=[-3.12, -3.0],
+        sign=1.0,
+        count=2,
+        problem=SimpleNamespace(sectors=[None, None]),
+    )
+    assert LowestLevels.listed.fget(search)[:, 0] == pytest.approx([-3.65, -3.12, -3.12], abs=1e-12)
