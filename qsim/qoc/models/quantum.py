@@ -7,11 +7,12 @@ else. The basis states of the parts are ordered with the first part slowest, ``|
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
@@ -39,6 +40,7 @@ __all__ = [
 ]
 
 FreePhases: TypeAlias = Literal["none", "global", "local"]
+Kept = TypeVar("Kept")
 
 
 @dataclass(frozen=True)
@@ -221,6 +223,16 @@ class QuantumModel:
     units: tuple[str, str] = ("", "")
     line: Line | None = None
     doubts: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def _kept(self) -> dict[object, object]:
+        return {}
+
+    def kept(self, key: object, make: Callable[[], Kept]) -> Kept:
+        """Return what `make` returned for a key at first: what follows from the matrices alone is made once for all propagators."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        return cast("Kept", self._kept[key])
 
     @property
     def dimension(self) -> int:

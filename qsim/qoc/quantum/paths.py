@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from qsim.core.device.arrays import ComplexArray, FloatArray
+    from qsim.qoc.quantum.outcome import Outcome
     from qsim.qoc.quantum.problem import QuantumProblem
 
 __all__ = ["Paths", "paths_of"]
@@ -51,7 +52,7 @@ class Paths:
     observed: dict[str, FloatArray] = field(default_factory=dict)
 
 
-def paths_of(problem: QuantumProblem, fields: FloatArray, stride: int) -> Paths:
+def paths_of(problem: QuantumProblem, fields: FloatArray, stride: int, outcome: Outcome) -> Paths:
     """Return the curves of a run; none where they would take more memory than the run.
 
     Parameters
@@ -62,20 +63,25 @@ def paths_of(problem: QuantumProblem, fields: FloatArray, stride: int) -> Paths:
         Controls.
     stride : int
         Slots from one time to the next.
+    outcome : Outcome
+        Of the final controls, with the density matrices on the way.
     """
     objective = problem.finish or problem.objective
     start, weights = objective.start, objective.shown_weights()
     goals = [one.goal for _, one in problem.model.each()]
     is_gate = any(isinstance(goal, GateTarget) for goal in goals)
-    # Density matrices add up: of a gate, the one that is shown is enough.
-    if is_gate and objective.lindblad and len(goals) == 1:
+    # Density matrices add up: of a gate, or of one goal, the one that is shown is enough.
+    if objective.lindblad and (start.shape[1] == 1 or (is_gate and len(goals) == 1)):
         start, weights = (start @ weights)[:, None], np.ones(1)
     if 16.0 * start.size * fields.shape[1] > MOST_BYTES:
         return Paths()
-    # The columns at the start of slots, less the first, and those at T are the ends of all slots.
-    final, trajectory = objective.propagator.forward(fields, start)
-    columns = np.concatenate([trajectory.at_slots()[1:], final[None]])[stride - 1 :: stride]
-    cost = objective.cost
+    if outcome.path is not None and start.shape[1] == 1:
+        columns, final = outcome.path[:, :, None], outcome.path[-1][:, None]
+    else:
+        # The columns at the start of slots, less the first, and those at T are the ends of all slots.
+        final, trajectory = objective.propagator.forward(fields, start)
+        columns = np.concatenate([trajectory.at_slots()[1:], final[None]])
+    columns, cost = columns[stride - 1 :: stride], objective.cost
     goal = free_time = free_goal = None
     # Kets that lose what jumps have a part of the value alone.
     if not is_gate and not objective.lossy and len(columns) <= MOST_TIMES:
