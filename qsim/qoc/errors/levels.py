@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -191,7 +192,7 @@ def _grown(
     more, ratio, stopped = max(1, -(-least // 2)), math.inf, ""
     while not stopped:
         try:
-            made = _larger(system, objective, more)
+            made = objective.model.kept(("larger", more), partial(_larger, system, objective, more))
         except InvalidInput as problem:
             stopped = f"with more levels the system cannot be made: {problem}"
             break

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array, kron
 from qsim.qoc.kernels.densities import density_backward, density_forward, layout_of, matrices_of
 from qsim.qoc.kernels.portions import look, part_rows, portions
 from qsim.qoc.propagators.layouts import Layout
-from qsim.qoc.propagators.slots import Slots, Trajectory, row_and_column_norm
+from qsim.qoc.propagators.slots import LONGEST_OF_MATRICES, Slots, Trajectory, row_and_column_norm
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Densities"]
 
-# Norm of tau A in one part, where A is about twice as large as for kets and each product dear: a digit is lost at most.
-LONGEST = 4.5
 
 
 class Densities(Slots):
@@ -38,12 +36,10 @@ class Densities(Slots):
         Of density matrices.
     """
 
-    longest = LONGEST
-
     def __init__(self, model: QuantumModel, motion: Motion) -> None:
         # G is the generator of lossy kets
         super().__init__(model, replace(motion, lindblad=False, lossy=True))
-        self.layout = Matrices()
+        self.layout, self.longest = Matrices(), LONGEST_OF_MATRICES
         # rho is multiplied from both sides
         self.norms = 2.0 * self.norms
         size = model.dimension**2

@@ -39,12 +39,17 @@ __all__ = [
 REMAINDER = 1e-16
 # Steps towards the norm of a generator; the bound holds after every one of them.
 POWERS = 12
+# Levels up to which superoperators are made of dense matrices.
+FEW_LEVELS = 9
 # Bytes of trajectory kept at a time by a propagation without a gradient.
 SEGMENT_BYTES = 6e7
 # Lengths of slots that are equal but for rounding, relative.
 SAME_LENGTH = 1e-10
 # Norm of tau A in one part; beyond, terms of alternating sign lose digits.
 LONGEST = 3.0
+# The same of density matrices, whose generators are about twice as large as those of kets and each product dear: a digit is lost
+# at most.
+LONGEST_OF_MATRICES = 4.5
 
 
 def generators(model: QuantumModel, lindblad: bool, lossy: bool = False) -> list[csr_array]:
@@ -59,6 +64,8 @@ def generators(model: QuantumModel, lindblad: bool, lossy: bool = False) -> list
         if lossy:
             made[0] = csr_array(made[0] - 0.5 * total_rate(model))
         return made
+    if model.dimension <= FEW_LEVELS:
+        return _of_few_levels(model, hamiltonians)
     one = eye_array(model.dimension, format="csr")
     made = [csr_array(-1j * (kron(h, one) - kron(one, h.T))) for h in hamiltonians]
     for jump in model.jumps:
@@ -66,6 +73,19 @@ def generators(model: QuantumModel, lindblad: bool, lossy: bool = False) -> list
         loss = kron(rate, one) + kron(one, rate.T)
         made[0] = csr_array(made[0] + kron(jump.operator, jump.operator.conj()) - 0.5 * loss)
     return made
+
+
+def _of_few_levels(model: QuantumModel, hamiltonians: list[csr_array]) -> list[csr_array]:
+    """Return the Lindbladian by dense products, which take less time than sparse ones of a few rows."""
+    one = np.eye(model.dimension)
+    dense = [h.toarray() for h in hamiltonians]
+    made = [-1j * (np.kron(h, one) - np.kron(one, h.T)) for h in dense]
+    for jump in model.jumps:
+        operator = jump.operator.toarray()
+        rate = operator.conj().T @ operator
+        loss = np.kron(rate, one) + np.kron(one, rate.T)
+        made[0] = made[0] + np.kron(operator, operator.conj()) - 0.5 * loss
+    return [csr_array(a) for a in made]
 
 
 def total_rate(model: QuantumModel) -> csr_array:
@@ -115,8 +135,6 @@ class Slots:
         A GPU, on which the columns are the batch and trajectories stay; by default one thread of the CPU.
     """
 
-    longest = LONGEST
-
     def __init__(
         self,
         model: QuantumModel,
@@ -126,6 +144,7 @@ class Slots:
         device: Device | None = None,
     ) -> None:
         self.motion, self.slots, self.tau = motion, motion.slots, motion.tau
+        self.longest = LONGEST_OF_MATRICES if motion.lindblad else LONGEST
         # one system has no members that threads could share
         self.core = cpu(1) if device is None or not device.is_cuda else device
         self.powers = np.array([c.power for c in model.controls])
