@@ -165,15 +165,35 @@ def _gate(target: Gate, logical: Logical) -> Aim:
         shape = " x ".join(map(str, unitary.shape))
         raise InvalidInput(key, f"{shape} but the logical space of {logical.name} is {size}")
     require_unitary(unitary, key)
+    family = _family(target, size)
     # Phases of each part include the global one.
     free: FreePhases = "none"
     if target.free:
         free = "local" if "z" in target.free else "global"
     generators = np.zeros((size, 0), dtype=np.int64)
-    if free == "local":
+    if family != "phases":
+        free = "local"
+    elif free == "local":
         generators = _local_generators(size)
-    goal = GateTarget(unitary, logical.columns, free, generators)
+    goal = GateTarget(unitary, logical.columns, free, generators, family=family)
     return Aim(Start(logical.columns, np.full(size, 1.0 / size)), goal, logical.indices)
+
+
+def _family(target: Gate, size: int) -> str:
+    """Return what counts as the gate beside phases of the parts.
+
+    Raises
+    ------
+    InvalidInput
+        If local gates do not count, and there are no two qubits.
+    """
+    family = "local" if "local" in target.free else "phases"
+    if target.gate == "perfect_entangler":
+        family = "perfect_entangler"
+    if family != "phases" and size != 4:
+        key = "system.target.free" if family == "local" else "system.target.gate"
+        raise InvalidInput(key, f"{family} is of two qubits, a logical space of 4 states, not {size}")
+    return family
 
 
 def _unitary(target: Gate, key: str) -> ComplexArray:

@@ -111,6 +111,8 @@ class GateTarget:
         Generators of the free local phases in the logical basis; (d, 0) without.
     process : bool
         True where the process fidelity ``|t|^2/d^2`` is meant instead of the average one.
+    family : {"phases", "local", "perfect_entangler"}
+        With ``local`` phases, what else counts as the gate: the key of `qsim.qoc.objectives.families.FAMILIES`.
     """
 
     unitary: ComplexArray
@@ -118,6 +120,7 @@ class GateTarget:
     free_phases: FreePhases
     generators: NDArray[np.int64]
     process: bool = False
+    family: str = "phases"
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ GATES = (
     *("id", "x", "y", "z", "h", "s", "sdg", "t", "tdg", "sqrt_x", "sqrt_y"),
     *("cnot", "cx", "cy", "cz", "ch", "cs", "swap", "sqrt_swap", "iswap", "sqrt_iswap"),
     *("toffoli", "ccz", "fredkin"),
+    *("perfect_entangler",),
 )
 
 
@@ -133,8 +134,9 @@ class Gate(Block):
         default=None,
         description="parts, the first one slowest (default: all); systems in levels, matrices: labels of logical states",
     )
-    free: list[Literal["z", "global"]] = Field(
-        default=[], description="phases that do not count: z (of each part), global"
+    free: list[Literal["z", "global", "local"]] = Field(
+        default=[],
+        description="what does not count: phases, z (of each part) or global; of two qubits local gates before and after, local",
     )
 
 
