@@ -39,6 +39,19 @@ def test_claimed_errors_of_molecules_in_levels_hold(index):
     assert not found.broken
 
 
+def test_claimed_errors_of_families_of_gates_hold():
+    """Perfect entanglers and classes of gates: the value is that of a gate of the family, and no other is better."""
+    found = cover("qoc", 3, 5, kind="families")
+    assert found.ok, [(t.index, c) for t, c in found.broken] + [t.failure for t in found.failures]
+    assert len(found.deterministic) > 12
+
+
+def test_levels_that_kets_show_for_density_matrices_hold(monkeypatch):
+    monkeypatch.setattr("qsim.qoc.errors.levels.QUICK", 0.0)
+    found = cover("qoc", 8, 12, kind="quantum")
+    assert found.ok, [(t.index, c) for t, c in found.broken] + [t.failure for t in found.failures]
+
+
 @pytest.mark.exhaustive
 def test_claimed_errors_of_many_molecules_in_levels_hold():
     found = cover("qoc", 60, 2, kind="molecules")

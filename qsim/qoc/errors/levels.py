@@ -165,7 +165,9 @@ def enlarged(
         return found
     other = _same(objective, made)
     if course.operations(other) > max(BUDGET, OWN * course.operations(objective)):
-        return replace(found, unclaimed=f"density matrices of {made.dimension} levels take too long to propagate")
+        return replace(
+            found, unclaimed=f"density matrices of {made.dimension} levels take too long to propagate"
+        )
     return _with_jumps(found, [course.look(objective), course.look(other)])
 
 

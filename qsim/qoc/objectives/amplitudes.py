@@ -111,9 +111,7 @@ class SlotAmplitudes:
         ]
         return np.concatenate([r for r, _ in parts]), np.concatenate([rows for _, rows in parts])
 
-    def _nearest(
-        self, trial: SlotTrial, wanted: ComplexArray
-    ) -> tuple[ComplexArray, list[ComplexArray]]:
+    def _nearest(self, trial: SlotTrial, wanted: ComplexArray) -> tuple[ComplexArray, list[ComplexArray]]:
         """Return the columns of the gate that the value is of, and those along which it follows the controls."""
         goal, cost = self.objective.model.goal, self.objective.cost
         if not isinstance(cost, FreeGate) or not isinstance(goal, GateTarget):

@@ -132,7 +132,9 @@ class TwoQubitGates(Family):
 
 FAMILIES: dict[str, Callable[[GateTarget], Family]] = {
     "phases": lambda goal: LocalPhases(goal.unitary, goal.generators),
-    "local": lambda goal: TwoQubitGates(lambda form: nearest_in_class(form, goal.unitary), directions_in_class),
+    "local": lambda goal: TwoQubitGates(
+        lambda form: nearest_in_class(form, goal.unitary), directions_in_class
+    ),
     "perfect_entangler": lambda goal: TwoQubitGates(nearest_perfect_entangler, directions_of_entanglers),
 }
 

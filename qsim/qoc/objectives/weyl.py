@@ -18,7 +18,18 @@ if TYPE_CHECKING:
 
     from qsim.core.device.arrays import ComplexArray
 
-__all__ = ["MAGIC", "Cartan", "directions_in_class", "directions_of_entanglers", "entangling", "invariants", "nearest_in_class", "nearest_perfect_entangler", "nearest_unitary", "weyl_coordinates"]
+__all__ = [
+    "MAGIC",
+    "Cartan",
+    "directions_in_class",
+    "directions_of_entanglers",
+    "entangling",
+    "invariants",
+    "nearest_in_class",
+    "nearest_perfect_entangler",
+    "nearest_unitary",
+    "weyl_coordinates",
+]
 
 # Columns: the magic basis in |00>, |01>, |10>, |11>.
 MAGIC = np.array([[1, 0, 0, 1j], [0, 1j, 1, 0], [0, 1j, -1, 0], [1, 0, 0, -1j]]) / np.sqrt(2.0)
@@ -92,7 +103,9 @@ def invariants(gate: ComplexArray) -> NDArray[np.float64]:
     determinant = np.linalg.det(gate)
     trace = np.trace(square) ** 2
     first = trace / (16.0 * determinant)
-    return np.array([first.real, first.imag, ((trace - np.trace(square @ square)) / (4.0 * determinant)).real])
+    return np.array(
+        [first.real, first.imag, ((trace - np.trace(square @ square)) / (4.0 * determinant)).real]
+    )
 
 
 def weyl_coordinates(gate: ComplexArray) -> NDArray[np.float64]:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["Densities"]
 
 
-
 class Densities(Slots):
     """Propagation of Hermitian matrices (D^2, S) by the Taylor action of each slot (Eqs. Q16, Q17).
 

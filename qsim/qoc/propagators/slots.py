@@ -117,7 +117,9 @@ def _made(model: QuantumModel, motion: Motion, layout: Layout, *, adjoint: bool)
     norms = np.array([row_and_column_norm(a) for a in parts])
     bounded, values = _on_one_pattern(parts)
     sizes = np.abs(values)
-    pattern, values = _on_one_pattern([layout.generator(a) for a in parts]) if layout.real else (bounded, values)
+    pattern, values = (
+        _on_one_pattern([layout.generator(a) for a in parts]) if layout.real else (bounded, values)
+    )
     return _Made(shift, norms, bounded, sizes, pattern, values)
 
 

@@ -58,7 +58,9 @@ def propagated(made: QuantumModel, objective: SlotObjective, fields: NDArray[np.
     x = np.asarray(objective.start, complex)
     matrices = objective.lindblad and x.shape[0] > DENSE
     parts = _generators(made, objective.lindblad and not matrices, objective.lossy or matrices)
-    factors = np.stack([np.ones(fields.shape[1]), *(u**c.power for u, c in zip(fields, made.controls, strict=True))])
+    factors = np.stack(
+        [np.ones(fields.shape[1]), *(u**c.power for u, c in zip(fields, made.controls, strict=True))]
+    )
     jumps = None
     if matrices:
         jumps = _jumps(made)

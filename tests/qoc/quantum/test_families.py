@@ -139,7 +139,7 @@ def reached(qoc, **changes):
     return result
 
 
-@pytest.mark.parametrize("optimizer", ["lbfgs", "krotov", "gauss_newton"])
+@pytest.mark.parametrize("optimizer", ["lbfgs", "krotov", "gauss_newton", "travolta"])
 def test_every_optimiser_finds_a_perfect_entangler(qoc, optimizer):
     result = reached(qoc, optimizer={"type": optimizer, "max_sweeps": 300}, dissipation="none")
     columns = result.outcome.final
