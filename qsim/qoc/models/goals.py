@@ -8,13 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.deck.expression import Expression
 from qsim.core.errors import InvalidInput
 from qsim.qoc.deck.systems.arrays import StateArray
-from qsim.qoc.deck.systems.states import Density, Gate, Observable
+from qsim.qoc.deck.systems.states import Density, Formula, Gate, Observable
 from qsim.qoc.models.files import array_of
 from qsim.qoc.models.gates import named_gate, require_unitary
 from qsim.qoc.models.operators import require_hermitian
-from qsim.qoc.models.quantum import DensityTarget, GateTarget, ObservableTarget, SeveralTargets, StateTarget
+from qsim.qoc.models.quantum import (
+    DensityTarget,
+    FunctionalTarget,
+    GateTarget,
+    ObservableTarget,
+    SeveralTargets,
+    StateTarget,
+)
 from qsim.qoc.models.thermal import Start, read_density, start
 
 if TYPE_CHECKING:
@@ -102,9 +110,38 @@ def _goal(target: Any, basis: Basis, key: str) -> Goal:
         operator = basis.observable(target.observable, f"{key}.observable")
         require_hermitian(operator, f"{key}.observable", target.observable)
         return ObservableTarget(operator)
+    if isinstance(target, Formula):
+        return _functional(target, basis, key)
     if isinstance(target, Density):
         return DensityTarget(read_density(target.density, basis, f"{key}.density"))
     return StateTarget((_rows(target, basis, key),))
+
+
+def _functional(target: Formula, basis: Basis, key: str) -> FunctionalTarget:
+    """Return a formula of mean values and overlaps.
+
+    Raises
+    ------
+    InvalidInput
+        If the formula is mistaken, or does not use a name, or a state or an observable is unknown.
+    """
+    operators, overlaps = {}, {}
+    for name, one in target.values.items():
+        where = f"{key}.values.{name}"
+        if isinstance(one, Observable):
+            operators[name] = basis.observable(one.observable, f"{where}.observable")
+            require_hermitian(operators[name], f"{where}.observable", one.observable)
+        else:
+            overlaps[name] = basis.vector(one.overlap, f"{where}.overlap")
+    made = FunctionalTarget(target.formula, operators, overlaps)
+    try:
+        used = Expression(target.formula, made.names).names
+    except ValueError as problem:
+        raise InvalidInput(f"{key}.formula", str(problem)) from None
+    for name in target.values:
+        if not {name, f"{name}_re", f"{name}_im"} & set(used):
+            raise InvalidInput(f"{key}.values.{name}", f"{name} does not occur in the formula {target.formula!r}")
+    return made
 
 
 def _rows(target: Any, basis: Basis, key: str) -> ComplexArray:

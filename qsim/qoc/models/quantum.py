@@ -26,6 +26,7 @@ __all__ = [
     "ControlTerm",
     "DensityTarget",
     "FreePhases",
+    "FunctionalTarget",
     "GateTarget",
     "Goal",
     "Jump",
@@ -149,7 +150,32 @@ class DensityTarget:
     density: ComplexArray
 
 
-SingleGoal: TypeAlias = StateTarget | GateTarget | ObservableTarget | DensityTarget
+@dataclass(frozen=True)
+class FunctionalTarget:
+    """A formula of mean values and overlaps at T that is maximised.
+
+    Attributes
+    ----------
+    formula : str
+        Of `names`.
+    operators : mapping of csr_array (D, D)
+        Hermitian, by name.
+    overlaps : mapping of (D,) complex128
+        States f by name, whose overlaps with the only column are NAME_re and NAME_im.
+    """
+
+    formula: str
+    operators: Mapping[str, csr_array]
+    overlaps: Mapping[str, ComplexArray]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the numbers of the formula."""
+        parts = (f"{name}_{part}" for name in self.overlaps for part in ("re", "im"))
+        return (*self.operators, *parts)
+
+
+SingleGoal: TypeAlias = StateTarget | GateTarget | ObservableTarget | DensityTarget | FunctionalTarget
 
 
 @dataclass(frozen=True)
@@ -266,8 +292,8 @@ class QuantumModel:
 
     @property
     def measured(self) -> bool:
-        """True if a mean value of an observable counts, so that the value is no probability."""
-        return any(isinstance(one.goal, ObservableTarget) for _, one in self.each())
+        """True if mean values of observables count, so that the value is no probability."""
+        return any(isinstance(one.goal, ObservableTarget | FunctionalTarget) for _, one in self.each())
 
 
 def measured_by(model: QuantumModel, *, process: bool) -> QuantumModel:

@@ -11,6 +11,7 @@ import numpy as np
 from qsim.core.errors import InvalidInput
 from qsim.qoc.models.quantum import (
     DensityTarget,
+    FunctionalTarget,
     GateTarget,
     ObservableTarget,
     SeveralTargets,
@@ -373,7 +374,10 @@ def column_count(model: QuantumModel, lindblad: bool) -> int:
 
 def is_quadratic(model: QuantumModel) -> bool:
     """Return True if the value of the goal is linear in the mean density matrix: contributions of histories add up."""
-    return not (isinstance(model.goal, StateTarget) and model.goal.coherent) and not is_mixed(model)
+    goal = model.goal
+    if isinstance(goal, SeveralTargets):
+        return all(is_quadratic(one) for _, one in model.each())
+    return not (isinstance(goal, FunctionalTarget) or (isinstance(goal, StateTarget) and goal.coherent) or is_mixed(model))
 
 
 def cost_of(model: QuantumModel, lindblad: bool) -> tuple[Columns, Cost]:
@@ -387,6 +391,10 @@ def cost_of(model: QuantumModel, lindblad: bool) -> tuple[Columns, Cost]:
     goal = model.goal
     if isinstance(goal, SeveralTargets):
         return _several(model, lindblad)
+    if isinstance(goal, FunctionalTarget):
+        from qsim.qoc.objectives.functional import functional_cost
+
+        return functional_cost(model, goal, lindblad)
     if isinstance(goal, GateTarget):
         start = hermitian_units(goal.columns) if lindblad else goal.columns
         if goal.free_phases == "local":

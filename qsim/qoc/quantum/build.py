@@ -19,7 +19,14 @@ from qsim.qoc.deck.systems.quantities import units_of
 from qsim.qoc.kernels.slots import fits
 from qsim.qoc.models.builders import model, observable_of
 from qsim.qoc.models.faults import InvalidSystem
-from qsim.qoc.models.quantum import GateTarget, ObservableTarget, SeveralTargets, in_phase, measured_by
+from qsim.qoc.models.quantum import (
+    FunctionalTarget,
+    GateTarget,
+    ObservableTarget,
+    SeveralTargets,
+    in_phase,
+    measured_by,
+)
 from qsim.qoc.objectives.amplitudes import refuse_without_amplitudes
 from qsim.qoc.objectives.costs import column_count, cost_of, is_mixed
 from qsim.qoc.objectives.slots import SlotObjective, as_matrices
@@ -491,4 +498,6 @@ def kind_of(made: QuantumModel) -> str:
         return "fidelity_process" if made.goal.process else "fidelity"
     if is_mixed(made):
         return "closeness"
+    if isinstance(made.goal, FunctionalTarget):
+        return "functional"
     return "observable" if isinstance(made.goal, ObservableTarget) else "probability"

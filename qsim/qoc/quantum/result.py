@@ -239,6 +239,7 @@ MEANINGS = {
     "fidelity": "average fidelity of the gate over all states of the logical space",
     "fidelity_process": "process fidelity of the gate",
     "observable": "mean value of the observable at T",
+    "functional": "formula of mean values and overlaps at T",
     "closeness": "1 - ||rho - sigma||^2/2 of the density matrix at T and that of the goal",
     "goals": "weighted mean of the values of all goals",
 }

@@ -11,8 +11,9 @@ import numpy as np
 from qsim.qoc.deck.systems.matrices import MatricesSystem
 from qsim.qoc.errors.levels import Held, Larger, enlarged, extrapolated, of_other_curves
 from qsim.qoc.models.plane.motion import GridMotion
-from qsim.qoc.models.quantum import ObservableTarget
+from qsim.qoc.models.quantum import FunctionalTarget, ObservableTarget
 from qsim.qoc.objectives.costs import is_mixed
+from qsim.qoc.objectives.functional import range_of
 from qsim.qoc.objectives.slots import SlotObjective
 from qsim.qoc.objectives.unravelling import Unravelling
 from qsim.qoc.quantum.continuous import continuous_value
@@ -244,12 +245,12 @@ def _is_short(objective: SlotObjective, fields: NDArray[np.float64]) -> bool:
 
 def _size(made: QuantumModel) -> float:
     """Return the norm of what is measured: 1 for probabilities, of several goals the largest."""
-    norms = [
-        float(np.linalg.norm(one.goal.operator.toarray(), 2))
-        if isinstance(one.goal, ObservableTarget)
-        else 1.0
-        for _, one in made.each()
-    ]
+    norms = [1.0]
+    for _, one in made.each():
+        if isinstance(one.goal, ObservableTarget):
+            norms.append(float(np.linalg.norm(one.goal.operator.toarray(), 2)))
+        elif isinstance(one.goal, FunctionalTarget):
+            norms.append(range_of(one.goal)[2])
     return max(norms)
 
 

@@ -23,10 +23,12 @@ from qsim.qoc.deck.systems.quantities import TemperatureValue
 __all__ = [
     "GATES",
     "Density",
+    "Formula",
     "Gate",
     "Initial",
     "Level",
     "Observable",
+    "Overlap",
     "StateFile",
     "StatePair",
     "Target",
@@ -76,6 +78,32 @@ class Observable(Block):
     """A mean value to be maximised."""
 
     observable: Annotated[str, Field(min_length=1)] = Field(description="Hermitian formula of operators")
+
+
+class Overlap(Block):
+    """An overlap of the final state with another one."""
+
+    overlap: Annotated[Any, PlainValidator(lambda value, info: _state(value, {"level": Level}, info))] = Field(
+        description="state f as a target: label, level, {label: weight}; NAME_re and NAME_im are the parts of <f|psi(T)>"
+    )
+
+
+def _measured(value: object) -> object:
+    """Read a text as an observable, and tell overlaps by their key."""
+    if isinstance(value, str):
+        return {"observable": value}
+    if isinstance(value, dict) and not {"observable", "overlap"} & set(value):
+        raise ValueError("expected a formula of operators, {observable: ...} or {overlap: ...}")
+    return value
+
+
+class Formula(Block):
+    """A formula of mean values and overlaps to be maximised."""
+
+    formula: Annotated[str, Field(min_length=1)] = Field(description="formula of the names in values")
+    values: Annotated[
+        dict[str, Annotated[Observable | Overlap, BeforeValidator(_measured)]], Field(min_length=1)
+    ] = Field(description="by name a Hermitian formula of operators, or {overlap: state}: NAME_re and NAME_im")
 
 
 class Density(Block):
@@ -218,6 +246,7 @@ def _target(value: object, info: ValidationInfo) -> Any:
     kinds: dict[str, type[Block]] = {
         "level": Level,
         "observable": Observable,
+        "formula": Formula,
         "density": Density,
         "gate": Gate,
         "psi": StateArray,
