@@ -140,7 +140,9 @@ def _functional(target: Formula, basis: Basis, key: str) -> FunctionalTarget:
         raise InvalidInput(f"{key}.formula", str(problem)) from None
     for name in target.values:
         if not {name, f"{name}_re", f"{name}_im"} & set(used):
-            raise InvalidInput(f"{key}.values.{name}", f"{name} does not occur in the formula {target.formula!r}")
+            raise InvalidInput(
+                f"{key}.values.{name}", f"{name} does not occur in the formula {target.formula!r}"
+            )
     return made
 
 

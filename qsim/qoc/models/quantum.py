@@ -258,7 +258,7 @@ class QuantumModel:
         return {}
 
     def kept(self, key: object, make: Callable[[], Kept]) -> Kept:
-        """Return what `make` returned for a key at first: what follows from the matrices alone is made once for all propagators."""
+        """Return what `make` returned for a key at first: what follows from the matrices is made once for all."""
         if key not in self._kept:
             self._kept[key] = make()
         return cast("Kept", self._kept[key])

@@ -377,7 +377,11 @@ def is_quadratic(model: QuantumModel) -> bool:
     goal = model.goal
     if isinstance(goal, SeveralTargets):
         return all(is_quadratic(one) for _, one in model.each())
-    return not (isinstance(goal, FunctionalTarget) or (isinstance(goal, StateTarget) and goal.coherent) or is_mixed(model))
+    return not (
+        isinstance(goal, FunctionalTarget)
+        or (isinstance(goal, StateTarget) and goal.coherent)
+        or is_mixed(model)
+    )
 
 
 def cost_of(model: QuantumModel, lindblad: bool) -> tuple[Columns, Cost]:

@@ -89,7 +89,9 @@ def _slopes(formula: str, numbers: Mapping[str, float]) -> dict[str, float]:
     return {name: float(formula_slope(formula, KEY, name, **numbers)) for name in numbers}
 
 
-def functional_cost(model: QuantumModel, goal: FunctionalTarget, lindblad: bool) -> tuple[Columns, Functional]:
+def functional_cost(
+    model: QuantumModel, goal: FunctionalTarget, lindblad: bool
+) -> tuple[Columns, Functional]:
     """Return the columns at t = 0 and the cost of those at T.
 
     Raises
@@ -99,7 +101,9 @@ def functional_cost(model: QuantumModel, goal: FunctionalTarget, lindblad: bool)
     """
     operators = {name: one.toarray() for name, one in goal.operators.items()}
     if goal.overlaps and lindblad:
-        raise InvalidInput("dissipation", "the phase of an overlap is lost with jumps; give observables, or none")
+        raise InvalidInput(
+            "dissipation", "the phase of an overlap is lost with jumps; give observables, or none"
+        )
     if goal.overlaps and model.weights.size > 1:
         raise InvalidInput("system.initial", "an overlap needs one start, not a mixture; give observables")
     if lindblad:
@@ -128,7 +132,9 @@ def range_of(goal: FunctionalTarget) -> tuple[float, float, float]:
     for row in points:
         numbers = dict(zip(goal.names, row.tolist(), strict=True))
         try:
-            values.append(float(Expression(goal.formula, goal.names)(**{k: np.array(v) for k, v in numbers.items()})))
+            values.append(
+                float(Expression(goal.formula, goal.names)(**{k: np.array(v) for k, v in numbers.items()}))
+            )
             slopes.append(float(np.abs(list(_slopes(goal.formula, numbers).values())) @ sizes))
         except (ArithmeticError, InvalidInput, ValueError):
             # outside of where the formula means something

@@ -86,7 +86,7 @@ def cartan(gate: ComplexArray) -> Cartan:
 
 
 def entangling(phi: NDArray[np.float64]) -> tuple[float, int, int]:
-    """Return the angle by which the phases ``e^{2 i phi}`` miss a half circle, 0 for perfect entanglers, and the outermost two."""
+    """Return the angle by which ``e^{2 i phi}`` miss a half circle, 0 for perfect entanglers, and the outermost two phases."""
     angles = np.mod(2.0 * phi, 2.0 * np.pi)
     order = np.argsort(angles)
     gaps = np.diff(angles[order], append=angles[order[0]] + 2.0 * np.pi)
@@ -109,7 +109,7 @@ def invariants(gate: ComplexArray) -> NDArray[np.float64]:
 
 
 def weyl_coordinates(gate: ComplexArray) -> NDArray[np.float64]:
-    """Return c1, c2, c3 of ``k1 exp(i sum_k c_k s_k s_k/2) k2`` in units of pi: ``1/2 >= c2 >= c3 >= 0`` and ``c2 <= c1 <= 1 - c2``."""
+    """Return c1, c2, c3 of ``k1 exp(i sum_k c_k s_k s_k/2) k2`` in units of pi: ``c2 <= c1 <= 1 - c2``, ``0 <= c3 <= c2``."""
     phi = cartan(MAGIC.conj().T @ nearest_unitary(gate) @ MAGIC)[1]
     # Phases of the magic basis: (c1 - c2 + c3)/2, (c1 + c2 - c3)/2, (-c1 - c2 - c3)/2, (-c1 + c2 + c3)/2, less their mean.
     phi = (phi - phi.mean()) / np.pi

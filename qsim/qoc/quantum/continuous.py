@@ -30,9 +30,9 @@ __all__ = ["Continuous", "continuous_value"]
 
 # What the first steps may leave of the integrals of the controls.
 FIRST = 1e-6
-# Halvings of the steps, and the change of the value from which there are no more: a part of what the slots change.
+# Halvings of the steps, and the change of the value from which there are no more: a part of what the slots change, within limits.
 HALVINGS = 8
-SMALL, PART = 1e-9, 1e-3
+SMALL, PART, LARGEST = 1e-9, 1e-3, 1e-8
 # Operations that are spent, and levels up to which sampled histories are compared with density matrices.
 MOST_OPERATIONS = 4e10
 MOST_LEVELS = 10
@@ -140,7 +140,8 @@ def continuous_value(
         # amplitudes enter twice
         change = abs(after - before) + 2.0 * left_by(factors, norms, edges)
         before = after
-        if change < max(SMALL, PART * abs(after - held)) or 2.0 * operations(edges) > MOST_OPERATIONS:
+        enough = max(SMALL, min(PART * abs(after - held), LARGEST))
+        if change < enough or 2.0 * operations(edges) > MOST_OPERATIONS:
             break
     # rounding adds up over the steps, at a few units of the last place each
     error = change + used.remainder + 1e-15 * edges.size

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[np.complex128]
 
-__all__ = ["families"]
+__all__ = ["control_of", "families"]
 
 UNCLAIMED = r"no error is claimed|leaves out the jumps"
 # Rounding of the oracle's exponentials, and of what has no claimed error.
@@ -48,7 +48,7 @@ def families(rng: np.random.Generator, folder: Path) -> Trial:
         "run": {"seed": int(rng.integers(1, 10**6))},
         "system": block,
         "time": {"T": world.duration, "slots": slots},
-        "control": [_control(rng, name, world) for name in block["controls"]],
+        "control": [control_of(rng, name, world) for name in block["controls"]],
         "optimizer": "none",
     }
     if rng.random() < 0.5:
@@ -64,7 +64,8 @@ def families(rng: np.random.Generator, folder: Path) -> Trial:
     return Trial(deck, lambda results: _judge(world, turned, results), refusable=deck["optimizer"] != "none")
 
 
-def _control(rng: np.random.Generator, name: str, world: World) -> dict[str, Any]:
+def control_of(rng: np.random.Generator, name: str, world: World) -> dict[str, Any]:
+    """Draw the first values of a control of parts whose frequencies are in GHz."""
     size = 3.0 / world.duration / 2.0 / np.pi
     w, phase = rng.uniform(0.0, 8.0) / world.duration, rng.uniform(0.0, 6.0)
     text = f"{size:.6g}*cos({w:.6g}*t + {phase:.6g})"

@@ -109,6 +109,9 @@ def test_mistakes_are_told(qoc):
         ({"formula": "x_re", "values": {"x": {"overlap": "7"}}}, "7"),
     ):
         qoc.refuses(told, **blocks(target))
-    qoc.refuses("Gauss-Newton", **blocks({"formula": "x^2", "values": good}, optimizer="gauss_newton", dissipation="none"))
+    qoc.refuses(
+        "Gauss-Newton",
+        **blocks({"formula": "x^2", "values": good}, optimizer="gauss_newton", dissipation="none"),
+    )
     overlap = {"formula": "x_re", "values": {"x": {"overlap": "1"}}}
     qoc.refuses("phase of an overlap is lost", **blocks(overlap, dissipation="lindblad"))

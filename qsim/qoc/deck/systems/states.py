@@ -83,8 +83,10 @@ class Observable(Block):
 class Overlap(Block):
     """An overlap of the final state with another one."""
 
-    overlap: Annotated[Any, PlainValidator(lambda value, info: _state(value, {"level": Level}, info))] = Field(
-        description="state f as a target: label, level, {label: weight}; NAME_re and NAME_im are the parts of <f|psi(T)>"
+    overlap: Annotated[Any, PlainValidator(lambda value, info: _state(value, {"level": Level}, info))] = (
+        Field(
+            description="state f as a target: label, level, {label: weight}; NAME_re and NAME_im are the parts of <f|psi(T)>"
+        )
     )
 
 
@@ -103,7 +105,9 @@ class Formula(Block):
     formula: Annotated[str, Field(min_length=1)] = Field(description="formula of the names in values")
     values: Annotated[
         dict[str, Annotated[Observable | Overlap, BeforeValidator(_measured)]], Field(min_length=1)
-    ] = Field(description="by name a Hermitian formula of operators, or {overlap: state}: NAME_re and NAME_im")
+    ] = Field(
+        description="by name a Hermitian formula of operators, or {overlap: state}: NAME_re and NAME_im"
+    )
 
 
 class Density(Block):
