@@ -233,7 +233,7 @@ def _risen(
         sizes = np.abs(sizes)
         kept = sizes > SINGULAR * sizes.max(initial=0.0)
         step = vectors[:, kept] @ (along[kept] / sizes[kept])
-        step *= min(1.0, LONGEST / max(np.linalg.norm(step), 1e-300))
+        step *= min(1.0, LONGEST / max(float(np.linalg.norm(step)), 1e-300))
         for _ in range(30):
             moved = _moved(parts, generators, step)
             after, other = _value(form, moved)

@@ -115,3 +115,15 @@ def test_mistakes_are_told(qoc):
     )
     overlap = {"formula": "x_re", "values": {"x": {"overlap": "1"}}}
     qoc.refuses("phase of an overlap is lost", **blocks(overlap, dissipation="lindblad"))
+
+
+def test_mistakes_of_a_control_that_is_one_block_have_the_key_as_it_is_written(qoc):
+    made = blocks("1")
+    (control,) = made.pop("control")
+    for change, told in (
+        ({"bonds": [-1, 1]}, r"control\.bonds: unknown key"),
+        ({"bounds": [1, -1]}, r"control\.bounds"),
+        ({"guess": {"type": "expression", "value": "cos(x)"}}, r"control\.guess\.value: .*unknown name 'x'"),
+    ):
+        qoc.refuses(told, **made, control=control | change)
+    qoc.refuses(r"control\.0\.bounds", **made, control=[control | {"bounds": [1, -1]}])
