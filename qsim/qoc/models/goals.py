@@ -11,7 +11,7 @@ import numpy as np
 from qsim.core.deck.expression import Expression
 from qsim.core.errors import InvalidInput
 from qsim.qoc.deck.systems.arrays import StateArray
-from qsim.qoc.deck.systems.states import Density, Formula, Gate, Observable
+from qsim.qoc.deck.systems.states import AnyOperator, Density, Formula, Gate, Observable
 from qsim.qoc.models.files import array_of
 from qsim.qoc.models.gates import named_gate, require_unitary
 from qsim.qoc.models.operators import require_hermitian
@@ -108,7 +108,8 @@ def _goal(target: Any, basis: Basis, key: str) -> Goal:
     """Return the goal that is no gate."""
     if isinstance(target, Observable):
         operator = basis.observable(target.observable, f"{key}.observable")
-        require_hermitian(operator, f"{key}.observable", target.observable)
+        if not isinstance(target, AnyOperator):
+            require_hermitian(operator, f"{key}.observable", target.observable)
         return ObservableTarget(operator)
     if isinstance(target, Formula):
         return _functional(target, basis, key)

@@ -128,15 +128,15 @@ def range_of(goal: FunctionalTarget) -> tuple[float, float, float]:
     shares = np.random.default_rng(1).beta(0.3, 0.3, (POINTS, len(low)))
     points = np.array(low) + shares * (np.array(high) - np.array(low))
     sizes = np.maximum(np.abs(low), np.abs(high))
-    values, slopes = [], []
+    found, slopes = [], []
     for row in points:
         numbers = dict(zip(goal.names, row.tolist(), strict=True))
         try:
-            values.append(
+            found.append(
                 float(Expression(goal.formula, goal.names)(**{k: np.array(v) for k, v in numbers.items()}))
             )
             slopes.append(float(np.abs(list(_slopes(goal.formula, numbers).values())) @ sizes))
         except (ArithmeticError, InvalidInput, ValueError):
             # outside of where the formula means something
             continue
-    return min(values, default=0.0), max(values, default=1.0), max(slopes, default=1.0)
+    return min(found, default=0.0), max(found, default=1.0), max(slopes, default=1.0)

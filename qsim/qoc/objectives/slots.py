@@ -172,7 +172,7 @@ class SlotObjective:
         """Return the columns at T, and the populations (N, D) of `populations` at the end of each slot."""
         if self.lindblad:
             final, shown, _ = self.passed(fields)
-            return final, shown[:, :: self.model.dimension + 1].real
+            return final, np.asarray(shown[:, :: self.model.dimension + 1].real, np.float64)
         final, trajectory = self.propagator.forward(fields, self.start)
         states = np.concatenate([trajectory.at_slots()[1:], final[None]])
         return final, self.populations(states)

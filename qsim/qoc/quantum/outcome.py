@@ -217,23 +217,24 @@ def _looked_at(
     Seepage is ``Tr V V+ E((1 - V V+)/(D - d))``; None where there is nothing but logical states, or no gate.
     """
     goal, size = shown.model.goal, shown.model.dimension
-    leaking = isinstance(goal, GateTarget) and goal.columns.shape[1] < size
+    gate = goal if isinstance(goal, GateTarget) and goal.columns.shape[1] < size else None
     if not shown.lindblad:
         final, populations = shown.look(fields)
-        if not leaking:
+        if gate is None:
             return final, populations, None, None
         # what has left makes room for as much: unitary maps keep the trace of V V+
-        logical = goal.columns.shape[1]
-        back = float(logical - np.linalg.norm(goal.columns.conj().T @ final) ** 2)
+        logical = gate.columns.shape[1]
+        back = float(logical - np.linalg.norm(gate.columns.conj().T @ final) ** 2)
         return final, populations, None, back / (size - logical)
+    inside = np.zeros((size, size), complex)
     outside = None
-    if leaking:
-        inside = goal.columns @ goal.columns.conj().T
+    if gate is not None:
+        inside = np.asarray(gate.columns @ gate.columns.conj().T)
         # One column, the mean of all states outside, written row by row.
-        mean = (np.eye(size) - inside).reshape(-1, 1) / (size - goal.columns.shape[1])
+        mean = (np.eye(size) - inside).reshape(-1, 1) / (size - gate.columns.shape[1])
         outside = np.asarray(mean, complex)
     final, path, others = shown.passed(fields, outside)
     populations = np.ascontiguousarray(path[:, :: size + 1].real)
     kept = path if path.nbytes <= MOST_BYTES else None
-    seepage = float(np.vdot(inside.ravel(), others[:, 0]).real) if leaking else None
+    seepage = None if gate is None else float(np.vdot(inside.ravel(), others[:, 0]).real)
     return final, populations, kept, seepage

@@ -204,6 +204,20 @@ def _has_class(result: QuantumResult) -> bool:
     return isinstance(goal, GateTarget) and goal.family != "phases"
 
 
+def _nearest(result: QuantumResult) -> ComplexArray | None:
+    """Return the gate of a family that the value is the fidelity of."""
+    goal, numbers = result.problem.model.goal, result.outcome.phases
+    return family_of(goal).gate(numbers) if isinstance(goal, GateTarget) and numbers is not None else None
+
+
+def _of_unitary(
+    result: QuantumResult, numbers: Callable[[ComplexArray], NDArray[np.float64]]
+) -> NDArray[np.float64] | None:
+    """Return numbers of what the controls make of the logical space."""
+    made = _unitary(result)
+    return None if made is None else numbers(made)
+
+
 def _kind(name: str) -> Callable[[QuantumResult], bool]:
     return lambda result: result.kind == name
 
@@ -503,7 +517,7 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
         "gate_nearest",
         "",
         "the gate of the family that the value is the fidelity of",
-        lambda r: family_of(r.problem.model.goal).gate(r.outcome.phases),
+        _nearest,
         ("logical", "logical_to"),
         when=_has_class,
     ),
@@ -511,7 +525,7 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
         "weyl_coordinates",
         "pi",
         "c1, c2, c3 of the nearest unitary to unitary_final, exp(i sum c_k s_k s_k/2) between local gates",
-        lambda r: weyl_coordinates(_unitary(r)),
+        lambda r: _of_unitary(r, weyl_coordinates),
         ("weyl",),
         when=_has_class,
     ),
@@ -519,7 +533,7 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
         "local_invariants",
         "",
         "g1, g2, g3 of the same unitary (Makhlin): CNOT 0, 0, 1; iSWAP 0, 0, -1; SWAP -1, 0, -3; no gate 1, 0, 3",
-        lambda r: invariants(nearest_unitary(_unitary(r))),
+        lambda r: _of_unitary(r, lambda gate: invariants(nearest_unitary(gate))),
         ("invariant",),
         when=_has_class,
     ),

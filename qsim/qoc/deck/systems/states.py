@@ -21,6 +21,7 @@ from qsim.qoc.deck.systems.arrays import StateArray, as_state
 from qsim.qoc.deck.systems.quantities import TemperatureValue
 
 __all__ = [
+    "AnyOperator",
     "GATES",
     "Density",
     "Formula",
@@ -78,6 +79,10 @@ class Observable(Block):
     """A mean value to be maximised."""
 
     observable: Annotated[str, Field(min_length=1)] = Field(description="Hermitian formula of operators")
+
+
+class AnyOperator(Observable):
+    """A mean value that is looked at, of an operator that need not be Hermitian: no key of a deck."""
 
 
 class Overlap(Block):
