@@ -1,4 +1,4 @@
-"""Goals that are families of gates, perfect entanglers and gates up to local ones: against known gates and a search from everywhere."""
+"""Goals that are families of gates: perfect entanglers, and gates up to local ones."""
 
 from dataclasses import replace
 

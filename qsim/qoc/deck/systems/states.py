@@ -21,8 +21,8 @@ from qsim.qoc.deck.systems.arrays import StateArray, as_state
 from qsim.qoc.deck.systems.quantities import TemperatureValue
 
 __all__ = [
-    "AnyOperator",
     "GATES",
+    "AnyOperator",
     "Density",
     "Formula",
     "Gate",
