@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,9 @@ from qsim.qoc.models.quantum import (
     SeveralTargets,
     StateTarget,
 )
+from qsim.qoc.objectives.cost import Cost
 from qsim.qoc.objectives.families import family_of
+from qsim.qoc.objectives.functional import functional_cost
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,39 +47,6 @@ __all__ = [
 
 # Purity below which a density matrix is no state.
 PURE = 1.0 - 1e-9
-
-
-class Cost(ABC):
-    """A real function of the final columns."""
-
-    @abstractmethod
-    def value(self, x: Columns) -> float:
-        """Return J."""
-
-    @abstractmethod
-    def derivative(self, x: Columns) -> Columns:
-        """Return dJ/dX* (D, S)."""
-
-    def values(self, stack: Columns) -> NDArray[np.float64]:
-        """Return J (n,) of columns (n, D, S)."""
-        return np.array([self.value(x) for x in stack])
-
-    @property
-    def free(self) -> int:
-        """Number k of phases that do not count."""
-        return 0
-
-    def phases(self, x: Columns) -> NDArray[np.float64]:
-        """Return the best phases (k,) of final columns."""
-        return np.zeros(0)
-
-    def at(self, phases: NDArray[np.float64]) -> Cost:
-        """Return the cost with given phases: a quadratic form; itself where none are free."""
-        return self
-
-    def frozen(self, x: Columns) -> Cost:
-        """Return the cost with the phases that are best for columns."""
-        return self.at(self.phases(x))
 
 
 @dataclass(frozen=True)
@@ -396,8 +364,6 @@ def cost_of(model: QuantumModel, lindblad: bool) -> tuple[Columns, Cost]:
     if isinstance(goal, SeveralTargets):
         return _several(model, lindblad)
     if isinstance(goal, FunctionalTarget):
-        from qsim.qoc.objectives.functional import functional_cost
-
         return functional_cost(model, goal, lindblad)
     if isinstance(goal, GateTarget):
         start = hermitian_units(goal.columns) if lindblad else goal.columns

@@ -10,7 +10,7 @@ import numpy as np
 from qsim.core.deck.expression import Expression
 from qsim.core.errors import InvalidInput
 from qsim.core.physics.functions import formula_slope
-from qsim.qoc.objectives.costs import Cost
+from qsim.qoc.objectives.cost import Cost
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.qoc.deck.systems.matrices import MatricesSystem
+from qsim.qoc.errors.exponentials import DENSE, propagated
 from qsim.qoc.errors.levels import Held, Larger, enlarged, extrapolated, of_other_curves
 from qsim.qoc.models.plane.motion import GridMotion
 from qsim.qoc.models.quantum import FunctionalTarget, ObservableTarget
@@ -17,7 +18,6 @@ from qsim.qoc.objectives.functional import range_of
 from qsim.qoc.objectives.slots import SlotObjective
 from qsim.qoc.objectives.unravelling import Unravelling
 from qsim.qoc.quantum.continuous import continuous_value
-from qsim.qoc.quantum.exponentials import DENSE, propagated
 from qsim.qoc.quantum.outcome import OTHER_NOISE, Outcome
 from qsim.qoc.quantum.state_errors import Found, errors_of_state, numbers_of
 
