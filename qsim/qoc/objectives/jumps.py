@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.models.quantum import QuantumModel
-    from qsim.qoc.objectives.costs import Cost
+    from qsim.qoc.objectives.cost import Cost
     from qsim.qoc.propagators.slots import Trajectory
 
 __all__ = ["Expansion", "budget", "expand", "extremes", "jump_free", "largest"]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.arrays import ComplexArray
-    from qsim.qoc.objectives.costs import Cost
+    from qsim.qoc.objectives.cost import Cost
     from qsim.qoc.objectives.jumps import Expansion
     from qsim.qoc.objectives.slots import SlotObjective
     from qsim.qoc.quantum.problem import QuantumProblem
