@@ -80,7 +80,7 @@ def verify(problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcom
     """Propagate with dense generators and SciPy's exponentials, or on the grid, and collect the parts of the error."""
     shown = problem.finish or problem.objective
     slots = shown.propagator
-    size = _size(problem.model)
+    size = _size(problem.model, outcome)
     parts = {
         # columns of norm 1 enter twice: an amplitude and its conjugate
         "series": 2.0 * size * (slots.remainder + 4.0 * slots.products * ROUNDING),
@@ -243,14 +243,18 @@ def _is_short(objective: SlotObjective, fields: NDArray[np.float64]) -> bool:
     return SLOWER * slots.operations(fields, columns) < BUDGET
 
 
-def _size(made: QuantumModel) -> float:
-    """Return the norm of what is measured: 1 for probabilities, of several goals the largest."""
-    norms = [1.0]
+def _size(made: QuantumModel, outcome: Outcome) -> float:
+    """Return the norm of what is measured: 1 for probabilities, of several goals the largest, of a formula its slope."""
+    if isinstance(made.goal, FunctionalTarget) and outcome.final.size:
+        return max(1.0, float(np.linalg.norm(outcome.cost.derivative(outcome.final))))
+    norms = []
     for _, one in made.each():
         if isinstance(one.goal, ObservableTarget):
             norms.append(float(np.linalg.norm(one.goal.operator.toarray(), 2)))
         elif isinstance(one.goal, FunctionalTarget):
             norms.append(range_of(one.goal)[2])
+        else:
+            norms.append(1.0)
     return max(norms)
 
 
