@@ -16,6 +16,8 @@ from qsim_checks.qoc import oracle
 from qsim_checks.qoc.decks import Drawn, draw_deck
 from qsim_checks.qoc.quantum import quantum
 from qsim_checks.qoc.quantum.ensembles import ensemble
+from qsim_checks.qoc.quantum.families import families
+from qsim_checks.qoc.quantum.functionals import functionals
 from qsim_checks.qoc.quantum.levels import few_levels
 from qsim_checks.qoc.quantum.molecules import molecules
 from qsim_checks.qoc.quantum.searches import from_zero
@@ -75,9 +77,12 @@ KINDS: Mapping[str, Kind] = {
     "molecules": molecules,
     "ensembles": ensemble,
     "zero": from_zero,
+    "families": families,
+    "functionals": functionals,
 }
 """Kinds of decks that can be drawn alone: one particle on a line, any other quantum system, one whose levels do not suffice, a
-particle on a line in its levels, ensembles of quantum systems, searches that begin with no control."""
+particle on a line in its levels, ensembles of quantum systems, searches that begin with no control, goals that are
+families of gates, goals that are formulas."""
 
 
 def judge(drawn: Drawn, results: Results) -> list[Claim]:

@@ -39,6 +39,23 @@ def test_claimed_errors_of_molecules_in_levels_hold(index):
     assert not found.broken
 
 
+@pytest.mark.parametrize(
+    ("kind", "index"), [("families", 2), ("families", 4), ("functionals", 1), ("functionals", 4)]
+)
+def test_claimed_errors_of_more_goals_hold(kind, index):
+    """Values are those of a gate of the family, and no other is better; formulas are those of true mean values and overlaps."""
+    found = run_trial("qoc", 5, index, kind=kind)
+    assert found.failure is None
+    assert found.claims
+    assert not found.broken
+
+
+def test_levels_that_kets_show_for_density_matrices_hold(monkeypatch):
+    monkeypatch.setattr("qsim.qoc.errors.levels.QUICK", 0.0)
+    found = cover("qoc", 8, 12, kind="quantum")
+    assert found.ok, [(t.index, c) for t, c in found.broken] + [t.failure for t in found.failures]
+
+
 @pytest.mark.exhaustive
 def test_claimed_errors_of_many_molecules_in_levels_hold():
     found = cover("qoc", 60, 2, kind="molecules")

@@ -43,7 +43,7 @@ from qsim.core.deck.describe import without_unset
 from qsim.core.deck.fields import Annotation, fields_of, literals
 from qsim.core.deck.forgotten import forgotten_units
 from qsim.core.deck.mapping import MAPPING, deck_text, read_mapping
-from qsim.core.deck.messages import describe, diagnostics_of, did_you_mean
+from qsim.core.deck.messages import describe, diagnostics_of, did_you_mean, dotted
 from qsim.core.deck.reference import deck_reference
 from qsim.core.deck.template import schema, template
 from qsim.core.deck.yaml_marks import MAX_DEPTH, Mark, Node, Source, override, parse_yaml
@@ -178,10 +178,10 @@ class LoadedDeck(Generic[D]):
     def diagnostic(self, finding: Finding) -> Diagnostic:
         """Return a finding with the place of its key, or of the nearest block around it that exists."""
         # A key that is not written has the place of the block that it belongs to.
-        node, _ = self.root.find(finding.key.split(".") if finding.key else ())
-        return dataclasses.replace(
-            node.mark.diagnostic(finding.key, finding.message), severity=finding.severity
-        )
+        path = finding.key.split(".") if finding.key else []
+        node, _ = self.root.find(path)
+        key = dotted(self.root.written(path))
+        return dataclasses.replace(node.mark.diagnostic(key, finding.message), severity=finding.severity)
 
     @contextmanager
     def placing(self) -> Iterator[None]:

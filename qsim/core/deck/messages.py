@@ -142,7 +142,7 @@ def diagnostics_of(error: ValidationError, model: Model, root: Node) -> tuple[li
         # a short form, `outputs: 100`, has no keys below it
         there = done == len(mistake.key) or not isinstance(node.value, dict)
         found = describe(node) if there else "nothing"
-        diagnostics.setdefault(node.mark.diagnostic(dotted(mistake.key), mistake.text(found)))
+        diagnostics.setdefault(node.mark.diagnostic(dotted(root.written(mistake.key)), mistake.text(found)))
     return list(diagnostics), untold
 
 

@@ -141,14 +141,30 @@ class Node:
         return None
 
     def find(self, path: Sequence[str | int]) -> tuple[Node, int]:
-        """Return the deepest node on `path` that exists, and how many parts of the path lead to it."""
+        """Return the deepest node on `path` that exists, and how many parts of the path lead to it.
+
+        A block that stands for a list of one is its own first entry.
+        """
         node = self
         for done, part in enumerate(path):
             below = node.child(part)
-            if below is None:
+            if below is None and not node._is_only_entry(part):
                 return node, done
-            node = below
+            node = below or node
         return node, len(path)
+
+    def written(self, path: Sequence[str | int]) -> list[str | int]:
+        """Return a path as the document has it: without the numbers of blocks that stand for a list of one."""
+        kept: list[str | int] = []
+        for done, part in enumerate(path):
+            node, found = self.find(path[:done])
+            if found < done or not node._is_only_entry(part):
+                kept.append(part)
+        return kept
+
+    def _is_only_entry(self, part: str | int) -> bool:
+        """Return True if this is a block, and `part` the number of the only entry of a list."""
+        return str(part) == "0" and isinstance(self.value, dict) and "0" not in self.value
 
 
 def parse_yaml(text: str, file: str, prefix: str = "") -> tuple[Node | None, list[Diagnostic]]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Course", "Kinks", "gauss_points", "places_of", "steps_of"]
+__all__ = ["Course", "Kinks", "gauss_points", "left_by", "places_of", "steps_of"]
 
 # Of the whole duration: what the integral of all steps over the controls, times their norms, may be off by.
 CLOSE = 1e-10
@@ -69,7 +69,7 @@ class Course:
 
     def means(self, steps: int) -> Array:
         """Return the mean (steps,) of the field over each of equal steps."""
-        edges, _ = steps_of(lambda t: self.at(t)[None], np.ones(1), self.duration, steps, self._places[0])
+        edges = steps_of(lambda t: self.at(t)[None], np.ones(1), self.duration, steps, self._places[0])
         ends = np.linspace(0.0, self.duration, steps + 1)
         first = np.searchsorted(edges, ends[:-1] - APART * self.duration)
         integrals = _integrals(lambda t: self.at(t)[None], edges[:-1], edges[1:])[0]
@@ -98,10 +98,20 @@ def gauss_points(edges: Array) -> tuple[Array, Array]:
     return middle - shift, middle + shift
 
 
+def left_by(at: Callable[[Array], Array], weights: Array, edges: Array) -> float:
+    """Return what the Gauss points of steps leave of the integrals over the controls, times the norms of their operators."""
+    return float(_off(at, weights, edges[:-1], edges[1:]).sum())
+
+
 def steps_of(
-    at: Callable[[Array], Array], weights: Array, duration: float, slots: int, places: Array
-) -> tuple[Array, float]:
-    """Return the edges (n + 1,) of steps whose Gauss points integrate the controls, and what they leave of the integrals.
+    at: Callable[[Array], Array],
+    weights: Array,
+    duration: float,
+    slots: int,
+    places: Array,
+    close: float = CLOSE,
+) -> Array:
+    """Return the edges (n + 1,) of steps whose Gauss points integrate the controls.
 
     Parameters
     ----------
@@ -113,6 +123,8 @@ def steps_of(
         Slots, at whose edges values that are held change.
     places : (m,) float64
         Times at which a control is not smooth.
+    close : float
+        What the integrals of all steps, times the norms, may be off by.
     """
     whole = np.linspace(0.0, duration, slots * max(1, -(-FEWEST // slots)) + 1)
     edges = np.unique(np.concatenate([whole, places]))
@@ -121,25 +133,20 @@ def steps_of(
     edges = edges[apart]
     edges[0], edges[-1] = 0.0, duration
     done: list[Array] = []
-    left = 0.0
     low, high = edges[:-1], edges[1:]
     # Every round halves the steps whose halves integrate otherwise than they do.
     for _ in range(ROUNDS):
         off = _off(at, weights, low, high)
         width = high - low
-        bad = off > np.maximum(CLOSE * width / duration, LEAST * weights.sum() * width)
+        bad = off > np.maximum(close * width / duration, LEAST * weights.sum() * width)
         done.append(low[~bad])
-        left += float(off[~bad].sum())
         count = sum(part.size for part in done)
         low, high = low[bad], high[bad]
         if low.size == 0 or count + 2 * low.size > MOST_STEPS:
             break
         middle = 0.5 * (low + high)
         low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
-    if low.size:
-        done.append(low)
-        left += float(_off(at, weights, low, high).sum())
-    return np.append(np.sort(np.concatenate(done)), duration), left
+    return np.append(np.sort(np.concatenate([*done, low])), duration)
 
 
 def _off(at: Callable[[Array], Array], weights: Array, low: Array, high: Array) -> Array:

@@ -15,9 +15,9 @@ BEYOND: Mapping[str, tuple[str, ...]] = {
     "verify": ("levels",),
     "control": ("name", "area", "slew", "modulus", "parameters", "alpha", "fixed"),
 }
-BLOCKS = ("front", "dissipation", "observe")
+BLOCKS = ("front", "dissipation", "observe", "states_at")
 # Of a start or goal that is more than a level, a list or a superposition.
-STATES = ("state", "psi", "rho", "level", "thermal", "file", "observable", "density", "gate")
+STATES = ("state", "psi", "rho", "level", "thermal", "file", "observable", "formula", "density", "gate")
 # First values that the field of the paper has not.
 GUESSES = ("gaussian", "drag", "values")
 # Short forms of an ensemble, the last one fastest, and what they vary.

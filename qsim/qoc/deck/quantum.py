@@ -17,7 +17,7 @@ from qsim.qoc.deck.systems.grid import GridSystem
 from qsim.qoc.deck.systems.grid2d import Grid2dSystem
 from qsim.qoc.deck.systems.matrices import MatricesSystem
 from qsim.qoc.deck.systems.model import ModelSystem
-from qsim.qoc.deck.systems.quantities import TimeValue
+from qsim.qoc.deck.systems.quantities import MomentValue, TimeValue
 from qsim.qoc.deck.systems.rotor import RotorSystem
 
 __all__ = ["TYPES", "QuantumDeck"]
@@ -275,7 +275,10 @@ class QuantumDeck(Deck):
         BeforeValidator(_by_name, json_schema_input_type=dict[str, str] | list[str]),
     ] = Field(
         default={},
-        description="mean values over time, t = 0 included: {name: Hermitian formula}, or a list of formulas",
+        description="mean values over time, t = 0 included: {name: formula of operators}, or a list of formulas",
+    )
+    states_at: list[MomentValue] = Field(
+        default=[], description="times whose states are kept, 0 to T: rho_at, and psi_at of one ket"
     )
     verify: Annotated[
         QuantumVerify,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -13,6 +14,7 @@ from qsim.qoc.deck.systems.model import ModelSystem
 from qsim.qoc.deck.systems.rotor import RotorSystem
 from qsim.qoc.models.builders import model, other_curves
 from qsim.qoc.models.quantum import measured_like
+from qsim.qoc.objectives.costs import is_quadratic
 from qsim.qoc.objectives.slots import SlotObjective
 from qsim.qoc.objectives.unravelling import Unravelling
 
@@ -41,6 +43,9 @@ SLOWEST = 0.6
 MOST_LOOKS, HOPELESS = 5, 0.9
 # Distance of the final states in the last two bases above which nothing has settled yet.
 FAR = 0.1
+# Operations of a propagation of density matrices below which each basis has its own, probability of jumps up to which kets show
+# how the levels settle, and the ratio of changes that is taken of what jumps.
+QUICK, WEAK, JUMPED = 1e7, 0.2, 0.5
 # Factor of the extrapolated rest.
 MARGIN = 2.0
 # Rounding of one product of a series, relative.
@@ -147,17 +152,57 @@ def enlarged(
     least : int
         Levels that are added at least.
     """
-    looks = [course.look(objective)]
-    budget = max(BUDGET, OWN * course.operations(objective))
+    if not objective.lindblad or isinstance(objective, Unravelling) or not is_quadratic(objective.model):
+        return _grown(system, objective, course, fields, least)
+    if course.operations(objective) < QUICK:
+        return _grown(system, objective, course, fields, least)
+    # What no jump changes is most of the state, and kets of more levels cost little beside density matrices.
+    kets = SlotObjective(objective.model, replace(objective.motion, lindblad=False, lossy=True))
+    found = _grown(system, kets, course, fields, least)
+    if found is None or found.looks[0].beside < 1.0 - WEAK:
+        return found and _grown(system, objective, course, fields, least)
+    if found.unclaimed or _too_large(made := found.looks[1].objective.model, objective):
+        return found
+    other = _same(objective, made)
+    if course.operations(other) > max(BUDGET, OWN * course.operations(objective)):
+        return replace(
+            found, unclaimed=f"density matrices of {made.dimension} levels take too long to propagate"
+        )
+    return _with_jumps(found, [course.look(objective), course.look(other)])
+
+
+def _with_jumps(kets: Larger, looks: list[Look]) -> Larger:
+    """Return what larger bases change of density matrices in two of them, from the kets without jumps in all.
+
+    Beyond the second basis the part without a jump changes as the kets do, and what jumps by no more than a geometric series of
+    its own first change.
+    """
+    plain = [look.value for look in kets.looks]
+    whole = [look.value for look in looks]
+    jumped = abs((whole[1] - whole[0]) - (plain[1] - plain[0]))
+    ratio = max(kets.ratio, JUMPED)
+    error = abs(whole[1] - whole[0]) + _rest(kets.looks[1:], kets.ratio)
+    return Larger(error + MARGIN * jumped * ratio / (1.0 - ratio), None, looks, ratio)
+
+
+def _grown(
+    system: System, objective: SlotObjective, course: Course, fields: NDArray[np.float64], least: int
+) -> Larger | None:
+    """Return what larger bases change of P, from the columns of one objective in all of them."""
+    looks: list[Look] = []
+    budget = math.inf
     more, ratio, stopped = max(1, -(-least // 2)), math.inf, ""
     while not stopped:
         try:
-            made = _larger(system, objective, more)
+            made = objective.model.kept(("larger", more), partial(_larger, system, objective, more))
         except InvalidInput as problem:
             stopped = f"with more levels the system cannot be made: {problem}"
             break
-        if made.dimension == looks[-1].objective.model.dimension:
+        if made.dimension == (looks[-1].objective if looks else objective).model.dimension:
             return None
+        if not looks:
+            looks.append(course.look(objective))
+            budget = max(BUDGET, OWN * course.operations(objective))
         stopped = _too_large(made, looks[-1].objective)
         if stopped:
             break
@@ -195,7 +240,9 @@ def extrapolated(values: Sequence[float], ratio: float) -> float:
     last one counts as `ratio` times the one before at least.
     """
     changes = np.abs(np.diff(values))
-    last = max(float(changes[-1]), ratio * float(changes[-2])) if changes.size > 1 else 0.0
+    last = float(changes[-1]) if changes.size else 0.0
+    if changes.size > 1:
+        last = max(last, ratio * float(changes[-2]))
     return abs(float(values[-1]) - float(values[0])) + MARGIN * last * ratio / (1.0 - ratio)
 
 

@@ -11,7 +11,7 @@ from qsim.qoc.deck.systems.grid2d import Grid2dSystem
 from qsim.qoc.deck.systems.matrices import MatricesSystem
 from qsim.qoc.deck.systems.model import ModelSystem
 from qsim.qoc.deck.systems.rotor import RotorSystem
-from qsim.qoc.deck.systems.states import Observable, Thermal
+from qsim.qoc.deck.systems.states import AnyOperator, Observable, Thermal
 from qsim.qoc.models.composite import composite_model
 from qsim.qoc.models.grid2d import grid2d_model
 from qsim.qoc.models.line.model import grid_model
@@ -58,8 +58,8 @@ def model(system: System, extra: int = 0) -> QuantumModel:
     return composite_model(system, extra)
 
 
-def observable_of(system: System, formula: str, key: str) -> csr_array:
-    """Return the operator (D, D) of a Hermitian formula, in the names of a block `system`.
+def observable_of(system: System, formula: str, key: str, *, hermitian: bool = True) -> csr_array:
+    """Return the operator (D, D) of a formula, Hermitian if it must be, in the names of a block `system`.
 
     Raises
     ------
@@ -68,7 +68,8 @@ def observable_of(system: System, formula: str, key: str) -> csr_array:
     """
     # as the goal of the same system, which knows the names; its start is any
     cold = Thermal(thermal=1e-9, below=0.5)
-    goal_alone = {"target": Observable(observable=formula), "initial": cold, "pairs": None}
+    kind = Observable if hermitian else AnyOperator
+    goal_alone = {"target": kind(observable=formula), "initial": cold, "pairs": None}
     asked = system.model_copy(update=goal_alone)
     try:
         goal = model(asked).goal

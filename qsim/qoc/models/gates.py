@@ -63,6 +63,8 @@ def named_gate(name: str) -> ComplexArray:
         "sqrt_swap": _controlled_middle(_SINGLE["sqrt_x"]),
         "iswap": _exchange(0.5 * np.pi),
         "sqrt_iswap": _exchange(0.25 * np.pi),
+        # any gate that takes some product state to a Bell state; this one stands for all
+        "perfect_entangler": _permutation(4, 2, 3),
         "toffoli": _permutation(8, 6, 7),
         "ccz": np.diag([1] * 7 + [-1]),
         "fredkin": _permutation(8, 5, 6),

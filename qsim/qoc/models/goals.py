@@ -8,13 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.deck.expression import Expression
 from qsim.core.errors import InvalidInput
 from qsim.qoc.deck.systems.arrays import StateArray
-from qsim.qoc.deck.systems.states import Density, Gate, Observable
+from qsim.qoc.deck.systems.states import AnyOperator, Density, Formula, Gate, Observable
 from qsim.qoc.models.files import array_of
 from qsim.qoc.models.gates import named_gate, require_unitary
 from qsim.qoc.models.operators import require_hermitian
-from qsim.qoc.models.quantum import DensityTarget, GateTarget, ObservableTarget, SeveralTargets, StateTarget
+from qsim.qoc.models.quantum import (
+    DensityTarget,
+    FunctionalTarget,
+    GateTarget,
+    ObservableTarget,
+    SeveralTargets,
+    StateTarget,
+)
 from qsim.qoc.models.thermal import Start, read_density, start
 
 if TYPE_CHECKING:
@@ -100,11 +108,43 @@ def _goal(target: Any, basis: Basis, key: str) -> Goal:
     """Return the goal that is no gate."""
     if isinstance(target, Observable):
         operator = basis.observable(target.observable, f"{key}.observable")
-        require_hermitian(operator, f"{key}.observable", target.observable)
+        if not isinstance(target, AnyOperator):
+            require_hermitian(operator, f"{key}.observable", target.observable)
         return ObservableTarget(operator)
+    if isinstance(target, Formula):
+        return _functional(target, basis, key)
     if isinstance(target, Density):
         return DensityTarget(read_density(target.density, basis, f"{key}.density"))
     return StateTarget((_rows(target, basis, key),))
+
+
+def _functional(target: Formula, basis: Basis, key: str) -> FunctionalTarget:
+    """Return a formula of mean values and overlaps.
+
+    Raises
+    ------
+    InvalidInput
+        If the formula is mistaken, or does not use a name, or a state or an observable is unknown.
+    """
+    operators, overlaps = {}, {}
+    for name, one in target.values.items():
+        where = f"{key}.values.{name}"
+        if isinstance(one, Observable):
+            operators[name] = basis.observable(one.observable, f"{where}.observable")
+            require_hermitian(operators[name], f"{where}.observable", one.observable)
+        else:
+            overlaps[name] = basis.vector(one.overlap, f"{where}.overlap")
+    made = FunctionalTarget(target.formula, operators, overlaps)
+    try:
+        used = Expression(target.formula, made.names).names
+    except ValueError as problem:
+        raise InvalidInput(f"{key}.formula", str(problem)) from None
+    for name in target.values:
+        if not {name, f"{name}_re", f"{name}_im"} & set(used):
+            raise InvalidInput(
+                f"{key}.values.{name}", f"{name} does not occur in the formula {target.formula!r}"
+            )
+    return made
 
 
 def _rows(target: Any, basis: Basis, key: str) -> ComplexArray:
@@ -165,15 +205,35 @@ def _gate(target: Gate, logical: Logical) -> Aim:
         shape = " x ".join(map(str, unitary.shape))
         raise InvalidInput(key, f"{shape} but the logical space of {logical.name} is {size}")
     require_unitary(unitary, key)
+    family = _family(target, size)
     # Phases of each part include the global one.
     free: FreePhases = "none"
     if target.free:
         free = "local" if "z" in target.free else "global"
     generators = np.zeros((size, 0), dtype=np.int64)
-    if free == "local":
+    if family != "phases":
+        free = "local"
+    elif free == "local":
         generators = _local_generators(size)
-    goal = GateTarget(unitary, logical.columns, free, generators)
+    goal = GateTarget(unitary, logical.columns, free, generators, family=family)
     return Aim(Start(logical.columns, np.full(size, 1.0 / size)), goal, logical.indices)
+
+
+def _family(target: Gate, size: int) -> str:
+    """Return what counts as the gate beside phases of the parts.
+
+    Raises
+    ------
+    InvalidInput
+        If local gates do not count, and there are no two qubits.
+    """
+    family = "local" if "local" in target.free else "phases"
+    if target.gate == "perfect_entangler":
+        family = "perfect_entangler"
+    if family != "phases" and size != 4:
+        key = "system.target.free" if family == "local" else "system.target.gate"
+        raise InvalidInput(key, f"{family} is of two qubits, a logical space of 4 states, not {size}")
+    return family
 
 
 def _unitary(target: Gate, key: str) -> ComplexArray:

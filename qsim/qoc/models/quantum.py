@@ -7,11 +7,12 @@ else. The basis states of the parts are ordered with the first part slowest, ``|
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
@@ -25,6 +26,7 @@ __all__ = [
     "ControlTerm",
     "DensityTarget",
     "FreePhases",
+    "FunctionalTarget",
     "GateTarget",
     "Goal",
     "Jump",
@@ -39,6 +41,7 @@ __all__ = [
 ]
 
 FreePhases: TypeAlias = Literal["none", "global", "local"]
+Kept = TypeVar("Kept")
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,8 @@ class GateTarget:
         Generators of the free local phases in the logical basis; (d, 0) without.
     process : bool
         True where the process fidelity ``|t|^2/d^2`` is meant instead of the average one.
+    family : {"phases", "local", "perfect_entangler"}
+        With ``local`` phases, what else counts as the gate: the key of `qsim.qoc.objectives.families.FAMILIES`.
     """
 
     unitary: ComplexArray
@@ -116,6 +121,7 @@ class GateTarget:
     free_phases: FreePhases
     generators: NDArray[np.int64]
     process: bool = False
+    family: str = "phases"
 
 
 @dataclass(frozen=True)
@@ -144,7 +150,32 @@ class DensityTarget:
     density: ComplexArray
 
 
-SingleGoal: TypeAlias = StateTarget | GateTarget | ObservableTarget | DensityTarget
+@dataclass(frozen=True)
+class FunctionalTarget:
+    """A formula of mean values and overlaps at T that is maximised.
+
+    Attributes
+    ----------
+    formula : str
+        Of `names`.
+    operators : mapping of csr_array (D, D)
+        Hermitian, by name.
+    overlaps : mapping of (D,) complex128
+        States f by name, whose overlaps with the only column are NAME_re and NAME_im.
+    """
+
+    formula: str
+    operators: Mapping[str, csr_array]
+    overlaps: Mapping[str, ComplexArray]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the numbers of the formula."""
+        parts = (f"{name}_{part}" for name in self.overlaps for part in ("re", "im"))
+        return (*self.operators, *parts)
+
+
+SingleGoal: TypeAlias = StateTarget | GateTarget | ObservableTarget | DensityTarget | FunctionalTarget
 
 
 @dataclass(frozen=True)
@@ -222,6 +253,16 @@ class QuantumModel:
     line: Line | None = None
     doubts: Mapping[str, str] = field(default_factory=dict)
 
+    @cached_property
+    def _kept(self) -> dict[object, object]:
+        return {}
+
+    def kept(self, key: object, make: Callable[[], Kept]) -> Kept:
+        """Return what `make` returned for a key at first: what follows from the matrices is made once for all."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        return cast("Kept", self._kept[key])
+
     @property
     def dimension(self) -> int:
         """Number D of basis states."""
@@ -251,8 +292,8 @@ class QuantumModel:
 
     @property
     def measured(self) -> bool:
-        """True if a mean value of an observable counts, so that the value is no probability."""
-        return any(isinstance(one.goal, ObservableTarget) for _, one in self.each())
+        """True if mean values of observables count, so that the value is no probability."""
+        return any(isinstance(one.goal, ObservableTarget | FunctionalTarget) for _, one in self.each())
 
 
 def measured_by(model: QuantumModel, *, process: bool) -> QuantumModel:

@@ -10,6 +10,7 @@ import numpy as np
 
 from qsim.core.errors import InvalidInput
 from qsim.qoc.models.quantum import GateTarget, ObservableTarget, StateTarget
+from qsim.qoc.objectives.costs import FreeGate
 from qsim.qoc.objectives.objective import complement
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from qsim.qoc.objectives.slots import SlotObjective
 
 __all__ = ["SlotAmplitudes", "refuse_without_amplitudes"]
+
+# Singular values, relative to the largest, of directions that others have already.
+DEPENDENT = 1e-10
 
 
 def refuse_without_amplitudes(model: QuantumModel, density: bool) -> None:
@@ -37,10 +41,6 @@ def refuse_without_amplitudes(model: QuantumModel, density: bool) -> None:
     if isinstance(model.goal, ObservableTarget):
         text = "Gauss-Newton needs a largest value with no amplitude left; of an observable use lbfgs"
         raise InvalidInput("optimizer", text)
-    if isinstance(model.goal, GateTarget) and model.goal.free_phases == "local":
-        raise InvalidInput(
-            "optimizer", "Gauss-Newton needs a gate without free phases of its parts; use lbfgs"
-        )
     if not isinstance(model.goal, GateTarget | StateTarget):
         raise InvalidInput("optimizer", "Gauss-Newton needs states or a gate as a goal; use lbfgs")
 
@@ -99,7 +99,7 @@ class SlotAmplitudes:
         """Return residuals (R,) and their derivatives (R, C, N); about two sweeps for each level."""
         # Relative phases count in a gate, and in coherent pairs.
         if self.wanted is not None:
-            return self._up_to_a_phase(trial, self.wanted)
+            return self._up_to_a_phase(trial, *self._nearest(trial, self.wanted))
         # The square root, since residuals are squared.
         weights = np.sqrt(self.objective.model.weights)
         parts = [
@@ -111,19 +111,30 @@ class SlotAmplitudes:
         ]
         return np.concatenate([r for r, _ in parts]), np.concatenate([rows for _, rows in parts])
 
-    def _up_to_a_phase(self, trial: SlotTrial, wanted: ComplexArray) -> tuple[ComplexArray, ComplexArray]:
+    def _nearest(self, trial: SlotTrial, wanted: ComplexArray) -> tuple[ComplexArray, list[ComplexArray]]:
+        """Return the columns of the gate that the value is of, and those along which it follows the controls."""
+        goal, cost = self.objective.model.goal, self.objective.cost
+        if not isinstance(cost, FreeGate) or not isinstance(goal, GateTarget):
+            return wanted, []
+        gate = cost.family.gate(cost.phases(trial.final))
+        return goal.columns @ gate, [goal.columns @ along for along in cost.family.directions(gate)]
+
+    def _up_to_a_phase(
+        self, trial: SlotTrial, wanted: ComplexArray, directions: list[ComplexArray]
+    ) -> tuple[ComplexArray, ComplexArray]:
         size, count = wanted.shape
         # A global phase does not count, so the distance is taken at the phase that makes it smallest.
-        turned = wanted * np.exp(1j * np.angle(np.vdot(wanted, trial.final)))
-        residual = self.scale * (trial.final - turned)
+        phase = np.exp(1j * np.angle(np.vdot(wanted, trial.final)))
+        residual = self.scale * (trial.final - wanted * phase)
         # Residuals of all levels: derivatives of every component of the columns.
         units = np.asarray(self.scale * np.eye(size), np.complex128)
         rows = np.array([self._rows(trial, s, units) for s in range(count)])
-        # the phase follows the controls: what moves along it is no residual
-        along = (1j * turned / np.linalg.norm(turned)).T
-        moved = np.einsum("sk,skcn->cn", along.conj(), rows).real
-        rows = rows - along[:, :, None, None] * moved
-        return residual.T.ravel(), rows.reshape(count * size, *rows.shape[2:])
+        rows = rows.reshape(count * size, *rows.shape[2:])
+        # the goal follows the controls: what moves along it is no residual
+        along = np.array([(phase * one).T.ravel() for one in (1j * wanted, *directions)])
+        basis = _real_span(along)
+        moved = np.einsum("kr,rcn->kcn", basis.conj(), rows).real
+        return residual.T.ravel(), rows - np.einsum("kr,kcn->rcn", basis, moved)
 
     def _rows(self, trial: SlotTrial, column: int, basis: ComplexArray) -> ComplexArray:
         """Return ``d <b|x_s>/du`` (B, C, N) of one column for every b of a basis (D, B)."""
@@ -141,3 +152,10 @@ class SlotAmplitudes:
         # Counted in sweeps of all columns: each row has gone back with one column, twice.
         objective.sweeps += math.ceil(2 * len(rows) / objective.start.shape[1])
         return np.array(rows)
+
+
+def _real_span(vectors: ComplexArray) -> ComplexArray:
+    """Return vectors (k, R) whose real multiples span the same, orthonormal by the real part of their products."""
+    _, sizes, rows = np.linalg.svd(np.concatenate([vectors.real, vectors.imag], axis=1), full_matrices=False)
+    kept = rows[sizes > DEPENDENT * sizes[0]]
+    return np.asarray(kept[:, : vectors.shape[1]] + 1j * kept[:, vectors.shape[1] :])

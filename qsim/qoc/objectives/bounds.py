@@ -12,6 +12,7 @@ import numpy as np
 from qsim.qoc.models.basis import connected
 from qsim.qoc.models.quantum import (
     DensityTarget,
+    FunctionalTarget,
     GateTarget,
     ObservableTarget,
     SeveralTargets,
@@ -81,6 +82,8 @@ def mixture_bound(model: QuantumModel) -> float | None:
     goal = model.goal
     if isinstance(goal, SeveralTargets):
         return _of_all(model, mixture_bound)
+    if isinstance(goal, FunctionalTarget):
+        return None
     weights = np.sort(model.weights)[::-1]
     if isinstance(goal, StateTarget):
         if goal.coherent or len(goal.vectors) > 1:
@@ -105,7 +108,7 @@ def connection_bound(model: QuantumModel) -> float | None:
     goal = model.goal
     if isinstance(goal, SeveralTargets):
         return _of_all(model, connection_bound)
-    if isinstance(goal, ObservableTarget | DensityTarget):
+    if isinstance(goal, ObservableTarget | DensityTarget | FunctionalTarget):
         return None
     sizes = [abs(c.operator) for c in model.controls]
     if model.on_points:
@@ -174,7 +177,7 @@ def speed_bound(
     goal = model.goal
     if isinstance(goal, SeveralTargets):
         return _of_all(model, lambda one: speed_bound(one, duration, low, high))
-    if isinstance(goal, ObservableTarget | DensityTarget):
+    if isinstance(goal, ObservableTarget | DensityTarget | FunctionalTarget):
         return None
     if isinstance(goal, GateTarget) and goal.free_phases == "local":
         return None

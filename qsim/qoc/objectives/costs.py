@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,18 +10,22 @@ import numpy as np
 from qsim.core.errors import InvalidInput
 from qsim.qoc.models.quantum import (
     DensityTarget,
+    FunctionalTarget,
     GateTarget,
     ObservableTarget,
     SeveralTargets,
     StateTarget,
 )
-from qsim.qoc.objectives.phases import best_phases, factors_of
+from qsim.qoc.objectives.cost import Cost
+from qsim.qoc.objectives.families import family_of
+from qsim.qoc.objectives.functional import functional_cost
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.arrays import ComplexArray as Columns
     from qsim.qoc.models.quantum import QuantumModel
+    from qsim.qoc.objectives.families import Family
 
 __all__ = [
     "Closeness",
@@ -44,39 +47,6 @@ __all__ = [
 
 # Purity below which a density matrix is no state.
 PURE = 1.0 - 1e-9
-
-
-class Cost(ABC):
-    """A real function of the final columns."""
-
-    @abstractmethod
-    def value(self, x: Columns) -> float:
-        """Return J."""
-
-    @abstractmethod
-    def derivative(self, x: Columns) -> Columns:
-        """Return dJ/dX* (D, S)."""
-
-    def values(self, stack: Columns) -> NDArray[np.float64]:
-        """Return J (n,) of columns (n, D, S)."""
-        return np.array([self.value(x) for x in stack])
-
-    @property
-    def free(self) -> int:
-        """Number k of phases that do not count."""
-        return 0
-
-    def phases(self, x: Columns) -> NDArray[np.float64]:
-        """Return the best phases (k,) of final columns."""
-        return np.zeros(0)
-
-    def at(self, phases: NDArray[np.float64]) -> Cost:
-        """Return the cost with given phases: a quadratic form; itself where none are free."""
-        return self
-
-    def frozen(self, x: Columns) -> Cost:
-        """Return the cost with the phases that are best for columns."""
-        return self.at(self.phases(x))
 
 
 @dataclass(frozen=True)
@@ -207,91 +177,62 @@ class Linear(Cost):
 
 @dataclass(frozen=True)
 class FreeGate(Cost):
-    """Average fidelity of a gate whose local phases do not count: the largest over ``U -> diag(z) U``.
+    """Average fidelity of the best gate of a family.
 
-    The derivative is that at the best phases, which do not move to first order.
+    The derivative is that at the best gate, which does not move to first order.
 
     Attributes
     ----------
-    unitary : (d, d) complex128
-        U.
+    family : Family
     logical : (D, d) complex128
         V.
-    generators : (d, k) int64
-        Of the phases.
     process : bool
         True for the process fidelity.
     """
 
-    unitary: Columns
+    family: Family
     logical: Columns
-    generators: NDArray[np.int64]
     process: bool = False
 
     @property
     def free(self) -> int:
-        """Number k of phases that do not count."""
-        return int(self.generators.shape[1])
+        """Number k of the numbers of a gate of the family."""
+        return self.family.count
 
     def phases(self, x: Columns) -> NDArray[np.float64]:
-        """Return the best phases (k,) of final columns (D, d)."""
-        m = np.sum((self.logical.conj().T @ x) * self.unitary.conj(), axis=1)
-        return best_phases(np.outer(m, m.conj()), self.generators)
+        """Return the numbers (k,) of the best gate for final columns (D, d)."""
+        return self.family.best_of(self.logical.conj().T @ x)
 
-    def at(self, phases: NDArray[np.float64]) -> GateCost:
-        """Return the fidelity with given phases."""
-        turned = factors_of(self.generators, phases)[:, None] * self.unitary
-        return GateCost(self.logical @ turned, self.logical, self.process)
+    def at(self, phases: NDArray[np.float64]) -> Cost:
+        """Return the fidelity of one gate."""
+        return GateCost(self.logical @ self.family.gate(phases), self.logical, self.process)
 
     def value(self, x: Columns) -> float:
         """Return F."""
-        return self.at(self.phases(x)).value(x)
+        return self.frozen(x).value(x)
 
     def derivative(self, x: Columns) -> Columns:
-        """Return dF/dX* (D, d)."""
-        return self.at(self.phases(x)).derivative(x)
+        """Return dF/dX*."""
+        return self.frozen(x).derivative(x)
 
 
-@dataclass(frozen=True)
-class FreeOpenGate(Cost):
+class FreeOpenGate(FreeGate):
     """The same of density matrices (D^2, d^2) that started as Hermitian units of the logical space."""
 
-    unitary: Columns
-    logical: Columns
-    generators: NDArray[np.int64]
-    process: bool = False
-
-    @property
-    def free(self) -> int:
-        """Number k of phases that do not count."""
-        return int(self.generators.shape[1])
-
     def phases(self, x: Columns) -> NDArray[np.float64]:
-        """Return the best phases (k,): ``R_ab = sum_ij U_ai^* <a|E(|i><j|)|b> U_bj``."""
-        d = self.unitary.shape[0]
-        size = self.logical.shape[0]
+        """Return the numbers (k,) of the best gate: ``R_(ai)(bj) = <a|E(|i><j|)|b>``."""
+        size, d = self.logical.shape
         inside = np.einsum(
             "xa,xys,yb->sab", self.logical.conj(), x.reshape(size, size, -1), self.logical, optimize=True
         )
         # from the Hermitian units to the matrix units |i><j|
         turn = hermitian_units(np.eye(d, dtype=complex))
         units = np.einsum("us,sab->uab", turn.conj(), inside)
-        u = self.unitary
-        matrix = np.einsum("ai,ijab,bj->ab", u.conj(), units.reshape(d, d, d, d), u, optimize=True)
-        return best_phases(0.5 * (matrix + matrix.conj().T), self.generators)
+        return self.family.best(units.reshape(d, d, d, d))
 
-    def at(self, phases: NDArray[np.float64]) -> Linear:
-        """Return the fidelity with given phases."""
-        turned = factors_of(self.generators, phases)[:, None] * self.unitary
-        return Linear(open_gate_rows(self.logical, self.logical @ turned, self.process))
-
-    def value(self, x: Columns) -> float:
-        """Return F."""
-        return self.at(self.phases(x)).value(x)
-
-    def derivative(self, x: Columns) -> Columns:
-        """Return dF/dX* (D^2, d^2)."""
-        return self.at(self.phases(x)).derivative(x)
+    def at(self, phases: NDArray[np.float64]) -> Cost:
+        """Return the fidelity of one gate."""
+        return Linear(open_gate_rows(self.logical, self.logical @ self.family.gate(phases), self.process))
 
 
 @dataclass(frozen=True)
@@ -401,7 +342,14 @@ def column_count(model: QuantumModel, lindblad: bool) -> int:
 
 def is_quadratic(model: QuantumModel) -> bool:
     """Return True if the value of the goal is linear in the mean density matrix: contributions of histories add up."""
-    return not (isinstance(model.goal, StateTarget) and model.goal.coherent) and not is_mixed(model)
+    goal = model.goal
+    if isinstance(goal, SeveralTargets):
+        return all(is_quadratic(one) for _, one in model.each())
+    return not (
+        isinstance(goal, FunctionalTarget)
+        or (isinstance(goal, StateTarget) and goal.coherent)
+        or is_mixed(model)
+    )
 
 
 def cost_of(model: QuantumModel, lindblad: bool) -> tuple[Columns, Cost]:
@@ -415,11 +363,13 @@ def cost_of(model: QuantumModel, lindblad: bool) -> tuple[Columns, Cost]:
     goal = model.goal
     if isinstance(goal, SeveralTargets):
         return _several(model, lindblad)
+    if isinstance(goal, FunctionalTarget):
+        return functional_cost(model, goal, lindblad)
     if isinstance(goal, GateTarget):
         start = hermitian_units(goal.columns) if lindblad else goal.columns
         if goal.free_phases == "local":
             free = FreeOpenGate if lindblad else FreeGate
-            return start, free(goal.unitary, goal.columns, goal.generators, goal.process)
+            return start, free(family_of(goal), goal.columns, goal.process)
         wanted = goal.columns @ goal.unitary
         return start, (
             Linear(open_gate_rows(goal.columns, wanted, goal.process))

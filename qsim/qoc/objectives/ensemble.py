@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.core.device.parallel import Comm
     from qsim.qoc.models.quantum import QuantumModel
-    from qsim.qoc.objectives.costs import Cost
+    from qsim.qoc.objectives.cost import Cost
     from qsim.qoc.propagators.motion import Motion
 
 __all__ = ["EnsembleObjective", "Measure", "Member", "Weighted", "Worst", "own_members"]

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.qoc.models.quantum import ObservableTarget
+from qsim.qoc.models.quantum import FunctionalTarget, ObservableTarget
+from qsim.qoc.objectives.functional import range_of
 from qsim.qoc.propagators.motion import Motion
 from qsim.qoc.propagators.slots import Slots, row_and_column_norm, total_rate
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.models.quantum import QuantumModel
-    from qsim.qoc.objectives.costs import Cost
+    from qsim.qoc.objectives.cost import Cost
     from qsim.qoc.propagators.slots import Trajectory
 
 __all__ = ["Expansion", "budget", "expand", "extremes", "jump_free", "largest"]
@@ -101,6 +102,8 @@ def extremes(model: QuantumModel) -> tuple[float, float]:
         if isinstance(one.goal, ObservableTarget):
             values = np.linalg.eigvalsh(one.goal.operator.toarray())
             low, high = float(values[0]), float(values[-1])
+        elif isinstance(one.goal, FunctionalTarget):
+            low, high, _ = range_of(one.goal)
         least, most = min(least, low), max(most, high)
     return least, most
 

@@ -25,12 +25,14 @@ if TYPE_CHECKING:
 
 __all__ = ["SlotObjective", "as_matrices"]
 
-# Levels above which density matrices are matrices, not columns of a superoperator.
+# Levels up to which a GPU carries density matrices.
 FEW_LEVELS = 8
+# Levels above which density matrices are matrices, not columns of a superoperator: many of them, of few columns.
+NARROW_LEVELS, WIDE_LEVELS, WIDE = 16, 64, 4
 
 
 def as_matrices(model: QuantumModel, lindblad: bool) -> bool:
-    """Return True if density matrices are matrices, not columns of a superoperator."""
+    """Return True if density matrices are too large for the kernels of a GPU."""
     return lindblad and model.dimension > FEW_LEVELS
 
 
@@ -82,11 +84,12 @@ class SlotObjective:
         self.lindblad, self.lossy = motion.lindblad, motion.lossy
         self.alpha = np.broadcast_to(np.asarray(alpha, float), (len(model.controls),))[:, None]
         self.terms = terms or Terms()
-        if as_matrices(model, motion.lindblad):
+        self.start, self.cost = cost_of(model, motion.lindblad)
+        most = WIDE_LEVELS if self.start.shape[1] >= WIDE else NARROW_LEVELS
+        if motion.lindblad and model.dimension > most:
             self.propagator: Slots = Densities(model, motion)
         else:
             self.propagator = Slots(model, motion, device=device)
-        self.start, self.cost = cost_of(model, motion.lindblad)
         self.sweeps = 0
         self.norm_error = 0.0
         # p_0 of the last fields, of lossy kets
@@ -167,11 +170,26 @@ class SlotObjective:
 
     def look(self, fields: NDArray[np.float64]) -> tuple[ComplexArray, NDArray[np.float64]]:
         """Return the columns at T, and the populations (N, D) of `populations` at the end of each slot."""
-        if isinstance(self.propagator, Densities):
-            return self.propagator.sweep(fields, self.start, self.shown_weights())
+        if self.lindblad:
+            final, shown, _ = self.passed(fields)
+            return final, np.asarray(shown[:, :: self.model.dimension + 1].real, np.float64)
         final, trajectory = self.propagator.forward(fields, self.start)
         states = np.concatenate([trajectory.at_slots()[1:], final[None]])
         return final, self.populations(states)
+
+    def passed(
+        self, fields: NDArray[np.float64], beside: ComplexArray | None = None
+    ) -> tuple[ComplexArray, ComplexArray, ComplexArray]:
+        """Return density matrices at T, the one that is shown (N, D^2) at the end of each slot, and what becomes of others.
+
+        `beside` (D^2, s) are carried in the same propagation.
+        """
+        others = np.zeros((len(self.start), 0), complex) if beside is None else beside
+        columns = np.concatenate([self.start, others], axis=1)
+        weights = np.append(self.shown_weights(), np.zeros(others.shape[1]))
+        final, shown = self.propagator.passed(fields, columns, weights)
+        own = self.start.shape[1]
+        return np.ascontiguousarray(final[:, :own]), shown, final[:, own:]
 
     def populations(self, columns: ComplexArray) -> NDArray[np.float64]:
         """Return the populations (..., D) of the mean start, or of a gate's first one, from columns (..., D or D^2, S)."""

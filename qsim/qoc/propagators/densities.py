@@ -11,7 +11,7 @@ from scipy.sparse import csr_array, kron
 from qsim.qoc.kernels.densities import density_backward, density_forward, layout_of, matrices_of
 from qsim.qoc.kernels.portions import look, part_rows, portions
 from qsim.qoc.propagators.layouts import Layout
-from qsim.qoc.propagators.slots import Slots, Trajectory, row_and_column_norm
+from qsim.qoc.propagators.slots import LONGEST_OF_MATRICES, Slots, Trajectory, row_and_column_norm
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,11 +21,6 @@ if TYPE_CHECKING:
     from qsim.qoc.propagators.motion import Motion
 
 __all__ = ["Densities"]
-
-# Bytes of trajectory kept at a time by a propagation without a gradient.
-SEGMENT_BYTES = 6e7
-# Norm of tau A in one part, where A is about twice as large as for kets and each product dear: a digit is lost at most.
-LONGEST = 4.5
 
 
 class Densities(Slots):
@@ -40,12 +35,12 @@ class Densities(Slots):
         Of density matrices.
     """
 
-    longest = LONGEST
-
     def __init__(self, model: QuantumModel, motion: Motion) -> None:
         # G is the generator of lossy kets
         super().__init__(model, replace(motion, lindblad=False, lossy=True))
-        self.layout = Matrices()
+        self.layout, self.longest = Matrices(), LONGEST_OF_MATRICES
+        # rho is multiplied from both sides
+        self.norms = 2.0 * self.norms
         size = model.dimension**2
         both = csr_array((size, size), dtype=complex)
         for jump in model.jumps:
@@ -77,26 +72,7 @@ class Densities(Slots):
 
     def final(self, fields: NDArray[np.float64], columns: ComplexArray) -> ComplexArray:
         """Return the matrices (D^2, S) at T alone."""
-        return self.sweep(fields, columns, np.ones(columns.shape[1]))[0]
-
-    def sweep(
-        self, fields: NDArray[np.float64], columns: ComplexArray, weights: NDArray[np.float64]
-    ) -> tuple[ComplexArray, NDArray[np.float64]]:
-        """Return the matrices at T, and the populations (N, D) of their weighted sum at the end of each slot.
-
-        Trajectories are kept for a few slots at a time.
-        """
-        factors, terms, parts = self.prepare(fields, None)
-        x = layout_of(columns)
-        at_once = max(1, int(SEGMENT_BYTES / (8.0 * x.size * parts)))
-        rows = []
-        for first in range(0, fields.shape[1], at_once):
-            piece = np.ascontiguousarray(factors[:, first : first + at_once])
-            states = np.empty((piece.shape[1] * parts, *x.shape))
-            self._advance(piece, terms, parts, x, states)
-            rows.append(_populations(states[::parts], weights))
-        rows.append(_populations(x[None], weights))
-        return matrices_of(x), np.concatenate(rows)[1:]
+        return self.passed(fields, columns, np.ones(columns.shape[1]))[0]
 
     def gradient(
         self, fields: NDArray[np.float64], trajectory: Trajectory, costate: ComplexArray
@@ -184,11 +160,3 @@ def _rows(a: csr_array) -> Rows:
     real = np.ascontiguousarray(a.data.real)
     imaginary = np.ascontiguousarray(a.data.imag)
     return a.indptr.astype(np.int64), a.indices.astype(np.int64), real, imaginary
-
-
-def _populations(states: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the diagonals (n, D) of the weighted sums of matrices (n, D, 2 D S)."""
-    size = states.shape[1]
-    # real parts alone: the diagonal of a Hermitian matrix
-    cube = states.reshape(states.shape[0], size, 2, size, -1)[:, :, 0]
-    return np.asarray(np.einsum("niis,s->ni", cube, weights))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Slots",
     "Trajectory",
-    "UnequalSlots",
     "generators",
     "row_and_column_norm",
     "series_of",
@@ -38,8 +39,17 @@ __all__ = [
 REMAINDER = 1e-16
 # Steps towards the norm of a generator; the bound holds after every one of them.
 POWERS = 12
+# Levels up to which superoperators are made of dense matrices.
+FEW_LEVELS = 9
+# Bytes of trajectory kept at a time by a propagation without a gradient.
+SEGMENT_BYTES = 6e7
+# Lengths of slots that are equal but for rounding, relative.
+SAME_LENGTH = 1e-10
 # Norm of tau A in one part; beyond, terms of alternating sign lose digits.
 LONGEST = 3.0
+# The same of density matrices, whose generators are about twice as large as those of kets and each product dear: a digit is lost
+# at most.
+LONGEST_OF_MATRICES = 4.5
 
 
 def generators(model: QuantumModel, lindblad: bool, lossy: bool = False) -> list[csr_array]:
@@ -54,6 +64,8 @@ def generators(model: QuantumModel, lindblad: bool, lossy: bool = False) -> list
         if lossy:
             made[0] = csr_array(made[0] - 0.5 * total_rate(model))
         return made
+    if model.dimension <= FEW_LEVELS:
+        return _of_few_levels(model, hamiltonians)
     one = eye_array(model.dimension, format="csr")
     made = [csr_array(-1j * (kron(h, one) - kron(one, h.T))) for h in hamiltonians]
     for jump in model.jumps:
@@ -63,10 +75,52 @@ def generators(model: QuantumModel, lindblad: bool, lossy: bool = False) -> list
     return made
 
 
+def _of_few_levels(model: QuantumModel, hamiltonians: list[csr_array]) -> list[csr_array]:
+    """Return the Lindbladian by dense products, which take less time than sparse ones of a few rows."""
+    one = np.eye(model.dimension)
+    dense = [h.toarray() for h in hamiltonians]
+    made = [-1j * (np.kron(h, one) - np.kron(one, h.T)) for h in dense]
+    for jump in model.jumps:
+        operator = jump.operator.toarray()
+        rate = operator.conj().T @ operator
+        loss = np.kron(rate, one) + np.kron(one, rate.T)
+        made[0] = made[0] + np.kron(operator, operator.conj()) - 0.5 * loss
+    return [csr_array(a) for a in made]
+
+
 def total_rate(model: QuantumModel) -> csr_array:
     """Return ``sum_k L_k+ L_k`` (D, D), 1/time."""
     rates = (jump.operator.conj().T @ jump.operator for jump in model.jumps)
     return csr_array(sum(rates, csr_array(model.drift.shape, dtype=complex)))
+
+
+@dataclass(frozen=True)
+class _Made:
+    """Generators as the kernels take them, and what bounds them: norms are those of every basis, closest in that of the model."""
+
+    shift: float
+    norms: NDArray[np.float64]
+    bounded: Pattern
+    sizes: NDArray[np.float64]
+    pattern: Pattern
+    values: ComplexArray
+
+
+def _made(model: QuantumModel, motion: Motion, layout: Layout, *, adjoint: bool) -> _Made:
+    """Return the generators of a model without the phase of their shift."""
+    parts = generators(model, motion.lindblad, motion.lossy)
+    # the middle of the diagonal of H0 multiplies kets by a phase alone, and the series is shorter without it
+    shift = 0.0 if motion.lindblad else _middle(model.drift)
+    parts[0] = csr_array(parts[0] + 1j * shift * eye_array(parts[0].shape[0]))
+    if adjoint:
+        parts, shift = [csr_array(a.conj().T) for a in parts], -shift
+    norms = np.array([row_and_column_norm(a) for a in parts])
+    bounded, values = _on_one_pattern(parts)
+    sizes = np.abs(values)
+    pattern, values = (
+        _on_one_pattern([layout.generator(a) for a in parts]) if layout.real else (bounded, values)
+    )
+    return _Made(shift, norms, bounded, sizes, pattern, values)
 
 
 class Slots:
@@ -83,8 +137,6 @@ class Slots:
         A GPU, on which the columns are the batch and trajectories stay; by default one thread of the CPU.
     """
 
-    longest = LONGEST
-
     def __init__(
         self,
         model: QuantumModel,
@@ -94,24 +146,19 @@ class Slots:
         device: Device | None = None,
     ) -> None:
         self.motion, self.slots, self.tau = motion, motion.slots, motion.tau
+        self.longest = LONGEST_OF_MATRICES if motion.lindblad else LONGEST
         # one system has no members that threads could share
         self.core = cpu(1) if device is None or not device.is_cuda else device
         self.powers = np.array([c.power for c in model.controls])
         self.linear = bool(np.all(self.powers == 1))
-        parts = generators(model, motion.lindblad, motion.lossy)
         self.dimension = model.dimension
         self.layout: Layout = Hermitian(model.dimension, self.core) if motion.lindblad else Kets()
-        # the middle of the diagonal of H0 multiplies kets by a phase alone, and the series is shorter without it
-        self.shift = 0.0 if motion.lindblad else _middle(model.drift)
-        parts[0] = csr_array(parts[0] + 1j * self.shift * eye_array(parts[0].shape[0]))
-        if adjoint:
-            parts, self.shift = [csr_array(a.conj().T) for a in parts], -self.shift
-        # Norms are those of every basis, and closest in that of the model.
-        self._bounded = _on_one_pattern(parts)
-        self.norms = np.array([row_and_column_norm(a) for a in parts])
-        self._sizes = np.abs(self._bounded[1])
-        turned = [self.layout.generator(a) for a in parts]
-        self.pattern, self.values = _on_one_pattern(turned) if self.layout.real else self._bounded
+        self._made = model.kept(
+            ("slots", motion.lindblad, motion.lossy, adjoint),
+            lambda: _made(model, motion, self.layout, adjoint=adjoint),
+        )
+        self.shift, self.norms = self._made.shift, self._made.norms
+        self.pattern, self.values = self._made.pattern, self._made.values
         self._own = self.core.asarray(self.values[None])
         # room of a trajectory that is no longer needed
         self._spare: RealArray | None = None
@@ -121,8 +168,8 @@ class Slots:
 
     def bound(self, factors: NDArray[np.float64]) -> float:
         """Return a bound of the norm of the generator for the largest factors (C,)."""
-        start, column = self._bounded[0].both[:2]
-        return float(norm_bound(start, column, self._sizes, factors, POWERS))
+        start, column = self._made.bounded.both[:2]
+        return float(norm_bound(start, column, self._made.sizes, factors, POWERS))
 
     def layout_on(self, device: Device) -> Layout:
         """Return the layout for columns on a device."""
@@ -174,6 +221,43 @@ class Slots:
         phase = np.exp(-1j * self.shift * self.tau * fields.shape[1])
         return np.asarray(core.to_host(self.layout.leave(x, columns.shape[1])) * phase)
 
+    def passed(
+        self, fields: NDArray[np.float64], columns: ComplexArray, weights: NDArray[np.float64]
+    ) -> tuple[ComplexArray, ComplexArray]:
+        """Return the columns at T, and their weighted sum (N, rows) at the end of each slot, without the phase of the shift.
+
+        Trajectories are kept for a few slots at a time.
+        """
+        parts = self.prepare(fields, None)[2]
+        at_once = max(1, int(SEGMENT_BYTES / (16.0 * columns.size * parts)))
+        x, sums = columns, []
+        for first in range(0, fields.shape[1], at_once):
+            piece = np.ascontiguousarray(fields[:, first : first + at_once])
+            x, trajectory = self.forward(piece, x, parts)
+            sums.append(trajectory.at_slots() @ weights)
+            self.release(trajectory)
+        sums.append((x @ weights)[None])
+        return x, np.concatenate(sums)[1:]
+
+    def unequal(
+        self, lengths: NDArray[np.float64], factors: NDArray[np.float64], columns: ComplexArray
+    ) -> tuple[ComplexArray, Slots]:
+        """Return the columns at the end of slots of any lengths (n,) with factors ``f = u^p`` (C, n), and what carried them."""
+        own, x = self.in_factors(lengths.size), columns
+        edges = 1 + np.flatnonzero(np.abs(np.diff(lengths)) > SAME_LENGTH * lengths[1:])
+        # Slots of one length follow one another: halvings leave few of them.
+        for few, some in zip(np.split(lengths, edges), np.split(factors, edges, axis=1), strict=True):
+            own.tau = float(few.mean())
+            x = own.final(np.ascontiguousarray(some), x)
+        return x, own
+
+    def in_factors(self, slots: int, tau: float = 0.0) -> Slots:
+        """Return the same system with a number of slots of some length, whose controls are factors ``f = u^p`` already."""
+        own = copy.copy(self)
+        own.slots, own.tau, own.linear = slots, tau, True
+        own.remainder, own.products = 0.0, 0
+        return own
+
     def gradient(
         self, fields: NDArray[np.float64], trajectory: Trajectory, costate: ComplexArray
     ) -> NDArray[np.float64]:
@@ -216,35 +300,6 @@ class Slots:
         self.remainder = max(self.remainder, rest)
         self.products = max(self.products, terms * parts * self.slots)
         return factors, terms, parts
-
-
-class UnequalSlots(Slots):
-    """Propagation through slots of unequal length: H0 is scaled by the length as the controls are, in slots of length 1.
-
-    Parameters
-    ----------
-    model : QuantumModel
-    motion : Motion
-    """
-
-    def __init__(self, model: QuantumModel, motion: Motion) -> None:
-        super().__init__(model, motion)
-        self.tau, self.linear = 1.0, True
-        # H0 becomes the first control, and nothing is left in its place.
-        self.values = np.concatenate([np.zeros_like(self.values[:1]), self.values])
-        self._own = self.core.asarray(self.values[None])
-        self._sizes = np.concatenate([np.zeros_like(self._sizes[:1]), self._sizes])
-
-    def rows(self, lengths: NDArray[np.float64], factors: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return what `final` takes (C + 1, N) from lengths (N,) and factors ``f = u^p`` (C, N)."""
-        self.slots = lengths.size
-        return np.concatenate([lengths[None], lengths * factors])
-
-    def final(self, fields: NDArray[np.float64], columns: ComplexArray) -> ComplexArray:
-        """Return the columns at the end of all slots."""
-        # The shift belongs to H0, which is scaled by the lengths.
-        longer = float(fields[0].sum()) - self.tau * fields.shape[1]
-        return super().final(fields, columns) * np.exp(-1j * self.shift * longer)
 
 
 def series_of(

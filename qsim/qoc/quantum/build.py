@@ -19,7 +19,14 @@ from qsim.qoc.deck.systems.quantities import units_of
 from qsim.qoc.kernels.slots import fits
 from qsim.qoc.models.builders import model, observable_of
 from qsim.qoc.models.faults import InvalidSystem
-from qsim.qoc.models.quantum import GateTarget, ObservableTarget, SeveralTargets, in_phase, measured_by
+from qsim.qoc.models.quantum import (
+    FunctionalTarget,
+    GateTarget,
+    ObservableTarget,
+    SeveralTargets,
+    in_phase,
+    measured_by,
+)
 from qsim.qoc.objectives.amplitudes import refuse_without_amplitudes
 from qsim.qoc.objectives.costs import column_count, cost_of, is_mixed
 from qsim.qoc.objectives.slots import SlotObjective, as_matrices
@@ -59,6 +66,8 @@ __all__ = ["build", "plan"]
 
 # Bytes of trajectory up to which a search carries density matrices.
 MOST_BYTES = 2e9
+# Bytes of the states that are kept at chosen times, and what a time may be above T by rounding.
+MOST_KEPT, LAST = 1e9, 1e-12
 # Products of a sweep from which a GPU is faster than its host: an estimate from the speeds of kernels.
 GPU_PRODUCTS = 5e7
 # Entries of the matrices times columns from which a product of one system occupies a GPU: 5760 were measured to be 2.7 times as
@@ -141,6 +150,7 @@ def _one_plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
         cost_of(made, chosen.lindblad)
         _terms(deck, made)
         _observed(deck)
+        _states_at(deck, made)
         findings += coarse_slots(deck, made)
         findings += out_of_reach(deck, made, limits_for(deck, made, controls, chosen, members))
     except InvalidInput as problem:
@@ -343,7 +353,31 @@ def _observed(deck: QuantumDeck) -> dict[str, csr_array]:
     InvalidInput
         If a formula is mistaken.
     """
-    return {name: observable_of(deck.system, text, f"observe.{name}") for name, text in deck.observe.items()}
+    return {
+        name: observable_of(deck.system, text, f"observe.{name}", hermitian=False)
+        for name, text in deck.observe.items()
+    }
+
+
+def _states_at(deck: QuantumDeck, made: QuantumModel) -> NDArray[np.float64]:
+    """Return the times whose states are kept, in the unit of the system.
+
+    Raises
+    ------
+    InvalidInput
+        If a time lies outside of the run, or the states are too many.
+    """
+    duration = duration_of(deck)
+    times = [units_of(deck.system).time(t, f"states_at.{k}") for k, t in enumerate(deck.states_at)]
+    for k, t in enumerate(times):
+        if not 0.0 <= t <= duration * (1.0 + LAST):
+            raise InvalidInput(
+                f"states_at.{k}", f"the time lies outside of 0 to time.T, by {t / duration:.4g} T"
+            )
+    if (size := 16.0 * len(times) * made.dimension**2) > MOST_KEPT:
+        text = f"{len(times)} density matrices of {made.dimension} levels are {size / 1e9:.2g} GB; at most {MOST_KEPT / 1e9:g}"
+        raise InvalidInput("states_at", text)
+    return np.minimum(times, duration)
 
 
 def _too_large(made: QuantumModel, columns: int, slots: int) -> str:
@@ -398,10 +432,12 @@ def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProb
         notices.append(
             "verify.levels is 0: the levels are the model; no error has a part of those that are left out"
         )
-    if deck.observe and chosen.search in ("no_jump", "trajectories") and not chosen.finish:
-        warnings.append(
-            "observe: mean values over time need dissipation: lindblad or none; they are left out"
-        )
+    for key, given in (
+        ("observe: mean values over time", deck.observe),
+        ("states_at: states", deck.states_at),
+    ):
+        if given and chosen.search in ("no_jump", "trajectories") and not chosen.finish:
+            warnings.append(f"{key} need dissipation: lindblad or none; they are left out")
     search = deck.optimizer
     # The finish has no penalty: it evaluates the value alone, after the search; of an ensemble always.
     ends = chosen.finish or (deck.ensemble is not None and chosen.lossy)
@@ -446,6 +482,7 @@ def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProb
         verify=deck.verify,
         leak_tolerance=None if deck.propagator is None else deck.propagator.truncation_tolerance,
         observed=_observed(deck),
+        states_at=_states_at(deck, made),
         warnings=warnings,
         notices=notices,
         ensemble=ensemble,
@@ -491,4 +528,6 @@ def kind_of(made: QuantumModel) -> str:
         return "fidelity_process" if made.goal.process else "fidelity"
     if is_mixed(made):
         return "closeness"
+    if isinstance(made.goal, FunctionalTarget):
+        return "functional"
     return "observable" if isinstance(made.goal, ObservableTarget) else "probability"

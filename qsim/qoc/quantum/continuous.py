@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.qoc.control.mesh import gauss_points, steps_of
+from qsim.qoc.control.mesh import gauss_points, left_by, steps_of
 from qsim.qoc.errors.levels import ROUNDING, Look
 from qsim.qoc.objectives.jumps import jump_free
 from qsim.qoc.objectives.slots import SlotObjective
 from qsim.qoc.objectives.unravelling import Unravelling
-from qsim.qoc.propagators.slots import UnequalSlots
 from qsim.qoc.quantum.state_errors import numbers_of
 
 if TYPE_CHECKING:
@@ -25,11 +24,15 @@ if TYPE_CHECKING:
     from qsim.qoc.quantum.outcome import Outcome
     from qsim.qoc.quantum.problem import QuantumProblem
 
+    Steps = tuple[NDArray[np.float64], NDArray[np.float64]]
+
 __all__ = ["Continuous", "continuous_value"]
 
-# Halvings of the steps, and the change of the value from which there are no more.
-HALVINGS = 5
-SMALL = 1e-9
+# What the first steps may leave of the integrals of the controls.
+FIRST = 1e-6
+# Halvings of the steps, and the change of the value from which there are no more: a part of what the slots change, within limits.
+HALVINGS = 8
+SMALL, PART, LARGEST = 1e-9, 1e-3, 1e-8
 # Operations that are spent, and levels up to which sampled histories are compared with density matrices.
 MOST_OPERATIONS = 4e10
 MOST_LEVELS = 10
@@ -80,20 +83,17 @@ class Followed:
 
     def operations(self, objective: SlotObjective) -> float:
         """Return the operations of one propagation."""
-        slots = UnequalSlots(objective.model, objective.motion)
-        return slots.operations(_rows(slots, self.edges, self._factors(objective)), objective.start.shape[1])
+        return _operations(objective, *self._steps(objective))
 
     def look(self, objective: SlotObjective) -> Look:
         """Return the final columns of an objective."""
-        slots = UnequalSlots(objective.model, objective.motion)
-        columns = slots.final(_rows(slots, self.edges, self._factors(objective)), objective.start)
+        columns, slots = objective.propagator.unequal(*self._steps(objective), objective.start)
         beside = jump_free(columns, objective.mean_weights()) if objective.by_order else 1.0
         floor = 4.0 * slots.products * ROUNDING + slots.remainder
         return Look(objective, columns, objective.cost.value(columns), beside, floor)
 
-    def _factors(self, objective: SlotObjective) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
-        powers = np.array([c.power for c in objective.model.controls])[:, None]
-        return lambda times: self.functions.at(times) ** powers
+    def _steps(self, objective: SlotObjective) -> Steps:
+        return _steps(objective, self.functions, self.edges)
 
 
 def continuous_value(
@@ -112,55 +112,70 @@ def continuous_value(
             return None
         shown = SlotObjective(problem.model, replace(shown.motion, lindblad=True, lossy=False))
     cost = outcome.cost if shown is problem.finish else shown.cost
-    motion = shown.motion
-    slots = UnequalSlots(problem.model, motion)
-    powers = np.array([c.power for c in problem.model.controls])[:, None]
+    slots, motion = shown.propagator, shown.motion
     places, missed = functions.places
-
-    def factors(times: NDArray[np.float64]) -> NDArray[np.float64]:
-        return functions.at(times) ** powers
-
-    edges, left = steps_of(factors, slots.norms[1:], motion.duration, motion.slots, places)
+    factors, norms = _factors(shown, functions), slots.norms[1:]
+    edges = steps_of(factors, norms, motion.duration, motion.slots, places, FIRST)
+    used = slots
 
     def operations(edges: NDArray[np.float64]) -> float:
-        return slots.operations(_rows(slots, edges, factors), shown.start.shape[1])
+        return _operations(shown, *_steps(shown, functions, edges))
 
     def carried(edges: NDArray[np.float64]) -> ComplexArray:
-        return slots.final(_rows(slots, edges, factors), shown.start)
+        nonlocal used
+        columns, used = slots.unequal(*_steps(shown, functions, edges), shown.start)
+        return columns
 
     # The least work is one run on the steps and one on their halves, which is three parts.
     if 3.0 * operations(edges) > MOST_OPERATIONS:
         return None
     columns = carried(edges)
-    before, change = cost.value(columns), np.inf
+    final = slots.final(fields, shown.start)
+    held, before = cost.value(final), cost.value(columns)
     for _ in range(HALVINGS):
+        coarse = edges
         edges = np.sort(np.concatenate([edges, 0.5 * (edges[1:] + edges[:-1])]))
         columns = carried(edges)
         after = cost.value(columns)
-        change, before = abs(after - before), after
-        if change < SMALL or 2.0 * operations(edges) > MOST_OPERATIONS:
+        # amplitudes enter twice
+        change = abs(after - before) + 2.0 * left_by(factors, norms, edges)
+        before = after
+        enough = max(SMALL, min(PART * abs(after - held), LARGEST))
+        if change < enough or 2.0 * operations(edges) > MOST_OPERATIONS:
             break
-    # Amplitudes enter twice; rounding adds up over the steps, at a few units of the last place each.
-    error = change + 2.0 * left + slots.remainder + 1e-15 * edges.size
-    final = shown.propagator.final(fields, shown.start)
-    course = Followed(functions, edges, shown)
+    # rounding adds up over the steps, at a few units of the last place each
+    error = change + used.remainder + 1e-15 * edges.size
+    # Steps are the same in all bases, of which the differences count.
+    course = Followed(functions, coarse, shown)
     unclaimed = f"{missed} narrow pulses of the controls were not followed" if missed else None
     if outcome.expansion is not None and shown is problem.objective:
         moved = before - outcome.expansion.zero
         return Continuous(outcome.value + moved, error + abs(moved), {}, unclaimed, course)
     if outcome.sampling is not None:
-        return Continuous(outcome.value + before - cost.value(final), error, {}, unclaimed, course)
-    held = numbers_of(shown, final)
-    off = {name: abs(value - held[name]) + error for name, value in numbers_of(shown, columns).items()}
+        return Continuous(outcome.value + before - held, error, {}, unclaimed, course)
+    numbers = numbers_of(shown, final)
+    off = {name: abs(value - numbers[name]) + error for name, value in numbers_of(shown, columns).items()}
     return Continuous(before, error, off, unclaimed, course)
 
 
-def _rows(
-    slots: UnequalSlots,
-    edges: NDArray[np.float64],
-    factors: Callable[[NDArray[np.float64]], NDArray[np.float64]],
-) -> NDArray[np.float64]:
-    """Return the two halves of every step, that with the larger part of the earlier point first."""
-    first, second = (factors(times) for times in gauss_points(edges))
+def _factors(
+    objective: SlotObjective, functions: Functions
+) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
+    """Return the function from times (n,) to factors (C, n) of the operators."""
+    powers = objective.propagator.powers[:, None]
+    return lambda times: functions.at(times) ** powers
+
+
+def _steps(objective: SlotObjective, functions: Functions, edges: NDArray[np.float64]) -> Steps:
+    """Return lengths and factors of the two halves of every step, that with the larger part of the earlier point first."""
+    first, second = (_factors(objective, functions)(times) for times in gauss_points(edges))
     halves = 2.0 * np.stack([NEAR * first + FAR * second, FAR * first + NEAR * second], axis=-1)
-    return slots.rows(np.repeat(0.5 * np.diff(edges), 2), halves.reshape(len(first), -1))
+    return np.repeat(0.5 * np.diff(edges), 2), halves.reshape(len(first), -1)
+
+
+def _operations(
+    objective: SlotObjective, lengths: NDArray[np.float64], factors: NDArray[np.float64]
+) -> float:
+    """Return the operations of one propagation through steps."""
+    longest = objective.propagator.in_factors(lengths.size, float(lengths.max()))
+    return longest.operations(factors, objective.start.shape[1])

@@ -141,6 +141,22 @@ CURVES: tuple[Quantity[QuantumResult], ...] = (
         ("time_observed",),
     ),
     Quantity(
+        "time_states",
+        "",
+        "chosen times, in time_unit",
+        lambda r: r.problem.states_at,
+        ("time_states",),
+        when=lambda r: r.paths.rho_at is not None,
+    ),
+    Quantity(
+        "rho_at",
+        "",
+        "mean density matrix at the chosen times; of a gate, of the logical states",
+        lambda r: r.paths.rho_at,
+        ("time_states", "level", "level_to"),
+    ),
+    Quantity("psi_at", "", "state at the chosen times", lambda r: r.paths.psi_at, ("time_states", "level")),
+    Quantity(
         "bloch/*",
         "",
         "means of sx, sy, sz in the two lowest levels of the part *",

@@ -198,7 +198,7 @@ def _convergence(ax: Axes, r: Results) -> None:
     """Draw 1 - P against the sweeps, or P itself where it may be no probability."""
     sweeps, p = r["history/sweeps"], r["history/probability"]
     marks: dict[str, Any] = {"marker": "o", "markersize": 2.5} if p.size <= 40 else {}
-    plain = {"observable": "mean value", "goals": "mean of the goals"}
+    plain = {"observable": "mean value", "functional": "goal", "goals": "mean of the goals"}
     kind = next((name for name in plain if name in r.scalars), None)
     if kind is not None:
         ax.plot(sweeps, p, **marks)
@@ -233,6 +233,8 @@ def _wanted(r: Results) -> str:
             text = text.replace("cos2", r"\cos^2\theta").replace("J2", "J^2")
             return rf"$\langle {text}\rangle$" if "*" not in text else f"mean of {target['observable']}"
         return f"mean of {text}"
+    if isinstance(target, dict) and "formula" in target:
+        return str(target["formula"])
     return "probability of the goal"
 
 

@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.arrays import ComplexArray
-    from qsim.qoc.objectives.costs import Cost
+    from qsim.qoc.objectives.cost import Cost
     from qsim.qoc.objectives.jumps import Expansion
     from qsim.qoc.objectives.slots import SlotObjective
     from qsim.qoc.quantum.problem import QuantumProblem
 
+# Bytes of the density matrices on the way that are kept for curves.
+MOST_BYTES = 3e8
 # Streams of the times of jumps: 0 is that of the search.
 OTHER_NOISE = 1
 
@@ -74,6 +76,8 @@ class Outcome:
         What each jump takes from the value.
     goals : (G,) float64 or None
         The value of each of several goals; None for one goal, and where a part of them is known by an interval alone.
+    path : (N, D^2) complex128 or None
+        Density matrix that is shown, at the end of each slot, row by row; None of kets, and where it is large.
     """
 
     value: float
@@ -88,6 +92,7 @@ class Outcome:
     sampling: float | None = None
     budget: Budget | None = None
     goals: NDArray[np.float64] | None = None
+    path: ComplexArray | None = None
 
 
 def expansion_of(problem: QuantumProblem, fields: NDArray[np.float64]) -> Expansion:
@@ -121,7 +126,7 @@ def _propagated(problem: QuantumProblem, fields: NDArray[np.float64]) -> Outcome
     searched, finish = problem.objective, problem.finish
     if isinstance(searched, Unravelling):
         return _sampled(searched, fields)
-    final, populations = searched.look(fields)
+    final, populations, path, seepage = _looked_at(searched, fields)
     cost, phases = _at_best_phases(searched.cost, final)
     made = Outcome(
         value=cost.value(final),
@@ -131,8 +136,9 @@ def _propagated(problem: QuantumProblem, fields: NDArray[np.float64]) -> Outcome
         final=final,
         density=searched.density(final),
         populations=populations,
-        seepage=None if searched.by_order else _seepage(searched, final, fields),
+        seepage=None if searched.by_order else seepage,
         expansion=None,
+        path=path,
         goals=None if searched.by_order else _goals(cost, final),
     )
     # A closed system has no jumps, and density matrices have them in the value already.
@@ -147,7 +153,7 @@ def _propagated(problem: QuantumProblem, fields: NDArray[np.float64]) -> Outcome
         # Two jumps or more are missing from the trace; the rest is taken to be like what is known.
         density = density * (whole / float(np.trace(density).real))
         return replace(made, value=expansion.middle, density=density, expansion=expansion)
-    columns, populations = finish.look(fields)
+    columns, populations, path, seepage = _looked_at(finish, fields)
     # the phases of order 0, as the interval has them
     whole_cost = finish.cost if phases is None else finish.cost.at(phases)
     return replace(
@@ -156,8 +162,9 @@ def _propagated(problem: QuantumProblem, fields: NDArray[np.float64]) -> Outcome
         cost=whole_cost,
         density=finish.density(columns),
         populations=populations,
-        seepage=_seepage(finish, columns, fields),
+        seepage=seepage,
         expansion=expansion,
+        path=path,
         goals=_goals(whole_cost, columns),
     )
 
@@ -202,17 +209,32 @@ def _charges(searched: SlotObjective, fields: NDArray[np.float64]) -> float:
     return searched.charges(final, trajectory)[0]
 
 
-def _seepage(shown: SlotObjective, final: ComplexArray, fields: NDArray[np.float64]) -> float | None:
-    """Return ``Tr V V+ E((1 - V V+)/(D - d))``; None where there is nothing but logical states, or no gate."""
+def _looked_at(
+    shown: SlotObjective, fields: NDArray[np.float64]
+) -> tuple[ComplexArray, NDArray[np.float64], ComplexArray | None, float | None]:
+    """Return the columns at T, the populations, the density matrices on the way, and the seepage.
+
+    Seepage is ``Tr V V+ E((1 - V V+)/(D - d))``; None where there is nothing but logical states, or no gate.
+    """
     goal, size = shown.model.goal, shown.model.dimension
-    if not isinstance(goal, GateTarget) or goal.columns.shape[1] == size:
-        return None
-    inside = goal.columns @ goal.columns.conj().T
-    rest = size - goal.columns.shape[1]
+    gate = goal if isinstance(goal, GateTarget) and goal.columns.shape[1] < size else None
     if not shown.lindblad:
+        final, populations = shown.look(fields)
+        if gate is None:
+            return final, populations, None, None
         # what has left makes room for as much: unitary maps keep the trace of V V+
-        return float(goal.columns.shape[1] - np.linalg.norm(goal.columns.conj().T @ final) ** 2) / rest
-    # One column, the mean of all states outside, written row by row.
-    start = (np.eye(size) - inside).reshape(-1, 1) / rest
-    back = shown.propagator.final(fields, np.asarray(start, complex))
-    return float(np.vdot(inside.ravel(), back[:, 0]).real)
+        logical = gate.columns.shape[1]
+        back = float(logical - np.linalg.norm(gate.columns.conj().T @ final) ** 2)
+        return final, populations, None, back / (size - logical)
+    inside = np.zeros((size, size), complex)
+    outside = None
+    if gate is not None:
+        inside = np.asarray(gate.columns @ gate.columns.conj().T)
+        # One column, the mean of all states outside, written row by row.
+        mean = (np.eye(size) - inside).reshape(-1, 1) / (size - gate.columns.shape[1])
+        outside = np.asarray(mean, complex)
+    final, path, others = shown.passed(fields, outside)
+    populations = np.ascontiguousarray(path[:, :: size + 1].real)
+    kept = path if path.nbytes <= MOST_BYTES else None
+    seepage = None if gate is None else float(np.vdot(inside.ravel(), others[:, 0]).real)
+    return final, populations, kept, seepage

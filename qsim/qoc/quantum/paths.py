@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from qsim.core.device.arrays import ComplexArray, FloatArray
+    from qsim.qoc.objectives.slots import SlotObjective
+    from qsim.qoc.quantum.outcome import Outcome
     from qsim.qoc.quantum.problem import QuantumProblem
 
 __all__ = ["Paths", "paths_of"]
@@ -24,6 +26,8 @@ __all__ = ["Paths", "paths_of"]
 MOST_TIMES = 20_000
 # Bytes of columns up to which they are propagated once more.
 MOST_BYTES = 3e8
+# Of an operator, by its largest element: what its Hermitian part may leave.
+HERMITIAN = 1e-12
 # Times of the free motion after T, enough for the fast beats of J = 20 in one revival.
 FREE_TIMES = 601
 
@@ -40,18 +44,24 @@ class Paths:
         Value of the goal at the end of slots; None for gates, which have none before T.
     free_time, free_goal : (m,) float64 or None
         Times from T on, and the value of the goal without controls; None but for rotors, whose motion comes back.
-    observed : dict of (n + 1,) float64
-        Mean values of observables by name, the first one at t = 0.
+    observed : dict of (n + 1,) float64 or complex128
+        Mean values of observables by name, the first one at t = 0; complex where the operator is not Hermitian.
+    rho_at : (m, D, D) complex128 or None
+        Mean density matrices at the chosen times.
+    psi_at : (m, D) complex128 or None
+        Kets at the chosen times, where there is one.
     """
 
     bloch: dict[str, FloatArray] = field(default_factory=dict)
     goal: FloatArray | None = None
     free_time: FloatArray | None = None
     free_goal: FloatArray | None = None
-    observed: dict[str, FloatArray] = field(default_factory=dict)
+    observed: dict[str, FloatArray | ComplexArray] = field(default_factory=dict)
+    rho_at: ComplexArray | None = None
+    psi_at: ComplexArray | None = None
 
 
-def paths_of(problem: QuantumProblem, fields: FloatArray, stride: int) -> Paths:
+def paths_of(problem: QuantumProblem, fields: FloatArray, stride: int, outcome: Outcome) -> Paths:
     """Return the curves of a run; none where they would take more memory than the run.
 
     Parameters
@@ -62,20 +72,57 @@ def paths_of(problem: QuantumProblem, fields: FloatArray, stride: int) -> Paths:
         Controls.
     stride : int
         Slots from one time to the next.
+    outcome : Outcome
+        Of the final controls, with the density matrices on the way.
     """
+    made = _curves_of(problem, fields, stride, outcome)
+    objective = problem.finish or problem.objective
+    times = problem.states_at
+    if times is None or not times.size or objective.lossy:
+        return made
+    columns = _columns_at(objective, fields, times)
+    alone = not objective.lindblad and objective.start.shape[1] == 1
+    rho_at = np.array([objective.density(x) for x in columns])
+    return replace(made, rho_at=rho_at, psi_at=np.array([x[:, 0] for x in columns]) if alone else None)
+
+
+def _columns_at(objective: SlotObjective, fields: FloatArray, times: FloatArray) -> list[ComplexArray]:
+    """Return the columns at times (m,), which may lie within slots."""
+    slots, order = objective.propagator, np.argsort(times, kind="stable")
+    factors = fields ** slots.powers[:, None]
+    edges = slots.tau * np.arange(1.0, fields.shape[1])
+    x, before = objective.start, 0.0
+    found: dict[int, ComplexArray] = {}
+    for number in order:
+        inner = edges[(edges > before) & (edges < times[number])]
+        ends = np.concatenate([[before], inner, [times[number]]])
+        if times[number] > before:
+            middle = 0.5 * (ends[1:] + ends[:-1])
+            slot = np.minimum((middle / slots.tau).astype(np.int64), fields.shape[1] - 1)
+            x, _ = slots.unequal(np.diff(ends), np.ascontiguousarray(factors[:, slot]), x)
+            before = float(times[number])
+        found[int(number)] = x
+    return [found[k] for k in range(times.size)]
+
+
+def _curves_of(problem: QuantumProblem, fields: FloatArray, stride: int, outcome: Outcome) -> Paths:
+    """Return the curves over all slots."""
     objective = problem.finish or problem.objective
     start, weights = objective.start, objective.shown_weights()
     goals = [one.goal for _, one in problem.model.each()]
     is_gate = any(isinstance(goal, GateTarget) for goal in goals)
-    # Density matrices add up: of a gate, the one that is shown is enough.
-    if is_gate and objective.lindblad and len(goals) == 1:
+    # Density matrices add up: of a gate, or of one goal, the one that is shown is enough.
+    if objective.lindblad and (start.shape[1] == 1 or (is_gate and len(goals) == 1)):
         start, weights = (start @ weights)[:, None], np.ones(1)
     if 16.0 * start.size * fields.shape[1] > MOST_BYTES:
         return Paths()
-    # The columns at the start of slots, less the first, and those at T are the ends of all slots.
-    final, trajectory = objective.propagator.forward(fields, start)
-    columns = np.concatenate([trajectory.at_slots()[1:], final[None]])[stride - 1 :: stride]
-    cost = objective.cost
+    if outcome.path is not None and start.shape[1] == 1:
+        columns, final = outcome.path[:, :, None], outcome.path[-1][:, None]
+    else:
+        # The columns at the start of slots, less the first, and those at T are the ends of all slots.
+        final, trajectory = objective.propagator.forward(fields, start)
+        columns = np.concatenate([trajectory.at_slots()[1:], final[None]])
+    columns, cost = columns[stride - 1 :: stride], objective.cost
     goal = free_time = free_goal = None
     # Kets that lose what jumps have a part of the value alone.
     if not is_gate and not objective.lossy and len(columns) <= MOST_TIMES:
@@ -87,7 +134,7 @@ def paths_of(problem: QuantumProblem, fields: FloatArray, stride: int) -> Paths:
             energies = problem.model.drift.diagonal().real[:, None]
             free_goal = np.array([cost.value(np.exp(-1j * energies * t) * final) for t in after])
             free_time = problem.duration + after
-    curves: dict[str, FloatArray] = {}
+    curves: dict[str, FloatArray | ComplexArray] = {}
     if not objective.lossy:
         whole = np.concatenate([start[None], columns])
         curves = {
@@ -97,15 +144,20 @@ def paths_of(problem: QuantumProblem, fields: FloatArray, stride: int) -> Paths:
     return Paths(_bloch(problem, objective.lindblad, columns, weights), goal, free_time, free_goal, curves)
 
 
-def _means(columns: ComplexArray, weights: FloatArray, operator: csr_array, lindblad: bool) -> FloatArray:
+def _means(
+    columns: ComplexArray, weights: FloatArray, operator: csr_array, lindblad: bool
+) -> FloatArray | ComplexArray:
     """Return the mean value (n,) of an observable in the weighted sum of columns (n, rows, S)."""
     size = operator.shape[0]
     if lindblad:
         # Tr(O rho), of density matrices written row by row
         rho = (columns @ weights).reshape(len(columns), size * size)
-        return np.asarray((rho @ operator.T.toarray().ravel()).real)
-    moved = np.stack([operator @ x for x in columns])
-    return np.asarray(np.einsum("nis,nis,s->n", columns.conj(), moved, weights).real)
+        found = np.asarray(rho @ operator.T.toarray().ravel())
+    else:
+        moved = np.stack([operator @ x for x in columns])
+        found = np.asarray(np.einsum("nis,nis,s->n", columns.conj(), moved, weights))
+    off = abs(operator - operator.conj().T)
+    return found if off.max() > HERMITIAN * abs(operator).max() else np.asarray(found.real)
 
 
 def _bloch(

@@ -95,6 +95,8 @@ class QuantumProblem:
         Population of the highest two levels above which a run warns.
     observed : dict of csr_array (D, D)
         Operators whose mean values over time are kept, by name.
+    states_at : (n,) float64
+        Times whose states are kept.
     """
 
     system: System
@@ -119,6 +121,7 @@ class QuantumProblem:
     functions: Functions | None = None
     leak_tolerance: float | None = None
     observed: dict[str, csr_array] = field(default_factory=dict)
+    states_at: NDArray[np.float64] | None = None
 
     def with_functions(self, controls: Controls, u: NDArray[np.float64]) -> QuantumProblem:
         """Return the problem with the functions of time that parameters (size,) mean."""

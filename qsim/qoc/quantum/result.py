@@ -10,7 +10,8 @@ import numpy as np
 
 from qsim.core.results.quantities import Quantity
 from qsim.qoc.models.quantum import GateTarget
-from qsim.qoc.objectives.phases import factors_of
+from qsim.qoc.objectives.families import family_of
+from qsim.qoc.objectives.weyl import invariants, nearest_unitary, weyl_coordinates
 from qsim.qoc.quantum.state_errors import leakage_of, purity_of
 
 if TYPE_CHECKING:
@@ -191,13 +192,30 @@ def _unitary(result: QuantumResult) -> ComplexArray | None:
         slots = Slots(problem.model, Motion(problem.duration, result.fields.shape[1], lossy=True))
         columns = slots.final(result.fields, goal.columns)
     made = goal.columns.conj().T @ columns
-    wanted = goal.unitary
-    # Free phases multiply the rows of the wanted gate (Eq. Q24).
-    if result.outcome.phases is not None:
-        wanted = factors_of(goal.generators, result.outcome.phases)[:, None] * wanted
+    wanted = goal.unitary if result.outcome.phases is None else family_of(goal).gate(result.outcome.phases)
     # The global phase is free, so it is taken from the overlap with the gate.
     overlap = np.vdot(wanted, made)
     return np.asarray(made * np.exp(-1j * np.angle(overlap)))
+
+
+def _has_class(result: QuantumResult) -> bool:
+    """Return True if local gates before and after the gate do not count."""
+    goal = result.problem.model.goal
+    return isinstance(goal, GateTarget) and goal.family != "phases"
+
+
+def _nearest(result: QuantumResult) -> ComplexArray | None:
+    """Return the gate of a family that the value is the fidelity of."""
+    goal, numbers = result.problem.model.goal, result.outcome.phases
+    return family_of(goal).gate(numbers) if isinstance(goal, GateTarget) and numbers is not None else None
+
+
+def _of_unitary(
+    result: QuantumResult, numbers: Callable[[ComplexArray], NDArray[np.float64]]
+) -> NDArray[np.float64] | None:
+    """Return numbers of what the controls make of the logical space."""
+    made = _unitary(result)
+    return None if made is None else numbers(made)
 
 
 def _kind(name: str) -> Callable[[QuantumResult], bool]:
@@ -235,6 +253,7 @@ MEANINGS = {
     "fidelity": "average fidelity of the gate over all states of the logical space",
     "fidelity_process": "process fidelity of the gate",
     "observable": "mean value of the observable at T",
+    "functional": "formula of mean values and overlaps at T",
     "closeness": "1 - ||rho - sigma||^2/2 of the density matrix at T and that of the goal",
     "goals": "weighted mean of the values of all goals",
 }
@@ -492,7 +511,31 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
         "phases of the parts that the gate is followed by, diag exp(i phi n)",
         lambda r: r.outcome.phases,
         ("free",),
-        when=lambda r: r.outcome.phases is not None,
+        when=lambda r: r.outcome.phases is not None and not _has_class(r),
+    ),
+    Quantity(
+        "gate_nearest",
+        "",
+        "the gate of the family that the value is the fidelity of",
+        _nearest,
+        ("logical", "logical_to"),
+        when=_has_class,
+    ),
+    Quantity(
+        "weyl_coordinates",
+        "pi",
+        "c1, c2, c3 of the nearest unitary to unitary_final, exp(i sum c_k s_k s_k/2) between local gates",
+        lambda r: _of_unitary(r, weyl_coordinates),
+        ("weyl",),
+        when=_has_class,
+    ),
+    Quantity(
+        "local_invariants",
+        "",
+        "g1, g2, g3 of the same unitary (Makhlin): CNOT 0, 0, 1; iSWAP 0, 0, -1; SWAP -1, 0, -3; no gate 1, 0, 3",
+        lambda r: _of_unitary(r, lambda gate: invariants(nearest_unitary(gate))),
+        ("invariant",),
+        when=_has_class,
     ),
     Quantity(
         "goal_values",

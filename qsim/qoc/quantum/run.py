@@ -141,7 +141,7 @@ def _analysed(
     # Rows of the table are thinned by a whole number, so that all curves share their times.
     stride = max(1, -(-outcome.populations.size // LARGEST_TABLE))
     with monitor.stage("paths"):
-        paths = monitor.judged("paths", lambda: paths_of(problem, fields, stride), Paths())
+        paths = monitor.judged("paths", lambda: paths_of(problem, fields, stride, outcome), Paths())
     controls, u = _found(problem, search, maximisation, fields)
     for number, what, size in controls.given_way(fields):
         monitor.warn(f"control {problem.model.controls[number].name}: {GIVEN_WAY[what]}".format(size))

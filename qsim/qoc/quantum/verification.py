@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.qoc.deck.systems.matrices import MatricesSystem
+from qsim.qoc.errors.exponentials import DENSE, propagated
 from qsim.qoc.errors.levels import Held, Larger, enlarged, extrapolated, of_other_curves
-from qsim.qoc.kernels.portions import look
 from qsim.qoc.models.plane.motion import GridMotion
-from qsim.qoc.models.quantum import ObservableTarget
+from qsim.qoc.models.quantum import FunctionalTarget, ObservableTarget
 from qsim.qoc.objectives.costs import is_mixed
+from qsim.qoc.objectives.functional import range_of
 from qsim.qoc.objectives.slots import SlotObjective
 from qsim.qoc.objectives.unravelling import Unravelling
 from qsim.qoc.quantum.continuous import continuous_value
@@ -23,7 +24,6 @@ from qsim.qoc.quantum.state_errors import Found, errors_of_state, numbers_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.errors.levels import Course
     from qsim.qoc.models.quantum import QuantumModel
     from qsim.qoc.quantum.continuous import Continuous
@@ -34,8 +34,6 @@ __all__ = ["Check", "farthest", "verify"]
 # Points times steps times columns on the grid: a minute of one core.
 MOST_PRODUCTS = 2e8
 
-# Rows up to which a slot is a dense exponential; beyond, its action on the columns.
-DENSE = 100
 # Operations of an independent propagation, and how much slower its products are.
 BUDGET = 1e11
 SLOWER = 5.0
@@ -82,7 +80,7 @@ def verify(problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcom
     """Propagate with dense generators and SciPy's exponentials, or on the grid, and collect the parts of the error."""
     shown = problem.finish or problem.objective
     slots = shown.propagator
-    size = _size(problem.model)
+    size = _size(problem.model, outcome)
     parts = {
         # columns of norm 1 enter twice: an amplitude and its conjugate
         "series": 2.0 * size * (slots.remainder + 4.0 * slots.products * ROUNDING),
@@ -183,7 +181,7 @@ def _coherent_difference(closed: SlotObjective, fields: NDArray[np.float64], val
     """Return how far the value without any jump is from that by another route."""
     if not _is_short(closed, fields):
         return 0.0
-    return abs(closed.cost.value(_propagated(closed.model, closed, fields)) - value)
+    return abs(closed.cost.value(propagated(closed.model, closed, fields)) - value)
 
 
 def verified_first(problem: QuantumProblem, value: float) -> Check | None:
@@ -213,13 +211,13 @@ def _independent(problem: QuantumProblem, fields: NDArray[np.float64], outcome: 
             return Found(
                 outcome.value, unclaimed="a second propagation of the density matrices would take too long"
             )
-        columns = _propagated(made, shown, fields)
+        columns = propagated(made, shown, fields)
         zero = None
         if expansion is not None:
-            zero = searched.cost.value(_propagated(made, searched, fields))
+            zero = searched.cost.value(propagated(made, searched, fields))
         return Found(outcome.cost.value(columns), 0.0, None, numbers_of(shown, columns), zero)
     # order 0 by exponentials; what jumps is taken from the expansion, and its interval is the error
-    zero = searched.cost.value(_propagated(made, searched, fields))
+    zero = searched.cost.value(propagated(made, searched, fields))
     return Found(zero - expansion.zero + expansion.middle, expansion.half_width, None, None, zero)
 
 
@@ -229,7 +227,7 @@ def _of_other_noise(searched: Unravelling, fields: NDArray[np.float64], outcome:
     # Density matrices have no noise, so they are the better check wherever they fit.
     if made.dimension**2 <= DENSE:
         whole = SlotObjective(made, replace(searched.motion, lindblad=True, lossy=False))
-        columns = _propagated(made, whole, fields)
+        columns = propagated(made, whole, fields)
         return Found(whole.cost.value(columns), 0.0, None, numbers_of(whole, columns))
     return Found(searched.sampled(fields, OTHER_NOISE + 1).value)
 
@@ -245,62 +243,19 @@ def _is_short(objective: SlotObjective, fields: NDArray[np.float64]) -> bool:
     return SLOWER * slots.operations(fields, columns) < BUDGET
 
 
-def _size(made: QuantumModel) -> float:
-    """Return the norm of what is measured: 1 for probabilities, of several goals the largest."""
-    norms = [
-        float(np.linalg.norm(one.goal.operator.toarray(), 2))
-        if isinstance(one.goal, ObservableTarget)
-        else 1.0
-        for _, one in made.each()
-    ]
+def _size(made: QuantumModel, outcome: Outcome) -> float:
+    """Return the norm of what is measured: 1 for probabilities, of several goals the largest, of a formula its slope."""
+    if isinstance(made.goal, FunctionalTarget) and outcome.final.size:
+        return max(1.0, float(np.linalg.norm(outcome.cost.derivative(outcome.final))))
+    norms = []
+    for _, one in made.each():
+        if isinstance(one.goal, ObservableTarget):
+            norms.append(float(np.linalg.norm(one.goal.operator.toarray(), 2)))
+        elif isinstance(one.goal, FunctionalTarget):
+            norms.append(range_of(one.goal)[2])
+        else:
+            norms.append(1.0)
     return max(norms)
-
-
-def _propagated(made: QuantumModel, objective: SlotObjective, fields: NDArray[np.float64]) -> ComplexArray:
-    """Return the columns at T, one exponential per slot."""
-    from scipy.linalg import expm
-    from scipy.sparse import csr_array
-    from scipy.sparse.linalg import expm_multiply
-
-    parts = _dense(made, objective.lindblad, objective.lossy)
-    dense = parts[0].shape[0] <= DENSE
-    if not dense:
-        parts = [csr_array(a) for a in parts]
-    # Fields are (C, N): the transpose yields the values of all controls slot by slot.
-    x = objective.start
-    for slot in fields.T:
-        look()
-        a = parts[0]
-        for u, term, b in zip(slot, made.controls, parts[1:], strict=True):
-            a = a + u**term.power * b
-        a = objective.tau * a
-        x = expm(a) @ x if dense else expm_multiply(a, x)
-    return np.asarray(x)
-
-
-def _dense(made: QuantumModel, lindblad: bool, lossy: bool) -> list[ComplexArray]:
-    """Return the generators, for density matrices from their action on every matrix unit: no Kronecker product."""
-    matrices = [made.drift.toarray(), *(c.operator.toarray() for c in made.controls)]
-    # Kets that lose what jumps move under H - i/2 sum L+ L.
-    if lossy:
-        dense = (jump.operator.toarray() for jump in made.jumps)
-        matrices[0] = matrices[0] - 0.5j * sum(a.conj().T @ a for a in dense)
-    if not lindblad:
-        return [-1j * h for h in matrices]
-    size = made.dimension
-    # One matrix unit per row, so that the image of unit k becomes column k of the generator.
-    units = np.eye(size * size).reshape(-1, size, size)
-    generators = []
-    for number, h in enumerate(matrices):
-        moved = -1j * (h @ units - units @ h)
-        # Jumps do not depend on the controls: they belong to the drift alone.
-        for jump in made.jumps if number == 0 else ():
-            dense = jump.operator.toarray()
-            rate = dense.conj().T @ dense
-            moved = moved + dense @ units @ dense.conj().T - 0.5 * (rate @ units + units @ rate)
-        # Images lie in rows here; the transpose puts them into the columns.
-        generators.append(moved.reshape(size * size, -1).T)
-    return generators
 
 
 def _levels(

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 import qsim
 from qsim.qoc.models.quantum import DensityTarget, GateTarget, SeveralTargets
 from qsim.qoc.objectives.costs import cost_of
-from qsim.qoc.objectives.phases import best_phases, factors_of
+from qsim.qoc.objectives.families import best_phases, factors_of
 from qsim.qoc.objectives.slots import SlotObjective
 from qsim.qoc.objectives.terms import Terms, leakage_operator
 from qsim.qoc.propagators.motion import Motion
@@ -104,7 +104,8 @@ def test_the_interval_of_jumps_has_the_phases_of_order_zero():
 @pytest.mark.parametrize("form", ["kets", "lossy", "columns", "matrices"])
 def test_leakage_and_running_means_have_exact_gradients(form, monkeypatch):
     if form == "matrices":
-        monkeypatch.setattr("qsim.qoc.objectives.slots.FEW_LEVELS", 1)
+        for name in ("NARROW_LEVELS", "WIDE_LEVELS"):
+            monkeypatch.setattr(f"qsim.qoc.objectives.slots.{name}", 1)
     made, fields = random_model(12, "gate", 0.3, (4, 5))
     rng = np.random.default_rng(1)
     operator = hermitian(rng, made.dimension)
@@ -282,7 +283,8 @@ def several_goals(seed, rate, levels):
 @pytest.mark.parametrize("seed", range(2))
 def test_several_goals_at_once_are_their_weighted_sum_with_its_gradient(form, seed, monkeypatch):
     if form == "matrices":
-        monkeypatch.setattr("qsim.qoc.objectives.slots.FEW_LEVELS", 1)
+        for name in ("NARROW_LEVELS", "WIDE_LEVELS"):
+            monkeypatch.setattr(f"qsim.qoc.objectives.slots.{name}", 1)
     made, fields = several_goals(seed, 0.3, 3 + seed)
     if form == "kets":
         made = replace(made, jumps=())

@@ -70,8 +70,9 @@ def test_populations_of_a_sweep_are_those_of_its_slots(monkeypatch):
     densities = Densities(made, Motion(DURATION, fields.shape[1], lindblad=True))
     start, _ = cost_of(made, lindblad=True)
     # two slots at a time
-    monkeypatch.setattr("qsim.qoc.propagators.densities.SEGMENT_BYTES", 32.0 * start.size)
-    final, populations = densities.sweep(fields, start, np.ones(1))
+    monkeypatch.setattr("qsim.qoc.propagators.slots.SEGMENT_BYTES", 32.0 * start.size)
+    final, matrices = densities.passed(fields, start, np.ones(1))
+    populations = matrices[:, :: made.dimension + 1].real
     rho = start[:, 0]
     for step, row in zip(steps(made, fields), populations, strict=True):
         rho = expm(step) @ rho

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ControlValue",
     "FrequencyValue",
+    "MomentValue",
     "RateValue",
     "TemperatureValue",
     "TimeValue",
@@ -222,6 +223,7 @@ def _control(value: object) -> object:
 _EITHER = Field(union_mode="left_to_right")
 FrequencyValue = Annotated[float | str, _EITHER, BeforeValidator(_Measure("frequency"))]
 TimeValue = Annotated[float | str, _EITHER, BeforeValidator(_Measure("time", positive=True))]
+MomentValue = Annotated[float | str, _EITHER, BeforeValidator(_Measure("time", positive=True, zero=True))]
 ControlValue = Annotated[float | str, _EITHER, BeforeValidator(_control)]
 RateValue = Annotated[float | str, _EITHER, BeforeValidator(_Measure("rate", positive=True, zero=True))]
 TemperatureValue = Annotated[float | str, _EITHER, BeforeValidator(_Measure("temperature", positive=True))]

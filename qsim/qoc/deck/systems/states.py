@@ -22,11 +22,14 @@ from qsim.qoc.deck.systems.quantities import TemperatureValue
 
 __all__ = [
     "GATES",
+    "AnyOperator",
     "Density",
+    "Formula",
     "Gate",
     "Initial",
     "Level",
     "Observable",
+    "Overlap",
     "StateFile",
     "StatePair",
     "Target",
@@ -39,6 +42,7 @@ GATES = (
     *("id", "x", "y", "z", "h", "s", "sdg", "t", "tdg", "sqrt_x", "sqrt_y"),
     *("cnot", "cx", "cy", "cz", "ch", "cs", "swap", "sqrt_swap", "iswap", "sqrt_iswap"),
     *("toffoli", "ccz", "fredkin"),
+    *("perfect_entangler",),
 )
 
 
@@ -75,6 +79,40 @@ class Observable(Block):
     """A mean value to be maximised."""
 
     observable: Annotated[str, Field(min_length=1)] = Field(description="Hermitian formula of operators")
+
+
+class AnyOperator(Observable):
+    """A mean value that is looked at, of an operator that need not be Hermitian: no key of a deck."""
+
+
+class Overlap(Block):
+    """An overlap of the final state with another one."""
+
+    overlap: Annotated[Any, PlainValidator(lambda value, info: _state(value, {"level": Level}, info))] = (
+        Field(
+            description="state f as a target: label, level, {label: weight}; NAME_re and NAME_im are the parts of <f|psi(T)>"
+        )
+    )
+
+
+def _measured(value: object) -> object:
+    """Read a text as an observable, and tell overlaps by their key."""
+    if isinstance(value, str):
+        return {"observable": value}
+    if isinstance(value, dict) and not {"observable", "overlap"} & set(value):
+        raise ValueError("expected a formula of operators, {observable: ...} or {overlap: ...}")
+    return value
+
+
+class Formula(Block):
+    """A formula of mean values and overlaps to be maximised."""
+
+    formula: Annotated[str, Field(min_length=1)] = Field(description="formula of the names in values")
+    values: Annotated[
+        dict[str, Annotated[Observable | Overlap, BeforeValidator(_measured)]], Field(min_length=1)
+    ] = Field(
+        description="by name a Hermitian formula of operators, or {overlap: state}: NAME_re and NAME_im"
+    )
 
 
 class Density(Block):
@@ -133,8 +171,9 @@ class Gate(Block):
         default=None,
         description="parts, the first one slowest (default: all); systems in levels, matrices: labels of logical states",
     )
-    free: list[Literal["z", "global"]] = Field(
-        default=[], description="phases that do not count: z (of each part), global"
+    free: list[Literal["z", "global", "local"]] = Field(
+        default=[],
+        description="what does not count: phases, z (of each part) or global; of two qubits local gates before and after, local",
     )
 
 
@@ -216,6 +255,7 @@ def _target(value: object, info: ValidationInfo) -> Any:
     kinds: dict[str, type[Block]] = {
         "level": Level,
         "observable": Observable,
+        "formula": Formula,
         "density": Density,
         "gate": Gate,
         "psi": StateArray,

@@ -16,7 +16,7 @@ from scipy import sparse
 from qsim.core.deck.expression import Expression, ExpressionError, operator_program
 from qsim.core.errors import InvalidInput
 from qsim.qoc.deck.functions.given import FormulaOfX
-from qsim.qoc.deck.systems.states import Gate, Level, Observable, Thermal
+from qsim.qoc.deck.systems.states import Formula, Gate, Level, Observable, Overlap, Thermal
 from qsim.qoc.models.line.landscape import Landscape, enough_points, landscape, sine_levels
 from qsim.qoc.models.molecule import Molecule, function_of_x, lowest_states, on_grid
 from qsim.qoc.models.operators import evaluate, sparse_matrix
@@ -258,6 +258,10 @@ def _levels_of(state: Any) -> Iterator[int]:
         yield from _levels_of(state.on or [])
     elif isinstance(state, Observable):
         yield from (int(name[1:]) for name in re.findall(r"\bp\d+\b", state.observable))
+    elif isinstance(state, Formula):
+        yield from (level for one in state.values.values() for level in _levels_of(one))
+    elif isinstance(state, Overlap):
+        yield from _levels_of(state.overlap)
     elif isinstance(state, list | dict):
         for one in state:
             yield from _levels_of(one)

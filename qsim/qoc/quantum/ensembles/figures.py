@@ -88,7 +88,7 @@ def _map(
     table = np.full((along.size, across.size), np.inf)
     np.minimum.at(table, (j, i), values)
     # distances from 1 differ by orders of magnitude
-    plain = kind in ("observable", "goals")
+    plain = kind in ("observable", "functional", "goals")
     shown = table if plain else np.log10(np.maximum(1.0 - table, 1e-16))
     image = ax.pcolormesh(across, along, shown, shading="nearest", cmap="viridis_r")
     symbol = _symbol(kind)
@@ -111,6 +111,7 @@ def _symbol(kind: str) -> str:
         "probability": "P",
         "fidelity": "F",
         "observable": "mean value",
+        "functional": "goal",
         "closeness": "closeness",
         "goals": "mean of the goals",
     }[kind]

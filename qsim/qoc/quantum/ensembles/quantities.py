@@ -21,6 +21,7 @@ KINDS = {
     "probability": "probability of the goal",
     "fidelity": "average fidelity of the gate",
     "observable": "mean value of the observable",
+    "functional": "formula of mean values and overlaps",
     "closeness": "closeness to the density matrix",
     "goals": "weighted mean of the goals",
 }

@@ -21,6 +21,7 @@ TIMES = {1.0: "s", 1e-3: "ms", 1e-6: "us", 1e-9: "ns", 1e-12: "ps", 1e-15: "fs"}
 MEANING = {
     "fidelity": "fidelity F",
     "observable": "mean value",
+    "functional": "goal",
     "probability": "probability P",
     "goals": "mean of the goals",
 }
