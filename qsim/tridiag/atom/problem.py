@@ -287,6 +287,16 @@ class AtomProblem:
         return replace(further, cap=None, mask=None)
 
     @property
+    def steps(self) -> int:
+        """Number of steps."""
+        return self.setting.steps
+
+    @property
+    def dt(self) -> float:
+        """Time step, a.u."""
+        return self.setting.dt
+
+    @property
     def t_final(self) -> float:
         """Duration, a.u."""
         return self.setting.steps * self.setting.dt

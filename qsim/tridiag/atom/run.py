@@ -16,7 +16,7 @@ import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.core.run.checkpoint import fitting
-from qsim.core.run.loop import Progress, drive
+from qsim.core.run.loop import drive
 from qsim.tridiag.atom import accuracy, harmonics, step_search
 from qsim.tridiag.atom.evolution.cuda import CudaMember
 from qsim.tridiag.atom.evolution.propagator import truncated
@@ -27,9 +27,10 @@ from qsim.tridiag.atom.resonance import search as resonance
 from qsim.tridiag.atom.result import AtomResult, unpacked
 from qsim.tridiag.atom.states import observables
 from qsim.tridiag.atom.states.levels import bound_population
+from qsim.tridiag.tdse.scan.problem import Evolution
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -63,7 +64,7 @@ ROUNDING = 1e-12
 CLEARED = 1e-6
 
 
-class AtomEvolution:
+class AtomEvolution(Evolution):
     """The propagation from output time to output time, and what is recorded on the way.
 
     Parameters
@@ -118,18 +119,6 @@ class AtomEvolution:
         """Return norm, dipole and mean force (along z, or along x and y), and the norm of the last l."""
         return self.propagator.sums()
 
-    def advance(self, report: Report) -> None:
-        """Propagate to the end.
-
-        Raises
-        ------
-        NumericsError
-            If the norm is not finite.
-        """
-        for marks in self.remaining:
-            sums = self.to(marks)
-            report(Progress(marks[-1], {"norm": float(sums[0]), "dipole": float(sums[1])}))
-
     @property
     def remaining(self) -> list[list[int]]:
         """Step numbers that are still to come, of output times and of the fine trace, in the groups that make one call.
@@ -152,19 +141,13 @@ class AtomEvolution:
                 groups.append([])
         return [group for group in groups if group and group[-1] > self.start]
 
-    def to(self, marks: list[int]) -> NDArray[np.float64]:
-        """Propagate to the next marks, record, and return the last `sums`.
-
-        Raises
-        ------
-        NumericsError
-            If the norm is not finite.
-        """
+    def to(self, marks: Sequence[int]) -> NDArray[np.float64]:
+        """Propagate to the next marks, record, and return the last `sums`; errors as in `Evolution`."""
         begun = clock.perf_counter()
         sums = self.propagator.sampled(marks)
         return self.record(marks, sums, clock.perf_counter() - begun)
 
-    def record(self, marks: list[int], sums: NDArray[np.float64], seconds: float) -> NDArray[np.float64]:
+    def record(self, marks: Sequence[int], sums: NDArray[np.float64], seconds: float) -> NDArray[np.float64]:
         """Record what marks had, the state being that at the last; return the last `sums`.
 
         Parameters

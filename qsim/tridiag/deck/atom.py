@@ -18,7 +18,7 @@ from qsim.tridiag.deck.numbers import SIZE, exactly_one
 from qsim.tridiag.deck.observe import Gabor, Hhg, StarkState
 from qsim.tridiag.deck.photoelectrons import Spectrum, TsurffSpectrum, check_projection
 from qsim.tridiag.deck.pulses import CarrierPulse, Pulse
-from qsim.tridiag.deck.scan import Scan
+from qsim.tridiag.deck.scan import AtomScan
 
 __all__ = ["AtomDeck", "AtomGrid", "AtomObserved", "Level", "Spectrum", "StoredState"]
 
@@ -412,9 +412,9 @@ class AtomDeck(Deck):
             "example": ["norm", {"populations": {"nmax": 4}}, {"hhg": {"form": "acceleration"}}]
         },
     )
-    scan: Scan | None = Field(
+    scan: AtomScan | None = Field(
         default=None,
-        description="runs that differ in one pulse, and their average over a focus",
+        description="runs that differ in one pulse or in the atom, and their average over a focus",
         json_schema_extra={"example": {"intensity": ["5e13 W/cm2", "1e14 W/cm2"]}},
     )
     spectra: list[Spectrum] = Field(
@@ -475,10 +475,8 @@ class AtomDeck(Deck):
         yield from self._check_initial()
         yield from self._check_observe()
         yield from self._check_spectra()
-        if self.scan is not None and self.laser is None:
-            yield Finding("scan", "a scan changes a pulse, but there is no laser")
-        elif self.scan is not None and self.laser is not None:
-            yield from self.scan.check("scan", self.laser.pulses)
+        if self.scan is not None:
+            yield from self.scan.check("scan", [] if self.laser is None else self.laser.pulses, self.atom)
         if self.time.order == 4 and self.absorber.type == "mask":
             yield Finding(
                 "time.order", "a mask depends on the step and spoils order 4; take a cap or manolopoulos"

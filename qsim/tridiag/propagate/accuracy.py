@@ -52,7 +52,7 @@ from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.deck.electron import levels_of
 from qsim.tridiag.propagate import harmonics, initial, sine_waves
 from qsim.tridiag.propagate.claims import KICK, TABLE, Accuracy
-from qsim.tridiag.propagate.eigenstates import RESIDUAL, mirror, squeezed, window_states
+from qsim.tridiag.propagate.eigenstates import RESIDUAL, levels_of_box, mirror, squeezed
 from qsim.tridiag.propagate.lattice import Lattice, equidistant
 from qsim.tridiag.propagate.observer import Observer
 from qsim.tridiag.propagate.problem import LEAST, PIECE, pieces_of
@@ -63,7 +63,7 @@ from qsim.tridiag.tdse import absorbers, potentials
 from qsim.tridiag.tdse.quantities import turned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -94,6 +94,7 @@ SQUEEZED = "walls that squeeze a level"
 # change of a level in a larger box, of itself and of its distance from the threshold, from which the walls make the level
 MEANT = 0.2
 BETWEEN = "the potential between the points"
+THRESHOLD = "levels at the threshold"
 # |psi'|^2 at a wall, in units of its mean, from which a state is one of the box
 SHAPED = 1e-2
 # deviation of <phi|P|phi> from +1 or -1 up to which a level counts as even or odd
@@ -119,6 +120,8 @@ def numbers(problem: Propagation, rows: Mapping[str, NDArray[Any]]) -> dict[str,
         last = rows["populations"][-1]
         out |= {f"population_{level}": float(value) for level, value in enumerate(last)}
         out["population_sum"] = float(last.sum())
+    if "bound" in rows:
+        out["bound_population"] = float(rows["bound"][-1])
     for name, places in (
         ("norm_within", problem.observed.norm_within),
         ("norm_right", problem.observed.norm_right),
@@ -174,18 +177,14 @@ def companion(problem: Propagation, steps: int, points: int, average: bool = Fal
     lattice = Lattice(xmin, dx, points, old.stencil, potential, slope=slope, cap=cap, mask=mask)
     # each companion has its own initial state, since an eigenstate has the errors of its grid
     psi0 = initial.initial_state(problem.initial, x, dx, potential, old.stencil, threads=threads)
-    energies, vectors, window = None, None, 0
-    if problem.states is not None:
-        energies, vectors, window = window_states(dx, potential, old.stencil, len(problem.states))
+    levels = levels_of_box(dx, potential, old.stencil, problem.levels, problem.free)
     return replace(
         problem,
         lattice=lattice,
         psi0=psi0,
         dt=dt,
         steps=steps,
-        energies=energies,
-        states=vectors,
-        window=window,
+        **levels._asdict(),
         # samples of the trace at the times of the run
         every=max(1, round(problem.every * steps / problem.steps)),
     )
@@ -228,11 +227,14 @@ class Ending:
         Norm that the walls have turned back.
     state
         What a stop request saves while the companions run.
+    near : sequence of float
+        Populations of the levels next to the threshold, below and above it.
     """
 
     psi: NDArray[Any]
     turned_back: float
     state: Callable[[], State]
+    near: Sequence[float] = ()
 
 
 class Companions:
@@ -389,7 +391,29 @@ def _spectral_norms(problem: Propagation, other: Propagation) -> dict[str, float
 # ------------------------------------------------------------------------------------------- errors
 
 
-def estimate(problem: Propagation, found: Mapping[str, float], ending: Ending, monitor: Monitor) -> Accuracy:
+def work_of(result: Propagated) -> float:
+    """Return the points times steps of a run."""
+    return float(result.problem.steps) * result.problem.lattice.points
+
+
+def claimed(problem: Propagation, work: float, monitor: Monitor) -> bool:
+    """Return True if errors are to be found of runs with so much work together; where not, say why."""
+    if problem.verify is False:
+        monitor.note("no errors are claimed: it is switched off")
+        return False
+    if problem.verify == "auto" and work > AUTO[problem.device.kind]:
+        monitor.note("no errors are claimed: the run is too long for it; time.verify: true finds them")
+        return False
+    return True
+
+
+def estimate(
+    problem: Propagation,
+    found: Mapping[str, float],
+    ending: Ending,
+    monitor: Monitor,
+    comm: Comm | None = None,
+) -> Accuracy:
     """Return the errors of the numbers of a run.
 
     Parameters
@@ -402,14 +426,10 @@ def estimate(problem: Propagation, found: Mapping[str, float], ending: Ending, m
         State and walls at its end.
     monitor
         Shows the progress; a stop request ends the estimate.
+    comm
+        Processes that share the companions; those of the monitor by default.
     """
-    verify = problem.verify
-    work = float(problem.steps) * problem.lattice.points
-    if verify is False:
-        return Accuracy({}, {}, {}, "it is switched off")
-    if verify == "auto" and work > AUTO[problem.device.kind]:
-        return Accuracy({}, {}, {}, "the run is too long for it")
-    others = Companions(problem, ending, monitor.comm)
+    others = Companions(problem, ending, comm or monitor.comm)
     drive(others, monitor, total=others.work, unit="points times steps", what="verify")
     if others.why_not:
         return Accuracy({}, {}, {}, others.why_not)
@@ -425,6 +445,8 @@ def estimate(problem: Propagation, found: Mapping[str, float], ending: Ending, m
     rest = _rest(problem, found, ending.turned_back)
     for name, value in others.between.items():
         rest[name][BETWEEN] = abs(value - found[name])
+    if "bound_population" in rest:
+        rest["bound_population"][THRESHOLD] = _crossing(problem, others, ending)
     beyond = _squeezed(problem)
     for name in found if beyond else ():
         if name.startswith("energy"):
@@ -434,6 +456,24 @@ def estimate(problem: Propagation, found: Mapping[str, float], ending: Ending, m
             rest[name][cause] = changes[name]
     errors = {name: time_step[name] + grid[name] + sum(rest[name].values()) for name in found}
     return Accuracy(errors, time_step, grid, rest=rest)
+
+
+def _crossing(problem: Propagation, others: Companions, ending: Ending) -> float:
+    """Return the population of the levels next to the threshold that a finer grid may have on its other side."""
+    energies, bound = problem.energies, problem.bound
+    assert energies is not None
+    assert problem.free is not None
+    held = 0.0
+    for level, population in zip(range(bound - 1, bound + 1), ending.near, strict=False):
+        there = [
+            float(one.energies[level])
+            for one in others.problems
+            if one.energies is not None and level < one.energies.size
+        ]
+        apart = max((abs(energy - energies[level]) for energy in there), default=math.inf)
+        if abs(energies[level] - problem.free) < MARGIN * apart:
+            held += float(population)
+    return held
 
 
 def _differences(
@@ -573,9 +613,9 @@ def _gap(problem: Propagation) -> float:
 
     Levels that are even and odd in turn do not mix with their neighbours.
     """
-    energies, states = problem.energies, problem.states
-    if energies is None or states is None or len(energies) < 2:
+    if problem.energies is None or problem.states is None or problem.levels < 2:
         return math.inf
+    energies, states = problem.energies[: problem.levels], problem.states[: problem.levels]
     distances = np.abs(np.diff(energies))
     centre = mirror(problem.lattice.potential[problem.window : problem.window + states.shape[1]])
     if centre is not None:

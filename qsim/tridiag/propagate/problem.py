@@ -96,6 +96,10 @@ class Propagation:
         Eigenvalues that observables need.
     states : (levels, m) float64 or None
         The eigenstates, sum phi^2 dx = 1, on the part of the grid that starts at point `window`.
+    levels, bound : int
+        Levels whose populations are recorded, and levels of the box below `free`; 0 where no ionisation is recorded.
+    free : float or None
+        Threshold, hartree, if ionisation is recorded.
     ip : float or None
         Ionisation potential, hartree; None where there is no bound state, or no laser to ionise it.
     potential, initial, absorber
@@ -128,6 +132,9 @@ class Propagation:
     energies: NDArray[np.float64] | None
     states: NDArray[np.float64] | None
     window: int
+    levels: int
+    bound: int
+    free: float | None
     ip: float | None
     potential: Potential
     initial: Initial
