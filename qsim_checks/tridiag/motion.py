@@ -32,9 +32,11 @@ __all__ = ["motion"]
 
 WALLED = 0.2  # share of the decks whose electron feels the walls of its box all the time
 LARGEST = 5e6  # points times steps
+FOURTH, SEARCHED = 0.15, 0.06  # shares of the decks with steps of order 4, and of those that state an accuracy
 SCANNED = 0.1  # share of the decks that scan a number
 IONISED = 0.3  # share of the decks with a threshold that ask for the ionisation
 THRESHOLD = ("softcore", "morse", "square_well", "gaussian_well", "poschl_teller", "yukawa")  # at zero
+FEW_POINTS = 300  # up to which a deck finds its steps
 LONG = 4.2e6  # of the decks whose companions are coarser
 FEWEST = 255  # sines
 RESOLVED = 0.14  # distance of the points of the oracle, bohr; those of tables are 0.25 bohr apart
@@ -116,6 +118,12 @@ def motion(rng: np.random.Generator, folder: Path) -> Trial:
         xmin, xmax, points, [0.0, *breaks, duration], duration / steps, potential, electric, cap, mask, deck["initial"], levels,
         radii, places, walled, block["type"] in THRESHOLD,
     )  # fmt: skip
+    if strip["type"] != "mask":
+        deck["time"] |= {"order": 4} if rng.random() < FOURTH else {}
+        if rng.random() < SEARCHED and points < FEW_POINTS:
+            del deck["time"]["steps"]
+            deck["time"]["accuracy"] = float(f"{10 ** rng.uniform(-6, -3):.1e}")
+            return Trial(deck, lambda results: _judge(world, results))
     if rng.random() < SCANNED:
         worlds = _scan(rng, deck, world, pulses)
         return Trial(deck, lambda results: _judge_scan(worlds, results))

@@ -14,7 +14,7 @@ from qsim.core.device.device import Memory
 from qsim.core.device.parallel import connected
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.run.stages import Plan, Size
-from qsim.tridiag.atom.checks import Setup, accuracy_of_scans, findings
+from qsim.tridiag.atom.checks import Setup, findings
 from qsim.tridiag.atom.harmonics import fundamental, highest_order
 from qsim.tridiag.atom.photoelectrons.flux import flux_interval, spheres
 from qsim.tridiag.atom.polarization import field_of, frame_of
@@ -125,8 +125,7 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
         runs = settled(deck)
         found = runs.setting
         grid = found.grid()
-        problems = list(accuracy_of_scans(deck))
-        problems += list(without_fundamental([] if deck.laser is None else deck.laser.pulses, deck.observe))
+        problems = list(without_fundamental([] if deck.laser is None else deck.laser.pulses, deck.observe))
         if (
             not problems and grid.points <= MOST_POINTS
         ):  # more take minutes to check; memory refuses them, as a rule

@@ -526,7 +526,14 @@ class TridiagDeck(Deck):
             yield Finding("solver.mode", "only used by task: propagate", "warning")
 
     def _check_blocks(self) -> Iterator[Finding]:
-        for key in ("grid", "time", "laser"):
+        if self.time is not None:
+            yield from self.time.check("time", self.absorber)
+            if self.time.accuracy is not None and self.absorber.type == "mask":
+                yield Finding(
+                    "time.accuracy",
+                    "a mask depends on the step: take a cap or manolopoulos, or state time.dt",
+                )
+        for key in ("grid", "laser"):
             block = getattr(self, key)
             if block is not None:
                 yield from block.check(key)
@@ -534,7 +541,7 @@ class TridiagDeck(Deck):
             yield from self.initial.check("initial")
         if self.scan is not None and self.potential is not None:
             yield from self.scan.check(
-                "scan", [] if self.laser is None else self.laser.pulses, self.potential
+                "scan", [] if self.laser is None else self.laser.pulses, self.potential, self.time
             )
 
     def _check_observe(self) -> Iterator[Finding]:

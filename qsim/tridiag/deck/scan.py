@@ -10,6 +10,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from qsim.core.deck.blocks import Block, Count, Finding
 from qsim.core.deck.fields import field_named
 from qsim.core.deck.units import Angle, ElectricField, Frequency, Intensity, Time, Wavelength
+from qsim.tridiag.deck.electron import TimeGrid
 from qsim.tridiag.deck.numbers import NOT_NEGATIVE, SIGNED, SIZE
 from qsim.tridiag.deck.pulses import CarrierPulse, Pulse
 from qsim.tridiag.deck.pulses.base import Cycles, PulseBlock
@@ -127,8 +128,13 @@ class Scan(Block):
             if len(found) == len(values):
                 yield Scanned(key, field, found)
 
-    def check(self, key: str, pulses: list[Pulse], block: Block) -> Iterator[Finding]:
-        """Yield what contradicts itself, the pulses of the laser, or the potential in `block`."""
+    def check(self, key: str, pulses: list[Pulse], block: Block, time: TimeGrid | None) -> Iterator[Finding]:
+        """Yield what contradicts itself, the pulses of the laser, the potential in `block`, or the steps."""
+        if time is not None and time.accuracy is not None:
+            yield Finding(
+                "time.accuracy",
+                "the runs of a scan take the same steps: state time.dt, found by one run with accuracy",
+            )
         sizes = [len(one.values) for one in self.of_pulse] + [len(one) for one in self.numbers.values()]
         if not sizes:
             yield Finding(

@@ -57,8 +57,7 @@ from qsim.tridiag.propagate.lattice import Lattice, equidistant
 from qsim.tridiag.propagate.observer import Observer
 from qsim.tridiag.propagate.problem import LEAST, PIECE, pieces_of
 from qsim.tridiag.propagate.result import Propagated
-from qsim.tridiag.propagate.stepping.propagator import Propagator, Stepping
-from qsim.tridiag.propagate.stepping.shared import SharedPropagator
+from qsim.tridiag.propagate.stepping.propagator import Stepping
 from qsim.tridiag.tdse import absorbers, potentials
 from qsim.tridiag.tdse.quantities import turned
 
@@ -72,7 +71,7 @@ if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.tridiag.propagate.problem import Propagation
 
-__all__ = ["AUTO", "CUTOFF", "FINE", "Companions", "Ending", "companions", "estimate", "numbers"]
+__all__ = ["AUTO", "CUTOFF", "FINE", "Companions", "Ending", "companions", "estimate", "numbers", "run_of"]
 
 # points times steps up to which `verify: auto` means true
 AUTO = {"cpu": 2e10, "cuda": 5e12}
@@ -304,16 +303,16 @@ class Companions:
             self.problems = [companion(self.problem, *size, average=average) for size in self.sizes]
             done = 0
             for one in self.problems:
-                self.numbers.append(_run(one, self.comm, report, done))
+                self.numbers.append(run_of(one, self.comm, report, done))
                 done += one.steps * one.lattice.points
             if average:
                 own = companion(self.problem, self.problem.steps, self.problem.lattice.points, average=True)
-                self.between = _run(own, self.comm, report, done)
+                self.between = run_of(own, self.comm, report, done)
                 done += own.steps * own.lattice.points
             for cause, problem in self.changed.items():
                 # of the companions the one with the longest steps
                 one = companion(problem, *self.sizes[1], average=average)
-                other = _run(one, self.comm, report, done)
+                other = run_of(one, self.comm, report, done)
                 done += one.steps * one.lattice.points
                 known = self.numbers[1]
                 least = turned(known, other) if cause == TABLE else {}
@@ -328,22 +327,15 @@ class Companions:
             self.why_not = str(error)
 
 
-def _run(problem: Propagation, comm: Comm, report: Report, done: int) -> dict[str, float]:
+def run_of(problem: Propagation, comm: Comm, report: Report, done: int = 0) -> dict[str, float]:
     """Propagate a companion and return its numbers; `done` is the work of those before."""
     block = problem.observed.hhg
     # without harmonics no acceleration is claimed, so V' is left out
     how = Stepping(problem.precision, slope=block is not None and problem.lattice.slope is not None)
-    psi, span, links = problem.psi0, None, None
-    if 1 < comm.size <= problem.lattice.points // LEAST:
-        links = links_of(comm, problem.device)
-        shared = SharedPropagator(
-            problem.device, problem.lattice, psi, problem.dt, problem.fields(), links, how
-        )
-        propagator: Propagator = shared
-        span = shared.span
-    else:
-        propagator = Propagator(problem.device, problem.lattice, psi, problem.dt, *problem.fields(), how)
-    observer = Observer(problem, span, links)
+    share = 1 < comm.size <= problem.lattice.points // LEAST
+    links = links_of(comm, problem.device) if share else None
+    propagator = problem.propagator(problem.psi0, 0, links, how)
+    observer = Observer(problem, propagator.span, links)
     rows = [observer.row(0, propagator.own, observer.sums(propagator.own))]
     largest = max(int(PIECE[problem.device.kind] / problem.lattice.points), 1)
     samples = observer.sums(propagator.own)[None]
@@ -484,13 +476,16 @@ def _differences(
     # h and k in units of the run's own
     step_a, step_b = (one.dt / problem.dt for one in others.problems[:2])
     spacing = others.problems[0].lattice.dx / problem.lattice.dx
+    # an absorber is split off steps of order 4, in second order
+    powers = {2, problem.order} if problem.lattice.cap is not None else {problem.order}
     time_step, grid = {}, {}
     for name, value in found.items():
-        # Eq. T24: both companions have the same grid, so they differ by their steps alone, in second order
-        e_t = (b[name] - a[name]) / (step_b**2 - step_a**2)
-        time_step[name] = _of_slopes(b[name], a[name], third[0][name]) if third else abs(e_t)
+        # Eq. T24: both companions have the same grid, so they differ by their steps alone
+        parts = [(b[name] - a[name]) / (step_b**p - step_a**p) for p in powers]
+        time_step[name] = _of_slopes(b[name], a[name], third[0][name]) if third else max(map(abs, parts))
         # Eq. T25: what is left of the difference between A and the run after its part by the steps
-        grid[name] = abs((a[name] - value - (step_a**2 - 1.0) * e_t) / (spacing**2 - 1.0))
+        left = [a[name] - value - (step_a**p - 1.0) * e_t for p, e_t in zip(powers, parts, strict=True)]
+        grid[name] = max(map(abs, left)) / abs(spacing**2 - 1.0)
     return time_step, grid
 
 

@@ -402,7 +402,9 @@ def _build(
         observed=observed,
         outputs=time.outputs,
         verify=time.verify,
-        step_key="time.steps" if time.dt is None else "time.dt",
+        order=time.order,
+        accuracy=time.accuracy,
+        step_key=next(f"time.{key}" for key in ("dt", "steps", "accuracy") if getattr(time, key) is not None),
         blame=blame,
         notices=list(time.notices(steps, dt)),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from qsim.tridiag.propagate.lattice import Lattice, equidistant
 from qsim.tridiag.tdse.pulses import LaserField
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -30,8 +30,11 @@ if TYPE_CHECKING:
     )
     from qsim.tridiag.deck.observe import Gabor, Hhg
     from qsim.tridiag.deck.potentials import Potential
-    from qsim.tridiag.propagate.stepping.propagator import Propagator
+    from qsim.tridiag.propagate.stepping.composition import Composed
+    from qsim.tridiag.propagate.stepping.propagator import Propagator, Stepping
     from qsim.tridiag.propagate.stepping.reference import SolverPropagator
+
+    AnyPropagator = Propagator | SolverPropagator | Composed
 
 __all__ = [
     "DEFAULT_ORDERS",
@@ -112,6 +115,10 @@ class Propagation:
         Number of output times after t = 0.
     verify : "auto" or bool
         Whether errors are claimed.
+    order : int
+        Of the steps, 2 or 4.
+    accuracy : float or None
+        Error that the steps may leave; None if the deck states them.
     step_key : str
         Key of the deck that sets the step, ``"time.dt"`` or ``"time.steps"``.
     blame : Blame
@@ -144,6 +151,8 @@ class Propagation:
     observed: Observed
     outputs: int
     verify: Literal["auto"] | bool
+    order: int
+    accuracy: float | None
     step_key: str
     blame: Blame
     every: int = 1
@@ -176,11 +185,6 @@ class Propagation:
     def vector_at(self, time: ArrayLike) -> NDArray[np.float64]:
         """Return A at a time or at an array of times, a.u."""
         return self.pulse.vector_potential(time)
-
-    @property
-    def midpoints(self) -> NDArray[np.float64]:
-        """Times (steps,) at which a step takes its field."""
-        return np.asarray((np.arange(self.steps) + 0.5) * self.dt, dtype=float)
 
     def fundamental(self, block: Hhg | Gabor) -> float:
         """Return the frequency that the harmonics of a block count in."""
@@ -231,15 +235,30 @@ class Propagation:
                 yield int(target), pieces_of(at, int(target), self.every, largest)
                 at = int(target)
 
-    def fields(self) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
-        """Return E and A of every step, (steps,) each: E in length gauge, A in velocity gauge; None for the other or no laser."""
+    def fields(
+        self, share: float = 1.0, places: Sequence[float] = (0.5,)
+    ) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
+        """Return E and A of every stage: E in length gauge, A in velocity gauge; None for the other or no laser.
+
+        Parameters
+        ----------
+        share
+            Length of a stage in steps.
+        places
+            Midpoints of the stages in a step.
+        """
+        middle = ((np.arange(self.steps)[:, None] + np.array(places)) * self.dt).ravel()
         if self.velocity_gauge:
-            return None, self.pulse.over(self.midpoints, self.dt, potential=True)
-        return (self.pulse.steps(self.steps, self.dt) if self.pulse.pulses else None), None
+            return None, self.pulse.over(middle, share * self.dt, potential=True)
+        return (self.pulse.over(middle, share * self.dt) if self.pulse.pulses else None), None
 
     def propagator(
-        self, psi0: NDArray[np.complex128], start: int, links: Links | None = None
-    ) -> Propagator | SolverPropagator:
+        self,
+        psi0: NDArray[np.complex128],
+        start: int,
+        links: Links | None = None,
+        how: Stepping | None = None,
+    ) -> AnyPropagator:
         """Return the propagator of the deck at a state and a step.
 
         Parameters
@@ -250,39 +269,44 @@ class Propagation:
             Steps done before.
         links
             To other processes that carry parts of the grid, if there are any.
+        how
+            Options of the partition method, in place of the solver of the deck.
 
         Raises
         ------
         DeckError
             If the chunks of ``mode: local`` do not work for this step and spacing.
         """
-        # one process: the partition method or a chosen solver; several: parts of the grid with a halo
-        solver = self.solver
-        made: Propagator | SolverPropagator
+        from qsim.tridiag.propagate.stepping.composition import Composed
         from qsim.tridiag.propagate.stepping.propagator import Propagator, Stepping
 
-        how = Stepping(
+        solver = self.solver
+        kind = solver.type if how is None else "nshape"
+        options = how or Stepping(
             self.precision, solver.blocks, solver.iterations, solver.mode, self.lattice.slope is not None
         )
-        if links is not None and links.size > 1:
-            from qsim.tridiag.propagate.stepping.shared import SharedPropagator
 
-            try:
-                made = SharedPropagator(self.device, self.lattice, psi0, self.dt, self.fields(), links, how)
-            except InvalidInput as error:
-                self.blame(error.key, str(error))
-            made.step = start
-            return made
-        arguments = (self.device, self.lattice, psi0, self.dt, *self.fields(), how)
-        if solver.type == "nshape":
-            try:
-                made = Propagator(*arguments)
-            except InvalidInput as error:
-                self.blame(error.key, str(error))
-        else:
+        # one process: the partition method or a chosen solver; several: parts of the grid with a halo
+        def make(lattice: Lattice, share: float, places: tuple[float, ...], options: Stepping) -> Any:
+            begin, fields = (self.device, lattice, psi0, share * self.dt), self.fields(share, places)
+            if links is not None and links.size > 1:
+                from qsim.tridiag.propagate.stepping.shared import SharedPropagator
+
+                return SharedPropagator(*begin, fields, links, options)
+            if kind == "nshape":
+                return Propagator(*begin, *fields, options)
             from qsim.tridiag.propagate.stepping.reference import SolverPropagator
 
-            made = SolverPropagator(*arguments, solver.type)
+            return SolverPropagator(*begin, *fields, options, kind)
+
+        try:
+            made: AnyPropagator = (
+                make(self.lattice, 1.0, (0.5,), options)
+                if self.order == 2
+                else Composed(make, self.lattice, self.dt, options)
+            )
+        except InvalidInput as error:
+            self.blame(error.key, str(error))
         made.step = start
         return made
 

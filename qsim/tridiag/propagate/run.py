@@ -19,13 +19,15 @@ from qsim.core.run.checkpoint import fitting
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.deck.electron import GaussianInitial
 from qsim.tridiag.propagate import accuracy
+from qsim.tridiag.propagate.build import sample_interval
 from qsim.tridiag.propagate.claims import SPACING, STEP
 from qsim.tridiag.propagate.lattice import PSI_LIMIT
 from qsim.tridiag.propagate.result import QUANTITIES, Propagated
+from qsim.tridiag.tdse import step_search
 from qsim.tridiag.tdse.scan.problem import Evolution, Motion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -77,7 +79,6 @@ class LineEvolution(Evolution):
     ) -> None:
         # with the kernels, which the names of results do not need
         from qsim.tridiag.propagate.observer import Observer
-        from qsim.tridiag.propagate.stepping.shared import SharedPropagator
 
         self.problem = problem if restored is None else _as_before(problem, restored)
         self.comm = SerialComm() if comm is None else comm
@@ -89,8 +90,7 @@ class LineEvolution(Evolution):
         self._frames = set(problem.frames.tolist())
         links = links_of(self.comm, problem.device)
         self.propagator = self.problem.propagator(psi, self.start, links)
-        span = self.propagator.span if isinstance(self.propagator, SharedPropagator) else None
-        self.observer = Observer(self.problem, span, links)
+        self.observer = Observer(self.problem, self.propagator.span, links)
         if restored is None:
             first = self.observer.sums(self.propagator.own)
             self.rows: list[Row] = [self.observer.row(0, self.propagator.own, first)]
@@ -132,6 +132,7 @@ class LineEvolution(Evolution):
         parts = self.comm.gather(problem.device.to_host(self.propagator.own))
         return {
             "step": self.propagator.step,
+            "steps": problem.steps,
             "psi": None if parts is None else joined(parts),
             "rows": _stacked(self.rows),
             "trace": np.concatenate(self.trace),
@@ -164,7 +165,10 @@ def joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
 
 def run_propagation(problem: Propagation, monitor: Monitor) -> Propagated:
     """Propagate, record, analyse."""
-    evolution = LineEvolution(problem, monitor.restored, monitor.comm)
+    if (allowed := problem.accuracy) is not None:
+        steps = step_search.settled_steps(_search(problem, allowed, monitor.comm), monitor)
+        problem = _with_steps(problem, steps)
+    evolution = LineEvolution(problem, step_search.propagated(monitor), monitor.comm)
     with monitor.stage("propagate"):
         drive(evolution, monitor, total=problem.steps, unit="steps", what="propagate", done=evolution.start)
     with monitor.stage("analyse"):
@@ -178,6 +182,24 @@ def run_propagation(problem: Propagation, monitor: Monitor) -> Propagated:
         for *_, text in remarks:
             monitor.warn(text)
     return result
+
+
+def _search(problem: Propagation, allowed: float, comm: Comm) -> step_search.Search:
+    """Return what the search for the step of a run needs."""
+
+    def trial(steps: int, report: Report) -> dict[str, float]:
+        made = _with_steps(problem, steps)
+        # norms and populations at the end, no spectra
+        return accuracy.run_of(replace(made, observed=replace(made.observed, hhg=None)), comm, report)
+
+    longest = step_search.longest_step(problem.pulse.fastest)
+    return step_search.Search(allowed, problem.order, problem.dt, problem.t_final, longest, trial)
+
+
+def _with_steps(problem: Propagation, steps: int) -> Propagation:
+    """Return the problem with another number of steps."""
+    made = replace(problem, steps=steps, dt=problem.t_final / steps)
+    return replace(made, every=sample_interval(made))
 
 
 def _start(problem: Propagation) -> tuple[str, ...]:
@@ -281,6 +303,7 @@ def errors(
     if result.accuracy.why_not:
         monitor.note(f"no errors are claimed: {result.accuracy.why_not}")
         return []
+    remarks = list(_promised(result))
     # only norms and populations have a scale of their own, by which an error is large or not
     shares = {
         name: error
@@ -289,7 +312,7 @@ def errors(
     }
     worst = max(shares, key=lambda name: shares[name])
     if shares[worst] <= UNSURE:
-        return []
+        return remarks
     # the largest part tells what to change in the deck
     parts = result.accuracy.parts(worst)
     listed = [
@@ -299,14 +322,26 @@ def errors(
     ]
     remedy = _remedies(problem)[max(parts, key=lambda cause: parts[cause])]
     text = f"{worst} is uncertain by {shares[worst]:.2g} (parts: {', '.join(listed)}): {remedy}"
-    return [("uncertain", shares[worst], text)]
+    return [*remarks, ("uncertain", shares[worst], text)]
+
+
+def _promised(result: Propagated) -> Iterator[tuple[str, float, str]]:
+    """Yield the error of steps that the run chose, if it is larger than the deck allows."""
+    allowed, found = result.problem.accuracy, result.accuracy
+    if allowed is None or found is None:
+        return
+    by_steps = {name: e for name, e in found.time_step.items() if name.startswith(("norm", "pop", "bound"))}
+    worst = max(by_steps, key=lambda name: by_steps[name])
+    if by_steps[worst] > allowed:
+        text = f"the steps leave an error of {by_steps[worst]:.2g} in {worst}, more than time.accuracy: {allowed:g}"
+        yield "accuracy", by_steps[worst], text
 
 
 def _remedies(problem: Propagation) -> dict[str, str]:
     """Return what the author of a deck can do about each part of an error."""
     single = problem.precision == "single"
     return {
-        STEP: "raise time.steps" if problem.step_key == "time.steps" else "lower time.dt",
+        STEP: f"{'raise' if problem.step_key == 'time.steps' else 'lower'} {problem.step_key}",
         SPACING: "raise grid.points",
         accuracy.BETWEEN: "raise grid.points, so that dx resolves the potential",
         accuracy.ROUNDED: "set run.precision: double"

@@ -26,6 +26,7 @@ from qsim.tridiag.kernels.atom.phases import tiled
 from qsim.tridiag.kernels.atom.records import Couplings, Mix, Radial, Samples
 from qsim.tridiag.kernels.atom.sharing import ALONE, lined
 from qsim.tridiag.kernels.atom.velocity import velocity_steps
+from qsim.tridiag.tdse.composition import STAGES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from qsim.tridiag.atom.states.lanes import AnyLanes
 
 __all__ = [
-    "STAGES",
     "AtomLattice",
     "Propagator",
     "Tables",
@@ -196,12 +196,6 @@ def tables(
         couplings=Couplings(even, odd, even_growth, odd_growth),
         mix=Mix(1.0 / grid.r, 1.0 / grid.slope, np.sqrt(grid.slope)),
     )
-
-
-# 4 q^3 + (1 - 4 q)^3 = 0: the third-order errors of the five steps cancel
-SUZUKI = 1.0 / (4.0 - 4.0 ** (1.0 / 3.0))
-# the middle stage goes back in time by 0.66 dt
-STAGES = {2: (1.0,), 4: (SUZUKI, SUZUKI, 1.0 - 4.0 * SUZUKI, SUZUKI, SUZUKI)}
 
 
 class Propagator:
