@@ -1,4 +1,4 @@
-"""Scans of `task: propagate` over numbers of a pulse and of the potential, the ionisation of a line and its average over a focus."""
+"""Scans of `task: propagate` over numbers of a pulse and of the potential; the ionisation of a line, and its focal average."""
 
 import copy
 
