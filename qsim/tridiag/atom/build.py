@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,8 +14,8 @@ from qsim.core.device.parallel import connected
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.run.stages import Plan, Size
 from qsim.tridiag.atom.checks import Setup, findings
-from qsim.tridiag.atom.harmonics import fundamental, highest_order
-from qsim.tridiag.atom.photoelectrons.flux import flux_interval, spheres
+from qsim.tridiag.atom.motion import ATOM
+from qsim.tridiag.atom.photoelectrons.flux import sample_steps, spheres
 from qsim.tridiag.atom.polarization import field_of, frame_of
 from qsim.tridiag.atom.problem import AtomProblem, Setting, lattice_of, setting
 from qsim.tridiag.atom.resonance import search as resonance
@@ -38,12 +37,8 @@ if TYPE_CHECKING:
     from qsim.tridiag.deck.atom import AtomDeck
     from qsim.tridiag.tdse.pulses import LaserField
 
-__all__ = ["build", "plan", "sample_steps"]
+__all__ = ["build", "plan"]
 
-# samples of a run without spectra
-TRACE = 20_000
-# samples per period of the highest harmonic
-PER_PERIOD = 8
 # of a box whose levels are looked for before a run
 MOST_POINTS = 5_000_000
 # arrays of the size of the state, in complex numbers: state, two tables of pivots, and their likes of the companions
@@ -239,9 +234,6 @@ def _levels_on(lattice: AtomLattice, deck: AtomDeck) -> list[LevelState]:
 
 def build(loaded: LoadedDeck[AtomDeck], device: Device) -> AtomProblem | Scan:
     """Set up the atom, its field and its initial state; all runs of a scan."""
-    # only scans need what runs them
-    from qsim.tridiag.atom.motion import ATOM
-
     deck = loaded.deck
     runs = settled(deck)
     if deck.scan is None:
@@ -255,9 +247,8 @@ def build(loaded: LoadedDeck[AtomDeck], device: Device) -> AtomProblem | Scan:
     first, hardest = tops[0], tops[runs.hardest]
     observed = first.observed
     # one axis for all runs
-    if observed.hhg is not None:
-        top = highest_order(hardest, observed.hhg.max_order, fundamental(hardest, observed.hhg.omega))
-        observed = replace(observed, hhg=observed.hhg.model_copy(update={"max_order": top}))
+    if (hhg := observed.hhg) is not None:
+        observed = replace(observed, hhg=hhg.model_copy(update={"max_order": hardest.max_order(hhg)}))
     # all runs of a scan take samples at the same steps, as the strongest field needs them
     every = sample_steps(hardest)
     problems = [replace(one, observed=observed, every=every) for one in tops]
@@ -331,20 +322,3 @@ def _notices(deck: AtomDeck, setting: Setting, points: int) -> Iterator[str]:
     if deck.laser is not None and deck.laser.gauge == "auto":
         yield f"laser.gauge: auto is {setting.gauge}"
     yield from deck.time.notices(setting.steps, setting.dt)
-
-
-def sample_steps(problem: AtomProblem) -> int:
-    """Return the steps between samples of the trace."""
-    wanted = [block for block in (problem.observed.hhg, problem.observed.gabor) if block is not None]
-    steps, dt = problem.setting.steps, problem.setting.dt
-    if not wanted:
-        # at least 400 samples, or a quarter of the steps; TRACE at most
-        most = max(1, -(-steps // min(TRACE, max(400, steps // 4))))
-        return flux_interval(problem.spectra, steps, dt, most)
-    tops = []
-    for block in wanted:
-        omega = fundamental(problem, block.omega)
-        tops.append(omega * highest_order(problem, block.max_order, omega))
-    # PER_PERIOD samples per period of the highest harmonic, and as many as the flux through spheres needs
-    most = max(1, int(2.0 * math.pi / (PER_PERIOD * float(np.max(tops)) * dt)))
-    return flux_interval(problem.spectra, steps, dt, most)

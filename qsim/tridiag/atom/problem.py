@@ -23,6 +23,7 @@ from qsim.tridiag.kernels.atom.cuda_tables import MOST_LANES
 from qsim.tridiag.kernels.atom.sharing import Sharing
 from qsim.tridiag.kernels.simd import WIDTH
 from qsim.tridiag.tdse import absorbers
+from qsim.tridiag.tdse.harmonics import Harmonic
 from qsim.tridiag.tdse.step_search import longest_step
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ class Setting:
 
 
 @dataclass
-class AtomProblem:
+class AtomProblem(Harmonic):
     """Everything that a run of ``task: atom`` needs.
 
     Attributes

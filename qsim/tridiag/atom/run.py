@@ -18,19 +18,19 @@ import numpy as np
 from qsim.core.errors import NumericsError
 from qsim.core.run.checkpoint import fitting
 from qsim.core.run.loop import drive
-from qsim.tridiag.atom import accuracy, harmonics
-from qsim.tridiag.atom.build import sample_steps
+from qsim.tridiag.atom import accuracy
 from qsim.tridiag.atom.evolution.cuda import CudaMember
 from qsim.tridiag.atom.evolution.propagator import truncated
 from qsim.tridiag.atom.photoelectrons import analysis as photoelectrons
 from qsim.tridiag.atom.photoelectrons import surface
+from qsim.tridiag.atom.photoelectrons.flux import sample_steps
 from qsim.tridiag.atom.problem import enough
 from qsim.tridiag.atom.resonance import search as resonance
 from qsim.tridiag.atom.result import AtomResult, unpacked
 from qsim.tridiag.atom.states import observables
 from qsim.tridiag.atom.states.levels import bound_population
 from qsim.tridiag.deck.atom import AtomObserved, AtomPopulations
-from qsim.tridiag.tdse import step_search
+from qsim.tridiag.tdse import harmonics, step_search
 from qsim.tridiag.tdse.scan.problem import Evolution
 
 if TYPE_CHECKING:

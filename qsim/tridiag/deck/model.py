@@ -526,6 +526,7 @@ class TridiagDeck(Deck):
             yield Finding("solver.mode", "only used by task: propagate", "warning")
 
     def _check_blocks(self) -> Iterator[Finding]:
+        """Yield contradictions within the blocks of a propagation."""
         if self.time is not None:
             yield from self.time.check("time", self.absorber)
             if self.time.accuracy is not None and self.absorber.type == "mask":

@@ -50,15 +50,15 @@ from qsim.core.device.parallel import SerialComm
 from qsim.core.errors import QsimError
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.deck.electron import levels_of
-from qsim.tridiag.propagate import harmonics, initial, sine_waves
-from qsim.tridiag.propagate.claims import KICK, TABLE, Accuracy
+from qsim.tridiag.propagate import initial, sine_waves
+from qsim.tridiag.propagate.claims import KICK, TABLE, Accuracy, cuts
 from qsim.tridiag.propagate.eigenstates import RESIDUAL, levels_of_box, mirror, squeezed
 from qsim.tridiag.propagate.lattice import Lattice, equidistant
 from qsim.tridiag.propagate.observer import Observer
 from qsim.tridiag.propagate.problem import LEAST, PIECE, pieces_of
 from qsim.tridiag.propagate.result import Propagated
 from qsim.tridiag.propagate.stepping.propagator import Stepping
-from qsim.tridiag.tdse import absorbers, potentials
+from qsim.tridiag.tdse import absorbers, harmonics, potentials
 from qsim.tridiag.tdse.quantities import turned
 
 if TYPE_CHECKING:
@@ -71,7 +71,18 @@ if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.tridiag.propagate.problem import Propagation
 
-__all__ = ["AUTO", "CUTOFF", "FINE", "Companions", "Ending", "companions", "estimate", "numbers", "run_of"]
+__all__ = [
+    "AUTO",
+    "CUTOFF",
+    "FINE",
+    "Companions",
+    "Ending",
+    "companions",
+    "cuts",
+    "estimate",
+    "numbers",
+    "run_of",
+]
 
 # points times steps up to which `verify: auto` means true
 AUTO = {"cpu": 2e10, "cuda": 5e12}
@@ -352,8 +363,9 @@ def run_of(problem: Propagation, comm: Comm, report: Report, done: int = 0) -> d
     found = numbers(problem, frames)
     if block is not None:
         made = Propagated(problem, frames, np.concatenate(trace), np.zeros(0, complex), {})
-        cutoff = harmonics.spectrum(made, block).cutoff
-        found |= {} if cutoff is None else {CUTOFF: cutoff}
+        harmonics.spectrum(made)
+        cutoff = made.numbers[CUTOFF]
+        found |= {} if cutoff is None else {CUTOFF: float(cutoff)}
     return found
 
 
@@ -500,43 +512,6 @@ def _of_slopes(whole: float, half: float, quarter: float) -> float:
     shorter = abs(half - quarter) / (0.25 - 0.0625)
     growth = min(max(shorter / longer, 1.0), GROWTH) if longer > 0.0 else GROWTH
     return 0.75 * longer + shorter * (0.1875 + 0.0625 * growth)
-
-
-def cuts(problem: Propagation, psi: NDArray[Any]) -> dict[str, float]:
-    """Return the errors of norms in parts of the box by the cells that their edges cut (Eq. T27).
-
-    A cell is taken to have one density.  An edge at the distance ``u dx`` from its point leaves out ``rho' dx^2 ((1/4 - u^2)/2 -
-    1/24)``; the second term is that of the midpoint rule beyond it.  Spacings of companions cut other cells, so that this part of
-    the error does not show there.
-    """
-    lattice = problem.lattice
-    edges: dict[str, tuple[float, ...]] = {
-        f"norm_within_{r:g}": (-r, r) for r in problem.observed.norm_within
-    }
-    edges |= {f"norm_right_{place:g}": (place,) for place in problem.observed.norm_right}
-    out = {}
-    # points are counted from the left wall, which is point 0
-    xmin = problem.box.xmin
-    for name, places in edges.items():
-        out[name] = 0.0
-        for place in places:
-            i = round((place - xmin) / lattice.dx)
-            if not 0 <= i <= lattice.points + 1:
-                continue
-            u = (place - xmin) / lattice.dx - i
-            # the density about the edge as a parabola: slope and curvature give the error of the cell that is cut (Eq. T27)
-            before, here, after = (_density(psi, k) for k in (i - 1, i, i + 1))
-            slope, bend = 0.5 * abs(after - before), abs(after - 2.0 * here + before)
-            size = abs(0.5 * (0.25 - u * u) - 1.0 / 24.0) + 0.01
-            out[name] += lattice.dx * (slope * size + bend / 24.0)
-    return out
-
-
-def _density(psi: NDArray[Any], point: int) -> float:
-    """Return |psi|^2 at a point counted from the left wall, where psi is odd: the density beyond a wall is its mirror image."""
-    walls = len(psi) + 1
-    inside = walls - abs(walls - abs(point))
-    return float(abs(psi[inside - 1])) ** 2 if 0 < inside < walls else 0.0
 
 
 def _rest(

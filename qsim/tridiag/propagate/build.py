@@ -20,10 +20,11 @@ from qsim.tridiag.propagate.lattice import PSI_LIMIT, Lattice, equidistant
 from qsim.tridiag.propagate.problem import (
     DENSITY_POINTS,
     LEAST,
-    SAMPLES_PER_PERIOD,
     Box,
     Propagation,
+    sample_interval,
 )
+from qsim.tridiag.propagate.run import LINE
 from qsim.tridiag.tdse import absorbers, potentials
 from qsim.tridiag.tdse.pulses import LaserField
 from qsim.tridiag.tdse.scan.problem import Scan
@@ -45,8 +46,6 @@ T = TypeVar("T")
 BETWEEN = slice(1, -1)
 # grid points up to which the plan evaluates the potential and checks the physics
 PLAN_POINTS = 1_000_000
-# of a run without spectra
-TRACE_SAMPLES = 20_000
 POINT_BYTES = {
     "numerov": 248,
     "three_point": 128,
@@ -312,9 +311,6 @@ def build(loaded: LoadedDeck[TridiagDeck], device: Device, blame: Blame) -> Prop
         problem = _build(loaded, deck, device, (pulses[0], steps, dt), blame)
         problem.every = sample_interval(problem)
         return problem
-    # only scans need what runs them
-    from qsim.tridiag.propagate.run import LINE
-
     # runs go side by side, and no bit of them depends on how many
     alone = replace(device, threads=1)
     potentials_of = {id(one.potential): one for one in reversed(decks)}
@@ -429,14 +425,3 @@ def _ionisation_potential(
             # no bound state
             return None
     return free - float(energies[0]) if energies[0] < free else None
-
-
-def sample_interval(problem: Propagation) -> int:
-    """Return the steps between samples of the trace: enough for the highest harmonic, else for a smooth curve."""
-    # the highest harmonic needs SAMPLES_PER_PERIOD samples; a trace without spectra is a smooth curve
-    wanted = [block for block in (problem.observed.hhg, problem.observed.gabor) if block is not None]
-    if not wanted:
-        return max(1, -(-problem.steps // TRACE_SAMPLES))
-    highest = max(problem.fundamental(block) * problem.max_order(block) for block in wanted)
-    # a run that is shorter than that has its end as a sample beside its begin
-    return max(1, min(problem.steps, int(2.0 * math.pi / (SAMPLES_PER_PERIOD * highest * problem.dt))))

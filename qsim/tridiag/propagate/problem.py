@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,6 +10,7 @@ import numpy as np
 from qsim.core.deck.table_units import doubted
 from qsim.core.errors import InvalidInput
 from qsim.tridiag.propagate.lattice import Lattice, equidistant
+from qsim.tridiag.tdse.harmonics import Harmonic, sampling
 from qsim.tridiag.tdse.pulses import LaserField
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         Precision,
         Solver,
     )
-    from qsim.tridiag.deck.observe import Gabor, Hhg
     from qsim.tridiag.deck.potentials import Potential
     from qsim.tridiag.propagate.stepping.composition import Composed
     from qsim.tridiag.propagate.stepping.propagator import Propagator, Stepping
@@ -37,22 +36,19 @@ if TYPE_CHECKING:
     AnyPropagator = Propagator | SolverPropagator | Composed
 
 __all__ = [
-    "DEFAULT_ORDERS",
     "DENSITY_POINTS",
     "LEAST",
     "PIECE",
-    "SAMPLES_PER_PERIOD",
     "Box",
     "Propagation",
     "pieces_of",
+    "sample_interval",
 ]
 
-# of the highest requested harmonic
-SAMPLES_PER_PERIOD = 8
+# of a run without spectra
+TRACE_SAMPLES = 20_000
 # of the density map, where the deck leaves them open
 DENSITY_POINTS = 400
-# harmonics, where the deck leaves them open and the cutoff law gives fewer
-DEFAULT_ORDERS = 30
 # grid points of a process at least: observables need some points of the neighbours beside its own
 LEAST = 64
 # points times steps of one call: about half a second
@@ -81,7 +77,7 @@ class Box:
 
 
 @dataclass
-class Propagation:
+class Propagation(Harmonic):
     """Everything that a propagation needs; arrays of the host, of the points between the walls.
 
     Attributes
@@ -185,27 +181,6 @@ class Propagation:
     def vector_at(self, time: ArrayLike) -> NDArray[np.float64]:
         """Return A at a time or at an array of times, a.u."""
         return self.pulse.vector_potential(time)
-
-    def fundamental(self, block: Hhg | Gabor) -> float:
-        """Return the frequency that the harmonics of a block count in."""
-        omega = self.pulse.omega if block.omega is None else block.omega
-        # the plan has seen to it
-        assert omega is not None
-        return float(omega)
-
-    def classical_cutoff(self, omega: float) -> float | None:
-        """Return (Ip + 3.17 Up) / omega, with Ip from the ground state; None where there is no such."""
-        if self.ip is None or self.pulse.up == 0.0:
-            return None
-        return (self.ip + 3.17 * self.pulse.up) / omega
-
-    def max_order(self, block: Hhg | Gabor) -> float:
-        """Return the highest harmonic order of a block."""
-        if not isinstance(block.max_order, str):
-            return float(block.max_order)
-        omega = self.fundamental(block)
-        cutoff = self.classical_cutoff(omega) or 0.0
-        return float(math.ceil(max(DEFAULT_ORDERS, 1.6 * cutoff)))
 
     def photoelectron_energies(self, block: Photoelectron) -> NDArray[np.float64]:
         """Return the energies of the photoelectron spectrum, hartree."""
@@ -359,3 +334,10 @@ def pieces_of(start: int, target: int, every: int, largest: int) -> Iterator[tup
             count = min(offset or every, target - step, largest)
             yield count, count
         step += count
+
+
+def sample_interval(problem: Propagation) -> int:
+    """Return the steps between samples of the trace: enough for the highest harmonic, else for a smooth curve."""
+    # a run that is shorter than that has its end as a sample beside its begin
+    interval = sampling(problem, problem.dt)
+    return max(1, -(-problem.steps // TRACE_SAMPLES)) if interval is None else min(problem.steps, interval)

@@ -75,6 +75,10 @@ class Propagated:
         """What stands beside the numbers of a run that was not repeated."""
         return NOT_VERIFIED if self.accuracy is None else ""
 
+    def components(self, name: str) -> NDArray[np.float64]:
+        """Return what `traced` does as the one component of the field, (1, samples)."""
+        return self.traced(name)[None]
+
     def traced(self, name: str) -> NDArray[np.float64]:
         """Return time, norm, dipole, velocity, acceleration or field along the fine trace, a.u."""
         problem, trace = self.problem, self.trace

@@ -19,11 +19,11 @@ from qsim.core.run.checkpoint import fitting
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.deck.electron import GaussianInitial
 from qsim.tridiag.propagate import accuracy
-from qsim.tridiag.propagate.build import sample_interval
 from qsim.tridiag.propagate.claims import SPACING, STEP
 from qsim.tridiag.propagate.lattice import PSI_LIMIT
+from qsim.tridiag.propagate.problem import sample_interval
 from qsim.tridiag.propagate.result import QUANTITIES, Propagated
-from qsim.tridiag.tdse import step_search
+from qsim.tridiag.tdse import harmonics, step_search
 from qsim.tridiag.tdse.scan.problem import Evolution, Motion
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
     from qsim.tridiag.deck.model import Photoelectron
-    from qsim.tridiag.deck.observe import Gabor, Hhg
     from qsim.tridiag.propagate.problem import Propagation
     from qsim.tridiag.tdse.scan.problem import Remarks, Scan
 
@@ -241,10 +240,10 @@ def analyse(result: Propagated, state: Callable[[], State], monitor: Monitor) ->
     """
     observed = result.problem.observed
     judged = monitor.judged
-    if (harmonics := observed.hhg) is not None:
-        judged("the harmonic spectrum", lambda: _harmonics(result, harmonics), None)
-    if (map_of := observed.gabor) is not None:
-        judged("the time-frequency map", lambda: _time_frequency(result, map_of), None)
+    if observed.hhg is not None:
+        judged("the harmonic spectrum", lambda: harmonics.spectrum(result), None)
+    if observed.gabor is not None:
+        judged("the time-frequency map", lambda: harmonics.time_frequency_map(result), None)
     if (electrons := observed.photoelectron) is not None:
         judged("the photoelectron spectrum", lambda: _photoelectrons(result, electrons, state, monitor), None)
     result.numbers["turned_back"] = judged("what walls turned back", lambda: turned_back(result), None)
@@ -351,25 +350,6 @@ def _remedies(problem: Propagation) -> dict[str, str]:
         accuracy.THRESHOLD: "lower time.dt and raise grid.points, or take populations of lower levels",
         accuracy.LEVELS: "take the sum of the populations of the close levels, which does not depend on how they mix",
     }
-
-
-def _harmonics(result: Propagated, block: Hhg) -> None:
-    from qsim.tridiag.propagate import harmonics
-
-    found = harmonics.spectrum(result, block)
-    result.spectra |= {"hhg_order": found.order, "hhg_spectrum": found.power}
-    result.numbers["hhg_cutoff_classical"] = found.classical
-    result.numbers["hhg_cutoff_order"] = found.cutoff
-
-
-def _time_frequency(result: Propagated, block: Gabor) -> None:
-    from qsim.tridiag.tdse import harmonics
-
-    problem = result.problem
-    omega, top = problem.fundamental(block), problem.max_order(block)
-    time, signal = result.traced("time"), result.traced("acceleration")
-    t, order, power = harmonics.gabor(time, signal, omega, max_order=top, width=block.width)
-    result.spectra |= {"gabor_time": t, "gabor_order": order, "hhg_gabor": power}
 
 
 class _Spectrum:
