@@ -118,7 +118,8 @@ class Scan(Block):
                 what = f"its numbers are {names}" if known else "it has none"
                 yield Finding(key, f"{name} is no number of the {self.BLOCK}; {what}")
                 continue
-            adapter: TypeAdapter[float] = TypeAdapter(Annotated[info.annotation, *info.metadata])
+            whole: Any = Annotated[info.annotation, *info.metadata]
+            adapter = TypeAdapter[float](whole)
             found = []
             for index, value in enumerate(values):
                 try:
@@ -236,7 +237,7 @@ def changed(pulse: P, numbers: Mapping[str, float]) -> P:
     for names in INSTEAD:
         for name in names & numbers.keys():
             update |= dict.fromkeys((names - {name}) & type(pulse).model_fields.keys())
-    return pulse.model_copy(update=update | numbers)
+    return pulse.model_copy(update=update | dict(numbers))
 
 
 def runs_of(deck: D) -> tuple[list[D], dict[str, list[float]]]:

@@ -354,7 +354,7 @@ def _build(
     inside = x[BETWEEN]
     # the plan keeps V and psi0 of small grids; on large ones they are made here, by all threads
     if grid.points <= PLAN_POINTS:
-        with_walls, psi0 = (_made(loaded, deck, make) for make in (grid_potential, initial_state))
+        with_walls, psi0 = _made(loaded, deck, grid_potential), _made(loaded, deck, initial_state)
     else:
         with_walls = potentials.evaluate(blocks.potential, x, threads=threads)
         psi0 = initial.initial_state(

@@ -386,7 +386,11 @@ QUANTITIES: tuple[Q, ...] = (
         "energies",
         "hartree",
         "eigenvalues of the field-free Hamiltonian on the grid",
-        lambda r: r.problem.energies[: r.problem.levels] if r.problem.levels else None,
+        lambda r: (
+            None
+            if r.problem.energies is None or not r.problem.levels
+            else r.problem.energies[: r.problem.levels]
+        ),
         ("level",),
     ),
     Q(

@@ -173,10 +173,11 @@ def run_propagation(problem: Propagation, monitor: Monitor) -> Propagated:
     with monitor.stage("analyse"):
         result = evolution.result()
         analyse(result, evolution.state, monitor)
-        remarks = monitor.judged("what walls disturb", lambda: warnings(result), [])
+        none: Remarks = []
+        remarks = monitor.judged("what walls disturb", lambda: warnings(result), none)
         if accuracy.claimed(problem, accuracy.work_of(result), monitor):
             remarks = remarks + monitor.judged(
-                "the errors of the numbers", lambda: errors(result, evolution.state, monitor), []
+                "the errors of the numbers", lambda: errors(result, evolution.state, monitor), none
             )
         for *_, text in remarks:
             monitor.warn(text)

@@ -409,7 +409,7 @@ class CudaMember:
         """Return norm, dipole and mean force (along z, or along x and y), and the norm of the last l."""
         return self.components(self.batch.sums()[self.index])
 
-    def sampled(self, marks: list[int]) -> NDArray[np.float64]:
+    def sampled(self, marks: Sequence[int]) -> NDArray[np.float64]:
         """Go on to each mark, a number of steps from the start, and return the `sums` there: of a batch of one."""
         ahead = np.array(marks) - self.step
         return self.components(self.batch.advance(int(ahead[-1]), ahead)[self.index])

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
     from qsim.tridiag.propagate.lattice import Lattice
-    from qsim.tridiag.solver.shared import Span
 
 Mode = Literal["auto", "exact", "local", "literal"]
 
@@ -118,7 +117,7 @@ class Propagator:
         If ``mode="local"`` and the inverse decays too slowly for chunks.
     """
 
-    span: Span | None = None
+    span: Any = None
     offset = 0
 
     def __init__(
