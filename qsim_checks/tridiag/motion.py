@@ -32,7 +32,10 @@ __all__ = ["motion"]
 
 WALLED = 0.2  # share of the decks whose electron feels the walls of its box all the time
 LARGEST = 5e6  # points times steps
-FOURTH, SEARCHED = 0.15, 0.06  # shares of the decks with steps of order 4, and of those that state an accuracy
+FOURTH, SEARCHED = (
+    0.15,
+    0.06,
+)  # shares of the decks with steps of order 4, and of those that state an accuracy
 SCANNED = 0.1  # share of the decks that scan a number
 IONISED = 0.3  # share of the decks with a threshold that ask for the ionisation
 THRESHOLD = ("softcore", "morse", "square_well", "gaussian_well", "poschl_teller", "yukawa")  # at zero

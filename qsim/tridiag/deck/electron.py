@@ -265,7 +265,7 @@ class TimeGrid(Block):
         description="error that the steps may leave in norms and populations, instead of dt and steps: trial runs find the step",
     )
 
-    def check(self, key: str, absorber: Block) -> Iterator[Finding]:
+    def check(self, key: str = "time", absorber: Block | None = None) -> Iterator[Finding]:
         """Yield what is missing or given twice, or does not go with the absorber."""
         names = ("dt", "steps") if self.accuracy is None else ("dt", "steps", "accuracy")
         yield from exactly_one(self, key, *names)
