@@ -52,6 +52,7 @@ DRAWN = {
     "tridiag/h_hhg_800nm": "overview angular errors",
     "tridiag/h_static_rate": "populations norm density",
     "tridiag/hhg_800nm": "overview field populations norm dipole density states hhg",
+    "tridiag/ionisation_focus": "scan",
     "tridiag/photoelectrons": "photoelectron",
     "tridiag/scaling": "time_vs_blocks optimum_vs_n",
     "tridiag/solve_file": "solution",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qsim.tridiag.atom import figures as atom
-from qsim.tridiag.atom.scan import figures as scan
 from qsim.tridiag.propagate import figures as propagate
 from qsim.tridiag.scaling import figures as scaling
 from qsim.tridiag.systems import figures as systems
+from qsim.tridiag.tdse.scan import figures as scan
 
 if TYPE_CHECKING:
     from collections.abc import Callable

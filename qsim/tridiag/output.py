@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from qsim.tridiag.atom import quantities as atom_quantities
 from qsim.tridiag.atom import result as atom_result
-from qsim.tridiag.atom.scan import result as atom_scan_result
 from qsim.tridiag.figures import FIGURES
 from qsim.tridiag.propagate import result as propagate_result
 from qsim.tridiag.scaling import result as scaling_result
@@ -28,8 +28,9 @@ __all__ = [
 # Quantities of each task.
 QUANTITIES: dict[str, tuple[Quantity[Any], ...]] = {
     "propagate": propagate_result.QUANTITIES,
+    "propagate_scan": propagate_result.SCANS,
     "atom": atom_result.QUANTITIES,
-    "atom_scan": atom_scan_result.QUANTITIES,
+    "atom_scan": atom_quantities.SCANS,
     "solve": solve_result.QUANTITIES,
     "scaling": scaling_result.QUANTITIES,
 }

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING
 from qsim.tridiag.propagate.problem import Propagation
 from qsim.tridiag.scaling.problem import ScalingProblem
 from qsim.tridiag.systems.problem import SolveProblem
+from qsim.tridiag.tdse.scan.problem import Scan
 
 if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.tridiag.atom.result import AtomResult
-    from qsim.tridiag.atom.scan.result import AtomScanResult
     from qsim.tridiag.problem import Problem
     from qsim.tridiag.propagate.result import Propagated
     from qsim.tridiag.scaling.result import ScalingResult
     from qsim.tridiag.systems.result import SolveResult
+    from qsim.tridiag.tdse.scan.result import ScanResult
 
-    Result = Propagated | SolveResult | ScalingResult | AtomResult | AtomScanResult
+    Result = Propagated | SolveResult | ScalingResult | AtomResult | ScanResult
 
 
 def run(problem: Problem, monitor: Monitor) -> Result:
@@ -34,13 +35,11 @@ def run(problem: Problem, monitor: Monitor) -> Result:
         from qsim.tridiag.scaling.run import run_scaling
 
         return run_scaling(problem, monitor)
+    if isinstance(problem, Scan):
+        from qsim.tridiag.tdse.scan.run import run_scan
+
+        return run_scan(problem, monitor)
     # only atoms load the kernels of atoms
-    from qsim.tridiag.atom.problem import AtomProblem
+    from qsim.tridiag.atom.run import run_atom
 
-    if isinstance(problem, AtomProblem):
-        from qsim.tridiag.atom.run import run_atom
-
-        return run_atom(problem, monitor)
-    from qsim.tridiag.atom.scan.run import run_scan
-
-    return run_scan(problem, monitor)
+    return run_atom(problem, monitor)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +32,14 @@ __all__ = ["motion"]
 
 WALLED = 0.2  # share of the decks whose electron feels the walls of its box all the time
 LARGEST = 5e6  # points times steps
+FOURTH, SEARCHED = (
+    0.15,
+    0.06,
+)  # shares of the decks with steps of order 4, and of those that state an accuracy
+SCANNED = 0.1  # share of the decks that scan a number
+IONISED = 0.3  # share of the decks with a threshold that ask for the ionisation
+THRESHOLD = ("softcore", "morse", "square_well", "gaussian_well", "poschl_teller", "yukawa")  # at zero
+FEW_POINTS = 300  # up to which a deck finds its steps
 LONG = 4.2e6  # of the decks whose companions are coarser
 FEWEST = 255  # sines
 RESOLVED = 0.14  # distance of the points of the oracle, bohr; those of tables are 0.25 bohr apart
@@ -56,6 +64,7 @@ class _World:
     radii: list[float]
     places: list[float]
     walled: bool
+    free: bool
 
 
 def motion(rng: np.random.Generator, folder: Path) -> Trial:
@@ -84,6 +93,7 @@ def motion(rng: np.random.Generator, folder: Path) -> Trial:
     deck["grid"]["stencil"] = str(rng.choice(["numerov", "numerov", "three_point"]))
     electric: Curve = np.zeros_like
     breaks: list[float] = []
+    pulses: list[Any] = []
     if rng.random() < 0.6:
         pulses = [fields.pulse(rng, folder, duration) for _ in range(int(rng.choice([1, 1, 2])))]
         deck["laser"] = {
@@ -105,11 +115,57 @@ def motion(rng: np.random.Generator, folder: Path) -> Trial:
     single = bool(rng.random() < 0.1)
     deck["run"] = {"precision": "single" if single else "double"}
     deck["solver"] = _solver(rng, points)
+    ionised = block["type"] in THRESHOLD and bool(rng.random() < IONISED)
+    deck["observe"] += ["ionisation"] if ionised else []
     world = _World(
         xmin, xmax, points, [0.0, *breaks, duration], duration / steps, potential, electric, cap, mask, deck["initial"], levels,
-        radii, places, walled,
+        radii, places, walled, block["type"] in THRESHOLD,
     )  # fmt: skip
+    if strip["type"] != "mask":
+        deck["time"] |= {"order": 4} if rng.random() < FOURTH else {}
+        if rng.random() < SEARCHED and points < FEW_POINTS:
+            del deck["time"]["steps"]
+            deck["time"]["accuracy"] = float(f"{10 ** rng.uniform(-6, -3):.1e}")
+            return Trial(deck, lambda results: _judge(world, results))
+    if rng.random() < SCANNED:
+        worlds = _scan(rng, deck, world, pulses)
+        return Trial(deck, lambda results: _judge_scan(worlds, results))
     return Trial(deck, lambda results: _judge(world, results))
+
+
+def _scan(
+    rng: np.random.Generator,
+    deck: dict[str, Any],
+    world: _World,
+    pulses: Sequence[tuple[dict[str, Any], Curve, list[float]]],
+) -> list[_World]:
+    """Add a scan of two values to a deck, and return the world of each run: of functions that move, or grow."""
+    block = deck["potential"]
+    if pulses and rng.random() < 0.6:
+        number = int(rng.integers(len(pulses)))
+        pulse = pulses[number][0]
+        key = "E0" if "E0" in pulse and rng.random() < 0.5 else "delay"
+        before = pulse.get(key, 0.0)
+        after = round(
+            before * float(rng.uniform(0.3, 1.2)) if key == "E0" else before + float(rng.uniform(0.1, 2.0)), 4
+        )
+        deck["scan"] = {"pulse": number, key: [before, after]}
+        grown, late = (after / before, 0.0) if key == "E0" else (1.0, after - before)
+
+        def electric(t: NDArray[np.float64]) -> NDArray[np.float64]:
+            curves = [one[1] for one in pulses]
+            own = grown * curves.pop(number)(t - late)
+            return sum((curve(t) for curve in curves), start=own)
+
+        end = world.times[-1]
+        breaks = {t + late * (k == number) for k, one in enumerate(pulses) for t in one[2]}
+        times = [0.0, *sorted(t for t in breaks if 0.0 < t < end), end]
+        return [world, replace(world, electric=electric, times=times)]
+    if "x0" not in block:
+        return [world]
+    curve, apart = world.potential, round(float(rng.uniform(-1.0, 1.0)), 3)
+    deck["scan"] = {"potential": {"x0": [block["x0"], block["x0"] + apart]}}
+    return [world, replace(world, potential=lambda x: curve(x - apart))]
 
 
 def _between_walls(rng: np.random.Generator, xmin: float, xmax: float) -> dict[str, Any]:
@@ -187,6 +243,8 @@ def _judge(world: _World, results: Results) -> Sequence[Claim]:
     truth, errors = _truth(world)
     claims = []
     for name, value in truth.items():
+        if name == "bound_population" and name not in results.scalars:
+            continue
         scalar: Any = results.scalars[name]
         found, claimed = float(scalar.value), scalar.error
         claims.append(
@@ -199,6 +257,22 @@ def _judge(world: _World, results: Results) -> Sequence[Claim]:
                 "no errors are claimed",
             )
         )
+    return claims
+
+
+def _judge_scan(worlds: Sequence[_World], results: Results) -> Sequence[Claim]:
+    """Return the claims of a scan, or of a deck that has nothing to scan."""
+    if len(worlds) == 1:
+        return _judge(worlds[0], results)
+    claims = []
+    for run, world in enumerate(worlds):
+        truth, errors = _truth(world)
+        for name in sorted(name for name in truth if f"run_{name}" in results):
+            claimed = results[f"run_{name}_error"][run] if f"run_{name}_error" in results else float("nan")
+            off = float(results[f"run_{name}"][run]) - truth[name]
+            claims.append(
+                Claim(f"{name} of run {run}", off, float(claimed), 0.0, errors[name], "no errors are claimed")
+            )
     return claims
 
 
@@ -241,7 +315,12 @@ class _Box:
         sine = dst(np.eye(sines), type=1, axis=0, norm="ortho")
         self.h = sine @ (0.5 * self.k[:, None] ** 2 * sine) + np.diag(self.v)
         self.h = 0.5 * (self.h + self.h.T)
-        needed = world.levels or world.walled or world.initial["type"] in ("eigenstate", "superposition")
+        needed = (
+            world.levels
+            or world.walled
+            or world.free
+            or world.initial["type"] in ("eigenstate", "superposition")
+        )
         self.energies: Any = None
         self.states: Any = None
         if needed:
@@ -293,6 +372,8 @@ class _Box:
         out["dipole_final"] = float(density @ self.x)
         for level in range(world.levels):
             out[f"population_{level}"] = float(abs(self.states[:, level] @ psi) ** 2)
+        if world.free and self.states is not None:
+            out["bound_population"] = float(np.sum(np.abs(self.states[:, self.energies < 0.0].T @ psi) ** 2))
         if world.radii or world.places:
             self._parts(psi, out)
         return out

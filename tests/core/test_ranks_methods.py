@@ -391,6 +391,27 @@ scan: {intensity: [1.0e-4, 4.0e-4, 1.6e-3, 3.0e-2], focal_average: {dimensions: 
 spectra: [{method: scattering, energy: [0.05, 0.6], points: 12, angles: 11}]
 run: {seed: 1}
 """
+DECKS["tridiag-line-scan"] = """
+method: tridiag
+task: propagate
+grid: {xmin: -20, xmax: 20, points: 161}
+potential: {type: softcore}
+laser: {pulses: [{shape: sin2, omega: 0.7, E0: 0.02, cycles: 2}]}
+time: {dt: 0.1, outputs: 3}
+scan: {delay: [0, 2.0], potential: {a2: [1.0, 2.0]}}
+run: {seed: 1}
+"""
+DECKS["tridiag-order-4"] = """
+method: tridiag
+task: propagate
+grid: {xmin: -100, xmax: 100, points: 801}
+potential: {type: softcore}
+laser: {pulses: [{shape: sin2, omega: 0.7, E0: 0.02, cycles: 1}]}
+absorber: {type: cap, width: 20, strength: 0.1}
+observe: [ionisation]
+time: {dt: 0.2, outputs: 3, order: 4, verify: false}
+run: {seed: 1}
+"""
 SOLVED = ("tridiag-rows", "tridiag-auto", "tridiag-file", "tridiag-systems", "tridiag-pivoted")
 ALLOWED = {
     "qmc": 0.0,
@@ -405,6 +426,7 @@ ALLOWED = {
     "qoc-model": 1e-8,
     "tridiag": 1e-10,
     "tridiag-exact": 1e-10,
+    "tridiag-order-4": 1e-10,
     "tridiag-literal": 1e-10,
     "tridiag-rows": 1e-12,
     "tridiag-auto": 1e-12,
@@ -412,6 +434,7 @@ ALLOWED = {
     "tridiag-systems": 1e-12,
     "tridiag-pivoted": 0.0,
     "tridiag-scan": 0.0,
+    "tridiag-line-scan": 0.0,
 }
 """Relative differences: none where the random streams are those of one rank; else sums are taken in another order."""
 HOW = ("blocks", "halo", "steps_per_pass", "wall_density", "turned_back", "error_time_step", "error_spacing")

@@ -14,7 +14,7 @@ from qsim.core.errors import FileError
 from qsim.core.results.results import open_results
 from qsim.tridiag.propagate import accuracy
 from qsim.tridiag.propagate.build import between_walls
-from qsim.tridiag.propagate.run import Evolution
+from qsim.tridiag.propagate.run import LineEvolution
 from qsim.tridiag.tdse import potentials
 
 SINES = 24
@@ -275,12 +275,12 @@ def test_a_state_of_the_same_grid_is_taken_as_it_is(tridiag):
 
 def test_a_checkpoint_of_a_box_with_other_walls_is_refused(tridiag):
     """Earlier versions had an unknown at xmin and xmax."""
-    evolution = Evolution(tridiag.build(**deck(-2.0, 3.0, 60)))
+    evolution = LineEvolution(tridiag.build(**deck(-2.0, 3.0, 60)))
     state = evolution.state()
-    Evolution(evolution.problem, state)
+    LineEvolution(evolution.problem, state)
     state["psi"] = np.pad(state["psi"], 1)
     with pytest.raises(FileError, match=r"'psi' has shape \(60,\), the deck needs 58 numbers"):
-        Evolution(evolution.problem, state)
+        LineEvolution(evolution.problem, state)
 
 
 def test_edges_of_parts_next_to_a_wall_are_claimed(tridiag):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,18 +13,19 @@ from qsim.core.device.device import Memory
 from qsim.core.device.parallel import connected
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.run.stages import Plan, Size
-from qsim.tridiag.atom.checks import Setup, accuracy_of_scans, findings
-from qsim.tridiag.atom.harmonics import fundamental, highest_order
-from qsim.tridiag.atom.photoelectrons.flux import flux_interval, spheres
-from qsim.tridiag.atom.polarization import frame_of
-from qsim.tridiag.atom.problem import AtomProblem, Setting, lattice_of
+from qsim.tridiag.atom.checks import Setup, findings
+from qsim.tridiag.atom.motion import ATOM
+from qsim.tridiag.atom.photoelectrons.flux import sample_steps, spheres
+from qsim.tridiag.atom.polarization import field_of, frame_of
+from qsim.tridiag.atom.problem import AtomProblem, Setting, lattice_of, setting
 from qsim.tridiag.atom.resonance import search as resonance
-from qsim.tridiag.atom.scan.problem import AtomScan, settled
 from qsim.tridiag.atom.states.levels import Radial
 from qsim.tridiag.atom.states.observables import level_states
 from qsim.tridiag.atom.states.stored import stored_states
 from qsim.tridiag.deck.observe import without_fundamental
+from qsim.tridiag.deck.scan import runs_of
 from qsim.tridiag.kernels.atom.cuda_tables import MOST_LANES
+from qsim.tridiag.tdse.scan.problem import Scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,16 +33,12 @@ if TYPE_CHECKING:
     from qsim.core.deck.load import LoadedDeck
     from qsim.core.device.device import Device
     from qsim.tridiag.atom.evolution.propagator import AtomLattice
-    from qsim.tridiag.atom.scan.problem import Settled
     from qsim.tridiag.atom.states.observables import LevelState
     from qsim.tridiag.deck.atom import AtomDeck
+    from qsim.tridiag.tdse.pulses import LaserField
 
-__all__ = ["build", "plan", "sample_steps"]
+__all__ = ["build", "plan"]
 
-# samples of a run without spectra
-TRACE = 20_000
-# samples per period of the highest harmonic
-PER_PERIOD = 8
 # of a box whose levels are looked for before a run
 MOST_POINTS = 5_000_000
 # arrays of the size of the state, in complex numbers: state, two tables of pivots, and their likes of the companions
@@ -59,6 +55,64 @@ FLOPS = 40.0
 GPU_CELL_STEPS = 1.3e8
 
 
+@dataclass(frozen=True)
+class Settled:
+    """The runs of a deck; one without a scan.
+
+    Attributes
+    ----------
+    decks, pulses
+        Deck and field of each run.
+    setting : Setting
+        Of all runs.
+    values : dict
+        What is scanned: one number per run, atomic units.
+    """
+
+    decks: list[AtomDeck]
+    pulses: list[LaserField]
+    setting: Setting
+    values: dict[str, list[float]]
+
+    @property
+    def hardest(self) -> int:
+        """Index of the run with the strongest field."""
+        peaks = [pulse.peak(self.setting.dt * self.setting.steps) for pulse in self.pulses]
+        return int(np.argmax(peaks))
+
+
+def settled(deck: AtomDeck) -> Settled:
+    """Return the runs of a deck, with the setting that suits them all.
+
+    Raises
+    ------
+    InvalidInput
+        As :func:`qsim.tridiag.atom.problem.setting`.
+    """
+    decks, values = runs_of(deck)
+    pulses = [field_of(one) for one in decks]
+    settings = [setting(one, pulse) for one, pulse in zip(decks, pulses, strict=True)]
+    if len(settings) == 1:
+        return Settled(decks, pulses, settings[0], values)
+    # one batch needs one grid and the same steps: the largest of each
+    longest = max(settings, key=lambda one: one.dt * one.steps)
+    # one gauge for all: velocity as soon as one run needs it, with its map of points
+    velocity = [one for one in settings if one.gauge == "velocity"]
+    densest = min(velocity or settings, key=lambda one: one.dr0)
+    common = replace(
+        longest,
+        gauge="velocity" if velocity else "length",
+        rmax=max(one.rmax for one in settings),
+        lmax=max(one.lmax for one in settings),
+        core=max(one.core for one in settings),
+        begin=max(one.begin for one in settings),
+        speed=max(one.speed for one in settings),
+        dr0=densest.dr0,
+        width=densest.width,
+    )
+    return Settled(decks, pulses, common, values)
+
+
 def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
     """Estimate memory and steps and check the physics."""
     deck = loaded.deck
@@ -66,13 +120,16 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
         runs = settled(deck)
         found = runs.setting
         grid = found.grid()
-        problems = list(accuracy_of_scans(deck))
-        problems += list(without_fundamental([] if deck.laser is None else deck.laser.pulses, deck.observe))
+        problems = list(without_fundamental([] if deck.laser is None else deck.laser.pulses, deck.observe))
         if (
             not problems and grid.points <= MOST_POINTS
         ):  # more take minutes to check; memory refuses them, as a rule
-            setup = Setup(runs.decks[runs.hardest], runs.pulses[runs.hardest], found, lattice_of(deck)(grid))
-            problems += findings(setup)
+            hardest, pulse = runs.decks[runs.hardest], runs.pulses[runs.hardest]
+            # every atom of a scan in the strongest field
+            for atom in {id(one.atom): one.atom for one in runs.decks}.values():
+                one = hardest.model_copy(update={"atom": atom})
+                checked = findings(Setup(one, pulse, found, lattice_of(one)(grid)))
+                problems += [finding for finding in checked if finding not in problems]
             if not any(one.severity == "error" for one in problems):
                 loaded.once(start_levels)
     except InvalidInput as error:
@@ -165,39 +222,45 @@ def _cpu_only(lanes: int) -> str:
 
 def start_levels(deck: AtomDeck) -> list[LevelState]:
     """Return the levels of the initial state on the grid of the deck, or the channels of its file."""
-    lattice = lattice_of(deck)(settled(deck).setting.grid())
+    return _levels_on(lattice_of(deck)(settled(deck).setting.grid()), deck)
+
+
+def _levels_on(lattice: AtomLattice, deck: AtomDeck) -> list[LevelState]:
+    """Return the levels of the initial state on a grid, or the channels of its file."""
     if deck.stored is not None:
         return stored_states(lattice, deck.stored)
     return level_states(lattice, [(one.n, one.l) for one in deck.levels])
 
 
-def build(loaded: LoadedDeck[AtomDeck], device: Device) -> AtomProblem | AtomScan:
+def build(loaded: LoadedDeck[AtomDeck], device: Device) -> AtomProblem | Scan:
     """Set up the atom, its field and its initial state; all runs of a scan."""
     deck = loaded.deck
     runs = settled(deck)
-    first = _build(loaded, device, runs)
     if deck.scan is None:
-        return first
-    tops = [replace(first, pulse=pulse) for pulse in runs.pulses]
-    hardest = tops[runs.hardest]
+        return _build(loaded, deck, device, runs)
+    # runs of one atom have the same levels
+    atoms = {id(one.atom): one for one in reversed(runs.decks)}
+    firsts = {key: _build(loaded, one, device, runs) for key, one in atoms.items()}
+    tops = [
+        replace(firsts[id(one.atom)], pulse=pulse) for one, pulse in zip(runs.decks, runs.pulses, strict=True)
+    ]
+    first, hardest = tops[0], tops[runs.hardest]
     observed = first.observed
     # one axis for all runs
-    if observed.hhg is not None:
-        top = highest_order(hardest, observed.hhg.max_order, fundamental(hardest, observed.hhg.omega))
-        observed = replace(observed, hhg=observed.hhg.model_copy(update={"max_order": top}))
+    if (hhg := observed.hhg) is not None:
+        observed = replace(observed, hhg=hhg.model_copy(update={"max_order": hardest.max_order(hhg)}))
     # all runs of a scan take samples at the same steps, as the strongest field needs them
     every = sample_steps(hardest)
     problems = [replace(one, observed=observed, every=every) for one in tops]
-    return AtomScan(problems, runs.values, deck.scan.focal_average, device, first.notices)
+    return Scan(ATOM, problems, runs.values, deck.scan.focal_average, device, first.notices)
 
 
-def _build(loaded: LoadedDeck[AtomDeck], device: Device, runs: Settled) -> AtomProblem:
-    """Set up the first run."""
-    deck = loaded.deck
+def _build(loaded: LoadedDeck[AtomDeck], deck: AtomDeck, device: Device, runs: Settled) -> AtomProblem:
+    """Set up the first run, with the atom of a deck."""
     pulse, frame, setting = runs.pulses[0], frame_of(deck), runs.setting
     make = lattice_of(deck)
     lattice = make(setting.grid())
-    start = loaded.once(start_levels)
+    start = loaded.once(start_levels) if deck.atom is loaded.deck.atom else _levels_on(lattice, deck)
     wanted = [(one.n, one.l) for one in deck.levels]
     for n in range(1, deck.observed.populations.nmax + 1):
         # a field in the plane populates all m, so that levels of every l count
@@ -259,20 +322,3 @@ def _notices(deck: AtomDeck, setting: Setting, points: int) -> Iterator[str]:
     if deck.laser is not None and deck.laser.gauge == "auto":
         yield f"laser.gauge: auto is {setting.gauge}"
     yield from deck.time.notices(setting.steps, setting.dt)
-
-
-def sample_steps(problem: AtomProblem) -> int:
-    """Return the steps between samples of the trace."""
-    wanted = [block for block in (problem.observed.hhg, problem.observed.gabor) if block is not None]
-    steps, dt = problem.setting.steps, problem.setting.dt
-    if not wanted:
-        # at least 400 samples, or a quarter of the steps; TRACE at most
-        most = max(1, -(-steps // min(TRACE, max(400, steps // 4))))
-        return flux_interval(problem.spectra, steps, dt, most)
-    tops = []
-    for block in wanted:
-        omega = fundamental(problem, block.omega)
-        tops.append(omega * highest_order(problem, block.max_order, omega))
-    # PER_PERIOD samples per period of the highest harmonic, and as many as the flux through spheres needs
-    most = max(1, int(2.0 * math.pi / (PER_PERIOD * float(np.max(tops)) * dt)))
-    return flux_interval(problem.spectra, steps, dt, most)

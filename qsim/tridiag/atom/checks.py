@@ -117,15 +117,6 @@ def spacing(setup: Setup) -> Iterator[Finding]:
         )
 
 
-def accuracy_of_scans(deck: AtomDeck) -> Iterator[Finding]:
-    """Yield that the runs of a scan, which go together, cannot find a step each."""
-    if deck.time.accuracy is not None and deck.scan is not None:
-        yield Finding(
-            "time.accuracy",
-            "the runs of a scan take the same steps: state time.dt, found by one run with accuracy",
-        )
-
-
 def sampling(setup: Setup) -> Iterator[Finding]:
     """Yield steps too long for the carrier."""
     if not setup.pulse.fastest or setup.deck.time.accuracy is not None:

@@ -23,6 +23,8 @@ from qsim.tridiag.kernels.atom.cuda_tables import MOST_LANES
 from qsim.tridiag.kernels.atom.sharing import Sharing
 from qsim.tridiag.kernels.simd import WIDTH
 from qsim.tridiag.tdse import absorbers
+from qsim.tridiag.tdse.harmonics import Harmonic
+from qsim.tridiag.tdse.step_search import longest_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +49,6 @@ __all__ = [
     "dense",
     "enough",
     "lattice_of",
-    "longest_step",
     "setting",
 ]
 
@@ -66,8 +67,6 @@ QUIVER = 5.0
 TURN = 0.5
 # dt A (L + 1) / dr above which the split terms of velocity gauge do not cancel
 CORE = 16.0
-# at least, of a run that finds its step
-STEPS_PER_CYCLE = 20.0
 # bohr beyond what the fastest electrons cover
 MARGIN = 60.0
 # bohr between a sphere of t-SURFF and the absorber
@@ -138,7 +137,7 @@ class Setting:
 
 
 @dataclass
-class AtomProblem:
+class AtomProblem(Harmonic):
     """Everything that a run of ``task: atom`` needs.
 
     Attributes
@@ -287,6 +286,16 @@ class AtomProblem:
         return replace(further, cap=None, mask=None)
 
     @property
+    def steps(self) -> int:
+        """Number of steps."""
+        return self.setting.steps
+
+    @property
+    def dt(self) -> float:
+        """Time step, a.u."""
+        return self.setting.dt
+
+    @property
     def t_final(self) -> float:
         """Duration, a.u."""
         return self.setting.steps * self.setting.dt
@@ -398,8 +407,8 @@ def setting(deck: AtomDeck, pulse: LaserField) -> Setting:
     end = pulse.end_of_run(deck.time.t_final)
     steps, dt = deck.time.resolve(end)
     # trial runs begin with a step that resolves the pulse, and go down from there
-    if deck.time.accuracy is not None and dt > longest_step(pulse):
-        steps = math.ceil(end / longest_step(pulse))
+    if deck.time.accuracy is not None and dt > longest_step(pulse.fastest):
+        steps = math.ceil(end / longest_step(pulse.fastest))
         dt = end / steps
     peak_e, peak_a = pulse.peak(end), pulse.peak_vector_potential(end)
     rmax = _radius(deck, pulse, end, peak_a) if isinstance(deck.grid.rmax, str) else deck.grid.rmax
@@ -442,11 +451,6 @@ def _initial_l(deck: AtomDeck) -> int:
     if deck.stored is not None:
         return stored.read(deck.stored.file).needed
     return max(level.l for level in deck.levels)
-
-
-def longest_step(pulse: LaserField) -> float:
-    """Return the longest step that a run takes by itself, a.u.: 20 per cycle of the fastest pulse, 1 without one."""
-    return min(1.0, 2.0 * math.pi / (STEPS_PER_CYCLE * pulse.fastest)) if pulse.fastest else 1.0
 
 
 def _radius(deck: AtomDeck, pulse: LaserField, end: float, peak_a: float) -> float:

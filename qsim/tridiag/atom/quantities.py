@@ -6,8 +6,9 @@ from typing import Any
 
 from qsim.core.results.quantities import Quantity
 from qsim.tridiag.atom.photoelectrons.tunnelling import adk_yield
+from qsim.tridiag.tdse.scan.result import scan_quantities, shared, stacked
 
-__all__ = ["NUMBERS", "SPECTRA"]
+__all__ = ["NUMBERS", "SCANS", "SPECTRA"]
 
 # of an AtomResult, which declares them
 Q = Quantity[Any]
@@ -257,4 +258,54 @@ SPECTRA: tuple[Q, ...] = (
         _spectrum("attoclock_map"),
         ("momentum_y", "momentum_x"),
     ),
+)
+
+
+def _side(index: int) -> Any:
+    """Return the spectra of a scan along the field, or against it."""
+
+    def value(r: Any) -> Any:
+        pad = r.stacked("pad", "energy")
+        return None if pad is None or r.runs[0].problem.frame.planar else pad[:, :, index]
+
+    return value
+
+
+#: Of scans.
+SCANS = scan_quantities(
+    (
+        Q("gauge", "", "gauge of the runs", lambda r: r.runs[0].problem.setting.gauge),
+        Q("points", "", "radial points", lambda r: r.runs[0].problem.lattice.grid.points),
+        Q(
+            "lmax",
+            "",
+            "largest angular momentum at the end of any run",
+            lambda r: max(one.lanes.lmax for one in r.runs),
+        ),
+    ),
+    (
+        Q(
+            "scan_pes_along",
+            "1/hartree",
+            "d2P/(dE dOmega) along the field, theta = 0",
+            _side(0),
+            ("run", "energy"),
+        ),
+        Q(
+            "scan_pes_against",
+            "1/hartree",
+            "d2P/(dE dOmega) against the field, theta = pi",
+            _side(-1),
+            ("run", "energy"),
+        ),
+        Q("azimuth", "rad", "azimuths in the plane of the field", shared("azimuth"), ("azimuth",)),
+        Q(
+            "scan_azimuths",
+            "a.u.",
+            "attoclock_distribution of each run",
+            stacked("attoclock_distribution", "azimuth"),
+            ("run", "azimuth"),
+        ),
+    ),
+    "atom",
 )

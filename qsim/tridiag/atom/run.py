@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time as clock
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,20 +17,24 @@ import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.core.run.checkpoint import fitting
-from qsim.core.run.loop import Progress, drive
-from qsim.tridiag.atom import accuracy, harmonics, step_search
+from qsim.core.run.loop import drive
+from qsim.tridiag.atom import accuracy
 from qsim.tridiag.atom.evolution.cuda import CudaMember
 from qsim.tridiag.atom.evolution.propagator import truncated
 from qsim.tridiag.atom.photoelectrons import analysis as photoelectrons
 from qsim.tridiag.atom.photoelectrons import surface
+from qsim.tridiag.atom.photoelectrons.flux import sample_steps
 from qsim.tridiag.atom.problem import enough
 from qsim.tridiag.atom.resonance import search as resonance
 from qsim.tridiag.atom.result import AtomResult, unpacked
 from qsim.tridiag.atom.states import observables
 from qsim.tridiag.atom.states.levels import bound_population
+from qsim.tridiag.deck.atom import AtomObserved, AtomPopulations
+from qsim.tridiag.tdse import harmonics, step_search
+from qsim.tridiag.tdse.scan.problem import Evolution
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -63,7 +68,7 @@ ROUNDING = 1e-12
 CLEARED = 1e-6
 
 
-class AtomEvolution:
+class AtomEvolution(Evolution):
     """The propagation from output time to output time, and what is recorded on the way.
 
     Parameters
@@ -118,18 +123,6 @@ class AtomEvolution:
         """Return norm, dipole and mean force (along z, or along x and y), and the norm of the last l."""
         return self.propagator.sums()
 
-    def advance(self, report: Report) -> None:
-        """Propagate to the end.
-
-        Raises
-        ------
-        NumericsError
-            If the norm is not finite.
-        """
-        for marks in self.remaining:
-            sums = self.to(marks)
-            report(Progress(marks[-1], {"norm": float(sums[0]), "dipole": float(sums[1])}))
-
     @property
     def remaining(self) -> list[list[int]]:
         """Step numbers that are still to come, of output times and of the fine trace, in the groups that make one call.
@@ -152,19 +145,13 @@ class AtomEvolution:
                 groups.append([])
         return [group for group in groups if group and group[-1] > self.start]
 
-    def to(self, marks: list[int]) -> NDArray[np.float64]:
-        """Propagate to the next marks, record, and return the last `sums`.
-
-        Raises
-        ------
-        NumericsError
-            If the norm is not finite.
-        """
+    def to(self, marks: Sequence[int]) -> NDArray[np.float64]:
+        """Propagate to the next marks, record, and return the last `sums`; errors as in `Evolution`."""
         begun = clock.perf_counter()
         sums = self.propagator.sampled(marks)
         return self.record(marks, sums, clock.perf_counter() - begun)
 
-    def record(self, marks: list[int], sums: NDArray[np.float64], seconds: float) -> NDArray[np.float64]:
+    def record(self, marks: Sequence[int], sums: NDArray[np.float64], seconds: float) -> NDArray[np.float64]:
         """Record what marks had, the state being that at the last; return the last `sums`.
 
         Parameters
@@ -350,7 +337,7 @@ def _unstacked(columns: Mapping[str, NDArray[Any]]) -> list[dict[str, Any]]:
 def run_atom(problem: AtomProblem, monitor: Monitor) -> AtomResult:
     """Find the steps if they are left open, propagate, record, analyse."""
     if problem.accuracy is not None:
-        problem = step_search.settled_steps(problem, monitor, _companion)
+        problem = _with_steps(problem, step_search.settled_steps(_search(problem, problem.accuracy), monitor))
     evolution = AtomEvolution(problem, step_search.propagated(monitor))
     with monitor.stage("propagate"):
         drive(
@@ -376,6 +363,35 @@ def run_atom(problem: AtomProblem, monitor: Monitor) -> AtomResult:
         for *_, text in judged(WARNINGS, lambda: list(warnings(result)), none):
             monitor.warn(text)
     return result
+
+
+def _search(problem: AtomProblem, allowed: float) -> step_search.Search:
+    """Return what the search for the step of a run needs."""
+
+    def trial(steps: int, report: Report) -> dict[str, float]:
+        # a trial needs norms and populations at the output times, no spectra
+        made = replace(
+            _with_steps(problem, steps),
+            observed=AtomObserved(AtomPopulations(), problem.observed.norm_within),
+            spectra=[],
+            spheres=[],
+            outputs=min(problem.outputs, step_search.SAMPLES),
+            every=max(1, steps // step_search.SAMPLES),
+        )
+        return accuracy.numbers(_companion(made, report))
+
+    order = problem.order if problem.setting.gauge == "length" else 2
+    longest = step_search.longest_step(problem.pulse.fastest)
+    return step_search.Search(allowed, order, problem.dt, problem.t_final, longest, trial)
+
+
+def _with_steps(problem: AtomProblem, steps: int) -> AtomProblem:
+    """Return the problem with another number of steps, and as many samples of the trace as it had."""
+    # proportional to dt, like the number of parts of a step that follows from it
+    core = problem.setting.core * problem.setting.steps / steps
+    setting = replace(problem.setting, steps=steps, dt=problem.t_final / steps, core=core)
+    made = replace(problem, setting=setting)
+    return replace(made, every=sample_steps(made))
 
 
 def errors(

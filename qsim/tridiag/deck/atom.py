@@ -14,11 +14,11 @@ from qsim.tridiag.deck.central import Central
 from qsim.tridiag.deck.electron import Absorber, NoAbsorber, TimeGrid
 from qsim.tridiag.deck.initial import AnyInitial, Level, StoredState
 from qsim.tridiag.deck.laser import Laser
-from qsim.tridiag.deck.numbers import SIZE, exactly_one
+from qsim.tridiag.deck.numbers import SIZE
 from qsim.tridiag.deck.observe import Gabor, Hhg, StarkState
 from qsim.tridiag.deck.photoelectrons import Spectrum, TsurffSpectrum, check_projection
 from qsim.tridiag.deck.pulses import CarrierPulse, Pulse
-from qsim.tridiag.deck.scan import Scan
+from qsim.tridiag.deck.scan import AtomScan
 
 __all__ = ["AtomDeck", "AtomGrid", "AtomObserved", "Level", "Spectrum", "StoredState"]
 
@@ -226,40 +226,6 @@ class AtomLaser(Block):
                 )
 
 
-# ------------------------------------------------------------------------------------------------ time
-
-
-# a.u., of the first trial, by order
-FIRST_STEP = {2: 0.1, 4: 0.2}
-
-
-class AtomTime(TimeGrid):
-    """Duration and steps."""
-
-    order: Literal[2, 4] = Field(
-        default=2,
-        description="order of the steps in dt; 4 takes five stages per step and pays above dt of about 0.1",
-    )
-    accuracy: Annotated[float, Field(ge=1e-10, le=0.01)] | None = Field(
-        default=None,
-        description="error that the steps may leave in norms and populations, instead of dt and steps: trial runs find the step",
-    )
-
-    def check(self, key: str = "time") -> Iterator[Finding]:
-        """Yield what is missing or given twice."""
-        if self.accuracy is None:
-            yield from super().check(key)
-        else:
-            yield from exactly_one(self, key, "dt", "steps", "accuracy")
-
-    def resolve(self, t_final: float) -> tuple[int, float]:
-        """Return the number of steps and their length for a duration; with `accuracy`, of the first trial."""
-        if self.accuracy is None:
-            return super().resolve(t_final)
-        steps = max(1, math.ceil(t_final / FIRST_STEP[self.order]))
-        return steps, t_final / steps
-
-
 # --------------------------------------------------------------------------------------------- observe
 
 
@@ -401,7 +367,7 @@ class AtomDeck(Deck):
         description="what happens to an electron that reaches the end of the grid",
         json_schema_extra={"example": {"type": "manolopoulos", "kmin": 0.2}},
     )
-    time: AtomTime = Field(
+    time: TimeGrid = Field(
         description="time step, duration, output times",
         json_schema_extra={"example": {"dt": 0.05, "outputs": 200}},
     )
@@ -412,9 +378,9 @@ class AtomDeck(Deck):
             "example": ["norm", {"populations": {"nmax": 4}}, {"hhg": {"form": "acceleration"}}]
         },
     )
-    scan: Scan | None = Field(
+    scan: AtomScan | None = Field(
         default=None,
-        description="runs that differ in one pulse, and their average over a focus",
+        description="runs that differ in one pulse or in the atom, and their average over a focus",
         json_schema_extra={"example": {"intensity": ["5e13 W/cm2", "1e14 W/cm2"]}},
     )
     spectra: list[Spectrum] = Field(
@@ -469,19 +435,15 @@ class AtomDeck(Deck):
         if self.run.precision != "double":
             yield Finding("run.precision", "task: atom runs in double precision")
         yield from self.grid.check()
-        yield from self.time.check("time")
+        yield from self.time.check("time", self.absorber)
         if self.laser is not None:
             yield from self.laser.check()
         yield from self._check_initial()
         yield from self._check_observe()
         yield from self._check_spectra()
-        if self.scan is not None and self.laser is None:
-            yield Finding("scan", "a scan changes a pulse, but there is no laser")
-        elif self.scan is not None and self.laser is not None:
-            yield from self.scan.check("scan", self.laser.pulses)
-        if self.time.order == 4 and self.absorber.type == "mask":
-            yield Finding(
-                "time.order", "a mask depends on the step and spoils order 4; take a cap or manolopoulos"
+        if self.scan is not None:
+            yield from self.scan.check(
+                "scan", [] if self.laser is None else self.laser.pulses, self.atom, self.time
             )
 
     def _check_initial(self) -> Iterator[Finding]:

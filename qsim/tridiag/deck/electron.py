@@ -225,6 +225,10 @@ Absorber = Annotated[
 # ------------------------------------------------------------------------------------------------ time
 
 
+# a.u., of the first trial, by order
+FIRST_STEP = {2: 0.1, 4: 0.2}
+
+
 class TimeGrid(Block):
     """Duration and steps; the field of a step is taken at its midpoint."""
 
@@ -252,19 +256,39 @@ class TimeGrid(Block):
         description="what to do if dt times an energy exceeds 2, or if fewer than 8 steps make an optical cycle",
     )
 
-    def check(self, key: str = "time") -> Iterator[Finding]:
-        """Yield what is missing or given twice."""
-        yield from exactly_one(self, key, "dt", "steps")
+    order: Literal[2, 4] = Field(
+        default=2,
+        description="order of the steps in dt; 4 takes five stages per step and pays above dt of about 0.1",
+    )
+    accuracy: Annotated[float, Field(ge=1e-10, le=0.01)] | None = Field(
+        default=None,
+        description="error that the steps may leave in norms and populations, instead of dt and steps: trial runs find the step",
+    )
+
+    def check(self, key: str = "time", absorber: Block | None = None) -> Iterator[Finding]:
+        """Yield what is missing or given twice, or does not go with the absorber."""
+        names = ("dt", "steps") if self.accuracy is None else ("dt", "steps", "accuracy")
+        yield from exactly_one(self, key, *names)
+        if self.order == 4 and isinstance(absorber, MaskAbsorber):
+            yield Finding(
+                f"{key}.order", "a mask depends on the step and spoils order 4; take a cap or manolopoulos"
+            )
         if self.dt is not None and not isinstance(self.t_final, str) and self.dt > self.t_final:
             yield Finding(
                 f"{key}.dt", f"dt = {self.dt:g} a.u. is longer than t_final = {self.t_final:g} a.u."
             )
 
     def resolve(self, t_final: float) -> tuple[int, float]:
-        """Return the number of steps and their length for a duration: dt as given if it divides it, else shorter."""
+        """Return the number of steps and their length for a duration: dt as given if it divides it, else shorter.
+
+        With `accuracy` they are those of the first trial.
+        """
         # a number of steps divides the duration exactly
         if self.steps is not None:
             return self.steps, t_final / self.steps
+        if self.accuracy is not None:
+            steps = max(1, math.ceil(t_final / FIRST_STEP[self.order]))
+            return steps, t_final / steps
         # check() has seen to it
         assert self.dt is not None
         ratio = t_final / self.dt

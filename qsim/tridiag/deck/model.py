@@ -3,7 +3,7 @@
 =========== ==============================================================================
 task        blocks
 =========== ==============================================================================
-propagate   grid, potential, initial, laser, absorber, time, observe, solver
+propagate   grid, potential, initial, laser, absorber, time, observe, scan, solver
 solve       system, solver
 scaling     scaling, system, solver
 =========== ==============================================================================
@@ -32,6 +32,7 @@ from qsim.tridiag.deck.laser import Laser
 from qsim.tridiag.deck.observe import Gabor, Hhg
 from qsim.tridiag.deck.potentials import Potential
 from qsim.tridiag.deck.potentials.cores import SoftCore
+from qsim.tridiag.deck.scan import LineScan
 
 # eigenstates that `populations` projects on
 MAX_LEVELS = 200
@@ -241,6 +242,10 @@ class Observable(Block):
     populations: (
         Annotated[Populations, BeforeValidator(_levels_form, json_schema_input_type=Populations | int)] | None
     ) = Field(default=None, description="level populations")
+    ionisation: bool = Field(
+        default=False,
+        description="population of all levels below the threshold, and what is left of 1; a scan of a pulse has it anyway",
+    )
     norm_within: (
         Annotated[list[Annotated[Length, Field(gt=0, lt=1e12)]], Field(min_length=1, max_length=100)] | None
     ) = Field(default=None, description="norm within |x| of each radius")
@@ -257,7 +262,7 @@ class Observable(Block):
 
 
 _WORDS = Literal[
-    "norm", "energy", "dipole", "acceleration", "velocity", "field", "populations", "hhg", "gabor", "density",
+    "norm", "energy", "dipole", "acceleration", "velocity", "field", "populations", "ionisation", "hhg", "gabor", "density",
     "photoelectron",
 ]  # fmt: skip
 
@@ -266,7 +271,7 @@ def _observable_form(value: object) -> object:
     """Read ``hhg`` as ``{hhg: {}}`` and ``norm`` as ``{norm: true}``."""
     if not isinstance(value, str):
         return value
-    return {value: True} if value in FLAGS else {value: {}}
+    return {value: True} if value in (*FLAGS, "ionisation") else {value: {}}
 
 
 ObservableItem = Annotated[
@@ -300,6 +305,7 @@ class Observed:
     gabor: Gabor | None = None
     density: DensityMap | None = None
     photoelectron: Photoelectron | None = None
+    ionisation: bool = False
 
 
 @dataclass(frozen=True)
@@ -320,7 +326,7 @@ class PropagationBlocks:
 # ---------------------------------------------------------------------------------------- the deck
 
 OF_TASK = {
-    "propagate": ("grid", "potential", "initial", "laser", "absorber", "time", "observe"),
+    "propagate": ("grid", "potential", "initial", "laser", "absorber", "time", "observe", "scan"),
     "solve": ("system",),
     "scaling": ("scaling", "system"),
     "atom": (),
@@ -409,6 +415,11 @@ class TridiagDeck(Deck):
             ]
         },
     )
+    scan: LineScan | None = Field(
+        default=None,
+        description="propagate: runs that differ in one pulse or in the potential, and their average over a focus",
+        json_schema_extra={"example": {"intensity": ["5e13 W/cm2", "1e14 W/cm2"]}},
+    )
     system: SystemSource | None = Field(default=None, description="solve and scaling: the tridiagonal system")
     scaling: Scaling | None = Field(default=None, description="scaling: sizes, blocks, repetitions")
 
@@ -434,6 +445,9 @@ class TridiagDeck(Deck):
             gabor=_first(item.gabor for item in items),
             density=_first(item.density for item in items),
             photoelectron=_first(item.photoelectron for item in items),
+            # every run of a scan of a pulse tells what it has ionised
+            ionisation=any(item.ionisation for item in items)
+            or (self.scan is not None and bool(self.scan.of_pulse)),
         )
 
     @property
@@ -512,12 +526,24 @@ class TridiagDeck(Deck):
             yield Finding("solver.mode", "only used by task: propagate", "warning")
 
     def _check_blocks(self) -> Iterator[Finding]:
-        for key in ("grid", "time", "laser"):
+        """Yield contradictions within the blocks of a propagation."""
+        if self.time is not None:
+            yield from self.time.check("time", self.absorber)
+            if self.time.accuracy is not None and self.absorber.type == "mask":
+                yield Finding(
+                    "time.accuracy",
+                    "a mask depends on the step: take a cap or manolopoulos, or state time.dt",
+                )
+        for key in ("grid", "laser"):
             block = getattr(self, key)
             if block is not None:
                 yield from block.check(key)
         if isinstance(self.initial, SuperpositionInitial):
             yield from self.initial.check("initial")
+        if self.scan is not None and self.potential is not None:
+            yield from self.scan.check(
+                "scan", [] if self.laser is None else self.laser.pulses, self.potential, self.time
+            )
 
     def _check_observe(self) -> Iterator[Finding]:
         """Yield items that name no observable, several, or one that is there already, and ranges the wrong way round."""

@@ -50,20 +50,19 @@ from qsim.core.device.parallel import SerialComm
 from qsim.core.errors import QsimError
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.deck.electron import levels_of
-from qsim.tridiag.propagate import harmonics, initial, sine_waves
-from qsim.tridiag.propagate.claims import KICK, TABLE, Accuracy
-from qsim.tridiag.propagate.eigenstates import RESIDUAL, mirror, squeezed, window_states
+from qsim.tridiag.propagate import initial, sine_waves
+from qsim.tridiag.propagate.claims import KICK, TABLE, Accuracy, cuts
+from qsim.tridiag.propagate.eigenstates import RESIDUAL, levels_of_box, mirror, squeezed
 from qsim.tridiag.propagate.lattice import Lattice, equidistant
 from qsim.tridiag.propagate.observer import Observer
 from qsim.tridiag.propagate.problem import LEAST, PIECE, pieces_of
 from qsim.tridiag.propagate.result import Propagated
-from qsim.tridiag.propagate.stepping.propagator import Propagator, Stepping
-from qsim.tridiag.propagate.stepping.shared import SharedPropagator
-from qsim.tridiag.tdse import absorbers, potentials
+from qsim.tridiag.propagate.stepping.propagator import Stepping
+from qsim.tridiag.tdse import absorbers, harmonics, potentials
 from qsim.tridiag.tdse.quantities import turned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -72,7 +71,18 @@ if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.tridiag.propagate.problem import Propagation
 
-__all__ = ["AUTO", "CUTOFF", "FINE", "Companions", "Ending", "companions", "estimate", "numbers"]
+__all__ = [
+    "AUTO",
+    "CUTOFF",
+    "FINE",
+    "Companions",
+    "Ending",
+    "companions",
+    "cuts",
+    "estimate",
+    "numbers",
+    "run_of",
+]
 
 # points times steps up to which `verify: auto` means true
 AUTO = {"cpu": 2e10, "cuda": 5e12}
@@ -94,6 +104,7 @@ SQUEEZED = "walls that squeeze a level"
 # change of a level in a larger box, of itself and of its distance from the threshold, from which the walls make the level
 MEANT = 0.2
 BETWEEN = "the potential between the points"
+THRESHOLD = "levels at the threshold"
 # |psi'|^2 at a wall, in units of its mean, from which a state is one of the box
 SHAPED = 1e-2
 # deviation of <phi|P|phi> from +1 or -1 up to which a level counts as even or odd
@@ -119,6 +130,8 @@ def numbers(problem: Propagation, rows: Mapping[str, NDArray[Any]]) -> dict[str,
         last = rows["populations"][-1]
         out |= {f"population_{level}": float(value) for level, value in enumerate(last)}
         out["population_sum"] = float(last.sum())
+    if "bound" in rows:
+        out["bound_population"] = float(rows["bound"][-1])
     for name, places in (
         ("norm_within", problem.observed.norm_within),
         ("norm_right", problem.observed.norm_right),
@@ -174,18 +187,14 @@ def companion(problem: Propagation, steps: int, points: int, average: bool = Fal
     lattice = Lattice(xmin, dx, points, old.stencil, potential, slope=slope, cap=cap, mask=mask)
     # each companion has its own initial state, since an eigenstate has the errors of its grid
     psi0 = initial.initial_state(problem.initial, x, dx, potential, old.stencil, threads=threads)
-    energies, vectors, window = None, None, 0
-    if problem.states is not None:
-        energies, vectors, window = window_states(dx, potential, old.stencil, len(problem.states))
+    levels = levels_of_box(dx, potential, old.stencil, problem.levels, problem.free)
     return replace(
         problem,
         lattice=lattice,
         psi0=psi0,
         dt=dt,
         steps=steps,
-        energies=energies,
-        states=vectors,
-        window=window,
+        **levels._asdict(),
         # samples of the trace at the times of the run
         every=max(1, round(problem.every * steps / problem.steps)),
     )
@@ -228,11 +237,14 @@ class Ending:
         Norm that the walls have turned back.
     state
         What a stop request saves while the companions run.
+    near : sequence of float
+        Populations of the levels next to the threshold, below and above it.
     """
 
     psi: NDArray[Any]
     turned_back: float
     state: Callable[[], State]
+    near: Sequence[float] = ()
 
 
 class Companions:
@@ -302,16 +314,16 @@ class Companions:
             self.problems = [companion(self.problem, *size, average=average) for size in self.sizes]
             done = 0
             for one in self.problems:
-                self.numbers.append(_run(one, self.comm, report, done))
+                self.numbers.append(run_of(one, self.comm, report, done))
                 done += one.steps * one.lattice.points
             if average:
                 own = companion(self.problem, self.problem.steps, self.problem.lattice.points, average=True)
-                self.between = _run(own, self.comm, report, done)
+                self.between = run_of(own, self.comm, report, done)
                 done += own.steps * own.lattice.points
             for cause, problem in self.changed.items():
                 # of the companions the one with the longest steps
                 one = companion(problem, *self.sizes[1], average=average)
-                other = _run(one, self.comm, report, done)
+                other = run_of(one, self.comm, report, done)
                 done += one.steps * one.lattice.points
                 known = self.numbers[1]
                 least = turned(known, other) if cause == TABLE else {}
@@ -326,22 +338,15 @@ class Companions:
             self.why_not = str(error)
 
 
-def _run(problem: Propagation, comm: Comm, report: Report, done: int) -> dict[str, float]:
+def run_of(problem: Propagation, comm: Comm, report: Report, done: int = 0) -> dict[str, float]:
     """Propagate a companion and return its numbers; `done` is the work of those before."""
     block = problem.observed.hhg
     # without harmonics no acceleration is claimed, so V' is left out
     how = Stepping(problem.precision, slope=block is not None and problem.lattice.slope is not None)
-    psi, span, links = problem.psi0, None, None
-    if 1 < comm.size <= problem.lattice.points // LEAST:
-        links = links_of(comm, problem.device)
-        shared = SharedPropagator(
-            problem.device, problem.lattice, psi, problem.dt, problem.fields(), links, how
-        )
-        propagator: Propagator = shared
-        span = shared.span
-    else:
-        propagator = Propagator(problem.device, problem.lattice, psi, problem.dt, *problem.fields(), how)
-    observer = Observer(problem, span, links)
+    share = 1 < comm.size <= problem.lattice.points // LEAST
+    links = links_of(comm, problem.device) if share else None
+    propagator = problem.propagator(problem.psi0, 0, links, how)
+    observer = Observer(problem, propagator.span, links)
     rows = [observer.row(0, propagator.own, observer.sums(propagator.own))]
     largest = max(int(PIECE[problem.device.kind] / problem.lattice.points), 1)
     samples = observer.sums(propagator.own)[None]
@@ -358,8 +363,9 @@ def _run(problem: Propagation, comm: Comm, report: Report, done: int) -> dict[st
     found = numbers(problem, frames)
     if block is not None:
         made = Propagated(problem, frames, np.concatenate(trace), np.zeros(0, complex), {})
-        cutoff = harmonics.spectrum(made, block).cutoff
-        found |= {} if cutoff is None else {CUTOFF: cutoff}
+        harmonics.spectrum(made)
+        cutoff = made.numbers[CUTOFF]
+        found |= {} if cutoff is None else {CUTOFF: float(cutoff)}
     return found
 
 
@@ -389,7 +395,29 @@ def _spectral_norms(problem: Propagation, other: Propagation) -> dict[str, float
 # ------------------------------------------------------------------------------------------- errors
 
 
-def estimate(problem: Propagation, found: Mapping[str, float], ending: Ending, monitor: Monitor) -> Accuracy:
+def work_of(result: Propagated) -> float:
+    """Return the points times steps of a run."""
+    return float(result.problem.steps) * result.problem.lattice.points
+
+
+def claimed(problem: Propagation, work: float, monitor: Monitor) -> bool:
+    """Return True if errors are to be found of runs with so much work together; where not, say why."""
+    if problem.verify is False:
+        monitor.note("no errors are claimed: it is switched off")
+        return False
+    if problem.verify == "auto" and work > AUTO[problem.device.kind]:
+        monitor.note("no errors are claimed: the run is too long for it; time.verify: true finds them")
+        return False
+    return True
+
+
+def estimate(
+    problem: Propagation,
+    found: Mapping[str, float],
+    ending: Ending,
+    monitor: Monitor,
+    comm: Comm | None = None,
+) -> Accuracy:
     """Return the errors of the numbers of a run.
 
     Parameters
@@ -402,14 +430,10 @@ def estimate(problem: Propagation, found: Mapping[str, float], ending: Ending, m
         State and walls at its end.
     monitor
         Shows the progress; a stop request ends the estimate.
+    comm
+        Processes that share the companions; those of the monitor by default.
     """
-    verify = problem.verify
-    work = float(problem.steps) * problem.lattice.points
-    if verify is False:
-        return Accuracy({}, {}, {}, "it is switched off")
-    if verify == "auto" and work > AUTO[problem.device.kind]:
-        return Accuracy({}, {}, {}, "the run is too long for it")
-    others = Companions(problem, ending, monitor.comm)
+    others = Companions(problem, ending, comm or monitor.comm)
     drive(others, monitor, total=others.work, unit="points times steps", what="verify")
     if others.why_not:
         return Accuracy({}, {}, {}, others.why_not)
@@ -425,6 +449,8 @@ def estimate(problem: Propagation, found: Mapping[str, float], ending: Ending, m
     rest = _rest(problem, found, ending.turned_back)
     for name, value in others.between.items():
         rest[name][BETWEEN] = abs(value - found[name])
+    if "bound_population" in rest:
+        rest["bound_population"][THRESHOLD] = _crossing(problem, others, ending)
     beyond = _squeezed(problem)
     for name in found if beyond else ():
         if name.startswith("energy"):
@@ -436,6 +462,24 @@ def estimate(problem: Propagation, found: Mapping[str, float], ending: Ending, m
     return Accuracy(errors, time_step, grid, rest=rest)
 
 
+def _crossing(problem: Propagation, others: Companions, ending: Ending) -> float:
+    """Return the population of the levels next to the threshold that a finer grid may have on its other side."""
+    energies, bound = problem.energies, problem.bound
+    assert energies is not None
+    assert problem.free is not None
+    held = 0.0
+    for level, population in zip(range(bound - 1, bound + 1), ending.near, strict=False):
+        there = [
+            float(one.energies[level])
+            for one in others.problems
+            if one.energies is not None and level < one.energies.size
+        ]
+        apart = max((abs(energy - energies[level]) for energy in there), default=math.inf)
+        if abs(energies[level] - problem.free) < MARGIN * apart:
+            held += float(population)
+    return held
+
+
 def _differences(
     problem: Propagation, found: Mapping[str, float], others: Companions
 ) -> tuple[dict[str, float], dict[str, float]]:
@@ -444,13 +488,16 @@ def _differences(
     # h and k in units of the run's own
     step_a, step_b = (one.dt / problem.dt for one in others.problems[:2])
     spacing = others.problems[0].lattice.dx / problem.lattice.dx
+    # an absorber is split off steps of order 4, in second order
+    powers = {2, problem.order} if problem.lattice.cap is not None else {problem.order}
     time_step, grid = {}, {}
     for name, value in found.items():
-        # Eq. T24: both companions have the same grid, so they differ by their steps alone, in second order
-        e_t = (b[name] - a[name]) / (step_b**2 - step_a**2)
-        time_step[name] = _of_slopes(b[name], a[name], third[0][name]) if third else abs(e_t)
+        # Eq. T24: both companions have the same grid, so they differ by their steps alone
+        parts = [(b[name] - a[name]) / (step_b**p - step_a**p) for p in powers]
+        time_step[name] = _of_slopes(b[name], a[name], third[0][name]) if third else max(map(abs, parts))
         # Eq. T25: what is left of the difference between A and the run after its part by the steps
-        grid[name] = abs((a[name] - value - (step_a**2 - 1.0) * e_t) / (spacing**2 - 1.0))
+        left = [a[name] - value - (step_a**p - 1.0) * e_t for p, e_t in zip(powers, parts, strict=True)]
+        grid[name] = max(map(abs, left)) / abs(spacing**2 - 1.0)
     return time_step, grid
 
 
@@ -465,43 +512,6 @@ def _of_slopes(whole: float, half: float, quarter: float) -> float:
     shorter = abs(half - quarter) / (0.25 - 0.0625)
     growth = min(max(shorter / longer, 1.0), GROWTH) if longer > 0.0 else GROWTH
     return 0.75 * longer + shorter * (0.1875 + 0.0625 * growth)
-
-
-def cuts(problem: Propagation, psi: NDArray[Any]) -> dict[str, float]:
-    """Return the errors of norms in parts of the box by the cells that their edges cut (Eq. T27).
-
-    A cell is taken to have one density.  An edge at the distance ``u dx`` from its point leaves out ``rho' dx^2 ((1/4 - u^2)/2 -
-    1/24)``; the second term is that of the midpoint rule beyond it.  Spacings of companions cut other cells, so that this part of
-    the error does not show there.
-    """
-    lattice = problem.lattice
-    edges: dict[str, tuple[float, ...]] = {
-        f"norm_within_{r:g}": (-r, r) for r in problem.observed.norm_within
-    }
-    edges |= {f"norm_right_{place:g}": (place,) for place in problem.observed.norm_right}
-    out = {}
-    # points are counted from the left wall, which is point 0
-    xmin = problem.box.xmin
-    for name, places in edges.items():
-        out[name] = 0.0
-        for place in places:
-            i = round((place - xmin) / lattice.dx)
-            if not 0 <= i <= lattice.points + 1:
-                continue
-            u = (place - xmin) / lattice.dx - i
-            # the density about the edge as a parabola: slope and curvature give the error of the cell that is cut (Eq. T27)
-            before, here, after = (_density(psi, k) for k in (i - 1, i, i + 1))
-            slope, bend = 0.5 * abs(after - before), abs(after - 2.0 * here + before)
-            size = abs(0.5 * (0.25 - u * u) - 1.0 / 24.0) + 0.01
-            out[name] += lattice.dx * (slope * size + bend / 24.0)
-    return out
-
-
-def _density(psi: NDArray[Any], point: int) -> float:
-    """Return |psi|^2 at a point counted from the left wall, where psi is odd: the density beyond a wall is its mirror image."""
-    walls = len(psi) + 1
-    inside = walls - abs(walls - abs(point))
-    return float(abs(psi[inside - 1])) ** 2 if 0 < inside < walls else 0.0
 
 
 def _rest(
@@ -573,9 +583,9 @@ def _gap(problem: Propagation) -> float:
 
     Levels that are even and odd in turn do not mix with their neighbours.
     """
-    energies, states = problem.energies, problem.states
-    if energies is None or states is None or len(energies) < 2:
+    if problem.energies is None or problem.states is None or problem.levels < 2:
         return math.inf
+    energies, states = problem.energies[: problem.levels], problem.states[: problem.levels]
     distances = np.abs(np.diff(energies))
     centre = mirror(problem.lattice.potential[problem.window : problem.window + states.shape[1]])
     if centre is not None:

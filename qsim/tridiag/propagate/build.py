@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -14,19 +15,22 @@ from qsim.core.device.parallel import connected
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.run.stages import Plan, Size
 from qsim.tridiag.deck.observe import without_fundamental
+from qsim.tridiag.deck.scan import runs_of
 from qsim.tridiag.propagate.lattice import PSI_LIMIT, Lattice, equidistant
 from qsim.tridiag.propagate.problem import (
     DENSITY_POINTS,
     LEAST,
-    SAMPLES_PER_PERIOD,
     Box,
     Propagation,
+    sample_interval,
 )
+from qsim.tridiag.propagate.run import LINE
 from qsim.tridiag.tdse import absorbers, potentials
 from qsim.tridiag.tdse.pulses import LaserField
+from qsim.tridiag.tdse.scan.problem import Scan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -36,12 +40,12 @@ if TYPE_CHECKING:
     from qsim.tridiag.deck.electron import Grid
     from qsim.tridiag.deck.model import PropagationBlocks, Solver, TridiagDeck
 
+T = TypeVar("T")
+
 # of all points of the grid those between the walls
 BETWEEN = slice(1, -1)
 # grid points up to which the plan evaluates the potential and checks the physics
 PLAN_POINTS = 1_000_000
-# of a run without spectra
-TRACE_SAMPLES = 20_000
 POINT_BYTES = {
     "numerov": 248,
     "three_point": 128,
@@ -84,26 +88,46 @@ def plan(loaded: LoadedDeck[TridiagDeck]) -> Plan:
     blocks, findings = loaded.deck.propagation, list(_references(loaded.deck))
     n, steps, dt = blocks.grid.points, 0, 1.0
     sizes: dict[str, int | float | str] = {"grid points": n, "dx (bohr)": blocks.grid.dx}
+    # runs of a scan that contradicts itself are none
+    decks, _ = runs_of(loaded.deck)
+    runs = len(decks)
     try:
-        pulse = LaserField(blocks.laser)
-        steps, dt = step_count(blocks, pulse)
+        pulses = [LaserField(one.laser) for one in decks]
+        steps, dt = _steps_of(blocks, pulses)
         sizes |= {"steps": steps, "dt (a.u.)": dt, "duration (a.u.)": steps * dt}
+        if runs > 1:
+            sizes["runs"] = runs
         if not findings and n <= PLAN_POINTS:
-            findings += _physics(loaded, pulse, dt, steps)
+            pulse = _strongest(pulses, steps * dt)
+            # every potential of a scan in the strongest field
+            for one in {id(one.potential): one for one in decks}.values():
+                findings += [
+                    found for found in _physics(loaded, one, pulse, dt, steps) if found not in findings
+                ]
     except InvalidInput as problem:
         findings.append(Finding(problem.key, str(problem)))
     return Plan(
-        _memory(blocks, steps, dt),
+        _memory(blocks, steps, dt, runs),
         sizes=sizes,
         steps=steps,
         findings=findings,
-        size=Size(float(n) * steps, "points times steps", GPU_POINT_STEPS),
+        size=Size(float(n) * steps * runs, "points times steps", GPU_POINT_STEPS),
         # of a step on a row: elimination, substitution and right-hand side, a complex product and sum each
-        operations=24.0 * n * steps,
+        operations=24.0 * n * steps * runs,
         reduce="time.t_final",
-        ranks=_ranks(blocks),
-        shared="parts of the grid",
+        ranks=_ranks(blocks) if loaded.deck.scan is None else runs,
+        shared="parts of the grid" if loaded.deck.scan is None else "runs of the scan",
     )
+
+
+def _steps_of(blocks: PropagationBlocks, pulses: list[LaserField]) -> tuple[int, float]:
+    """Return the number of steps and their length, a.u.: of all runs, those of the longest."""
+    return blocks.time.resolve(max(pulse.end_of_run(blocks.time.t_final) for pulse in pulses))
+
+
+def _strongest(pulses: list[LaserField], end: float) -> LaserField:
+    """Return the field with the largest peak before the end."""
+    return max(pulses, key=lambda pulse: pulse.peak(end))
 
 
 def _ranks(blocks: PropagationBlocks) -> int:
@@ -130,7 +154,12 @@ def _owners(sizes: list[int]) -> int:
     return 1
 
 
-def _memory(blocks: PropagationBlocks, steps: int, dt: float) -> Memory:
+def _made(loaded: LoadedDeck[TridiagDeck], deck: TridiagDeck, make: Callable[[TridiagDeck], T]) -> T:
+    """Return what a deck of the scan makes, of that with the potential of the deck once for plan and build."""
+    return loaded.once(make) if deck.potential is loaded.deck.potential else make(deck)
+
+
+def _memory(blocks: PropagationBlocks, steps: int, dt: float, runs: int) -> Memory:
     """Estimate the memory of a propagation; bytes per point are measured peaks (CPU), which the results file is part of."""
     from qsim.tridiag.propagate.stepping.halo import chunks_pay
 
@@ -150,15 +179,16 @@ def _memory(blocks: PropagationBlocks, steps: int, dt: float) -> Memory:
     per_point += POINT_BYTES["whole"] if whole else 0
     levels = level_count(blocks)
     # of the propagator and observer; the rest lies on the host in any case
-    on_device = n * (3 * item + 4 * 8) + levels * min(n, LEVEL_POINTS) * 8 + steps * 48
+    on_device = runs * (n * (3 * item + 4 * 8) + levels * min(n, LEVEL_POINTS) * 8 + steps * 48)
     parts = {
         "wavefunction, potential, absorber": n * (per_point + (0 if blocks.absorber.type == "none" else 8)),
         "eigenstates": 2 * levels * min(n, LEVEL_POINTS) * 8,
         "density map": 3 * outputs * columns * 8,
         "field and trace": steps * 8 * 10,
     }
+    parts = {name: runs * size for name, size in parts.items()}
     absorbing = blocks.absorber.type != "none"
-    kept = n * _bytes_on_gpu(item, absorbing=absorbing, compact=compact, exact=whole, windows=large)
+    kept = runs * n * _bytes_on_gpu(item, absorbing=absorbing, compact=compact, exact=whole, windows=large)
     comm = connected()
     ranks = 1 if comm is None else comm.size
     host, others = max(sum(parts.values()) - on_device, 0), on_device - on_device // ranks
@@ -166,7 +196,7 @@ def _memory(blocks: PropagationBlocks, steps: int, dt: float) -> Memory:
         # each rank has the potential and the initial state of the whole grid; on a CPU the others' parts are on the host, too
         host=ranks * host + others,
         device=on_device - others,
-        on_gpu=(kept - n * (3 * item + 4 * 8)) // ranks,
+        on_gpu=(kept - runs * n * (3 * item + 4 * 8)) // ranks,
         on_gpu_host=-others,
         # norms and overlaps
         library="cublas",
@@ -187,18 +217,20 @@ def _bytes_on_gpu(item: int, *, absorbing: bool, compact: bool, exact: bool, win
     return arrays + temporaries + (EXACT_ARRAYS * item if exact else 0)
 
 
-def _physics(loaded: LoadedDeck[TridiagDeck], pulse: LaserField, dt: float, steps: int) -> list[Finding]:
+def _physics(
+    loaded: LoadedDeck[TridiagDeck], deck: TridiagDeck, pulse: LaserField, dt: float, steps: int
+) -> list[Finding]:
     """Return the findings of the physics checks."""
     from qsim.tridiag.propagate import checks
 
-    blocks = loaded.deck.propagation
-    potential = loaded.once(grid_potential)
+    blocks = deck.propagation
+    potential = _made(loaded, deck, grid_potential)
     # before a state exists: a packet outside of the box has none
     findings = list(checks.packet_in_box(blocks))
     if any(finding.severity == "error" for finding in findings):
         return findings
     try:
-        psi = np.pad(loaded.once(initial_state), 1)
+        psi = np.pad(_made(loaded, deck, initial_state), 1)
         setup = checks.Setup(blocks, grid_points(blocks.grid), potential, pulse, dt, steps, psi)
         return [*findings, *checks.physics(setup)]
     except NumericsError as error:
@@ -223,6 +255,12 @@ def _references(deck: TridiagDeck) -> Iterator[Finding]:
             "observe",
             f"photoelectron: the grid has {points} points, at most {LARGEST_GRID:.0e} are allowed; take fewer, or leave it out",
         )
+    limit = deck.propagation.potential.limit
+    for index, item in enumerate(deck.observe):
+        if item.ionisation and limit is not None and math.isinf(limit):
+            yield Finding(
+                f"observe.{index}.ionisation", "the potential confines the electron: nothing is ionised"
+            )
     yield from partition_findings(deck.solver.blocks, points, f"the grid has {points} points", "points")
     if deck.time is not None and deck.time.t_final == "auto" and deck.laser is None:
         yield Finding("time.t_final", "auto is the end of the pulses, but there is no laser; give a time")
@@ -260,27 +298,63 @@ def grid_points(grid: Grid, threads: int = 1) -> NDArray[np.float64]:
     return equidistant(grid.xmin, grid.dx, grid.points, threads)
 
 
-def step_count(blocks: PropagationBlocks, pulse: LaserField) -> tuple[int, float]:
-    """Return the number of steps and their length, a.u."""
-    return blocks.time.resolve(pulse.end_of_run(blocks.time.t_final))
-
-
 # --------------------------------------------------------------------------------------------- build
 
 
-def build(loaded: LoadedDeck[TridiagDeck], device: Device, blame: Blame) -> Propagation:
-    """Return the problem of a deck: lattice, field, initial state and levels."""
-    from qsim.tridiag.propagate import initial
-    from qsim.tridiag.propagate.eigenstates import window_states
+def build(loaded: LoadedDeck[TridiagDeck], device: Device, blame: Blame) -> Propagation | Scan:
+    """Return the problem of a deck: lattice, field, initial state and levels; all runs of a scan."""
+    deck = loaded.deck
+    decks, values = runs_of(deck)
+    pulses = [LaserField(one.laser) for one in decks]
+    steps, dt = _steps_of(deck.propagation, pulses)
+    if deck.scan is None:
+        problem = _build(loaded, deck, device, (pulses[0], steps, dt), blame)
+        problem.every = sample_interval(problem)
+        return problem
+    # runs go side by side, and no bit of them depends on how many
+    alone = replace(device, threads=1)
+    potentials_of = {id(one.potential): one for one in reversed(decks)}
+    firsts = {
+        key: _build(loaded, one, alone, (pulses[0], steps, dt), blame) for key, one in potentials_of.items()
+    }
+    runs = [replace(firsts[id(one.potential)], pulse=pulse) for one, pulse in zip(decks, pulses, strict=True)]
+    # spectra of all runs on one axis
+    observed = runs[0].observed
+    if (hhg := observed.hhg) is not None:
+        top = max(one.max_order(hhg) for one in runs)
+        observed = replace(observed, hhg=hhg.model_copy(update={"max_order": top}))
+    if (electrons := observed.photoelectron) is not None:
+        ends = [one.photoelectron_energies(electrons)[[0, -1]] for one in runs]
+        low, high = float(np.min(ends)), float(np.max(ends))
+        observed = replace(observed, photoelectron=electrons.model_copy(update={"energies": [low, high]}))
+    runs = [replace(one, observed=observed) for one in runs]
+    every = min(sample_interval(one) for one in runs)
+    if deck.scan.focal_average is not None and not all(one.bound for one in runs):
+        blame("scan.focal_average", "nothing is ionised: the potential binds no level below a threshold")
+    notices = runs[0].notices
+    return Scan(
+        LINE, [replace(one, every=every) for one in runs], values, deck.scan.focal_average, device, notices
+    )
 
-    blocks, notices = loaded.deck.propagation, list[str]()
-    grid, time, populations = blocks.grid, blocks.time, blocks.observed.populations
+
+def _build(
+    loaded: LoadedDeck[TridiagDeck],
+    deck: TridiagDeck,
+    device: Device,
+    motion: tuple[LaserField, int, float],
+    blame: Blame,
+) -> Propagation:
+    """Return the problem of a run: lattice, initial state and levels; `motion`: field, steps, and their length."""
+    from qsim.tridiag.propagate import initial
+    from qsim.tridiag.propagate.eigenstates import levels_of_box
+
+    (pulse, steps, dt), blocks = motion, deck.propagation
+    grid, time, observed = blocks.grid, blocks.time, loaded.deck.observed
     x, threads = grid_points(grid, device.threads), device.threads
     inside = x[BETWEEN]
-    # the plan has made them
     # the plan keeps V and psi0 of small grids; on large ones they are made here, by all threads
     if grid.points <= PLAN_POINTS:
-        with_walls, psi0 = loaded.once(grid_potential), loaded.once(initial_state)
+        with_walls, psi0 = _made(loaded, deck, grid_potential), _made(loaded, deck, initial_state)
     else:
         with_walls = potentials.evaluate(blocks.potential, x, threads=threads)
         psi0 = initial.initial_state(
@@ -300,14 +374,11 @@ def build(loaded: LoadedDeck[TridiagDeck], device: Device, blame: Blame) -> Prop
     )
     # absorber at the walls, for the results file alone: psi is zero there
     ends = (None if array is None else array[[0, -1]] for array in (cap, mask))
-    pulse = LaserField(blocks.laser)
-    steps, dt = step_count(blocks, pulse)
-    notices += time.notices(steps, dt)
-    # levels for populations; those of the ionisation potential are looked for if there are none
-    energies, vectors, window = None, None, 0
-    if populations is not None:
-        energies, vectors, window = window_states(grid.dx, potential, grid.stencil, populations.levels)
-    problem = Propagation(
+    # levels for populations and ionisation; those of the ionisation potential are looked for if there are none
+    wanted = 0 if observed.populations is None else observed.populations.levels
+    free = potentials.threshold(blocks.potential, with_walls) if observed.ionisation else None
+    levels = levels_of_box(grid.dx, potential, grid.stencil, wanted, free)
+    return Propagation(
         device=device,
         box=Box(grid.xmin, grid.xmax, with_walls[[0, -1]], *ends),
         lattice=lattice,
@@ -315,24 +386,24 @@ def build(loaded: LoadedDeck[TridiagDeck], device: Device, blame: Blame) -> Prop
         dt=dt,
         steps=steps,
         pulse=pulse,
-        energies=energies,
-        states=vectors,
-        window=window,
-        ip=_ionisation_potential(blocks, with_walls, energies) if pulse.pulses else None,
+        **levels._asdict(),
+        levels=wanted,
+        free=free,
+        ip=_ionisation_potential(blocks, with_walls, levels.energies) if pulse.pulses else None,
         potential=blocks.potential,
         initial=blocks.initial,
         absorber=blocks.absorber,
         solver=between_walls(blocks),
         precision=blocks.precision,
-        observed=blocks.observed,
+        observed=observed,
         outputs=time.outputs,
         verify=time.verify,
-        step_key="time.steps" if time.dt is None else "time.dt",
+        order=time.order,
+        accuracy=time.accuracy,
+        step_key=next(f"time.{key}" for key in ("dt", "steps", "accuracy") if getattr(time, key) is not None),
         blame=blame,
-        notices=notices,
+        notices=list(time.notices(steps, dt)),
     )
-    problem.every = sample_interval(problem)
-    return problem
 
 
 def _ionisation_potential(
@@ -354,14 +425,3 @@ def _ionisation_potential(
             # no bound state
             return None
     return free - float(energies[0]) if energies[0] < free else None
-
-
-def sample_interval(problem: Propagation) -> int:
-    """Return the steps between samples of the trace: enough for the highest harmonic, else for a smooth curve."""
-    # the highest harmonic needs SAMPLES_PER_PERIOD samples; a trace without spectra is a smooth curve
-    wanted = [block for block in (problem.observed.hhg, problem.observed.gabor) if block is not None]
-    if not wanted:
-        return max(1, -(-problem.steps // TRACE_SAMPLES))
-    highest = max(problem.fundamental(block) * problem.max_order(block) for block in wanted)
-    # a run that is shorter than that has its end as a sample beside its begin
-    return max(1, min(problem.steps, int(2.0 * math.pi / (SAMPLES_PER_PERIOD * highest * problem.dt))))

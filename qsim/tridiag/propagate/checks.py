@@ -210,7 +210,7 @@ def packet_in_box(blocks: PropagationBlocks) -> Iterator[Finding]:
 
 def field_sampling(setup: Setup) -> Iterator[Finding]:
     """Yield a carrier that the time step does not resolve."""
-    if setup.pulse.fastest == 0.0:
+    if setup.pulse.fastest == 0.0 or setup.blocks.time.accuracy is not None:
         return
     # the kernel takes the field at the midpoint of a step: too few steps per cycle see another pulse
     per_cycle = 2.0 * math.pi / setup.pulse.fastest / setup.dt
@@ -235,6 +235,9 @@ def time_step(setup: Setup) -> Iterator[Finding]:
         "the classical cutoff, Ip + 3.17 Up": ip + 3.17 * up if up and setup.threshold is not None else 0.0,
     }
     name, energy = max(scales.items(), key=lambda item: item[1])
+    # steps that the run finds are short enough
+    if setup.blocks.time.accuracy is not None:
+        return
     if energy * setup.dt > PHASE_PER_STEP[1]:
         yield Finding(
             _step_key(setup),

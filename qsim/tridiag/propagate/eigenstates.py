@@ -8,7 +8,7 @@ they have died out in it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,8 @@ NEIGHBOURS = 8
 SYMMETRIC = 1e-11
 # up to which levels are looked for in a larger box, too
 SQUEEZED_POINTS = 200_000
+# of the levels below a threshold
+MOST_NUMBERS = 50_000_000
 # of the relaxation
 ITERATIONS = 20_000
 
@@ -198,6 +200,46 @@ def window_states(
             )
         # twice the window: the work of all windows together is at most that of the last one, twice
         size = min(n, 2 * size)
+
+
+class Levels(NamedTuple):
+    """Levels that observables need.
+
+    Attributes
+    ----------
+    energies, states, window
+        As `window_states` returns them; None and 0 where none are needed.
+    bound : int
+        Levels below the threshold; 0 if none was asked about.
+    """
+
+    energies: NDArray[np.float64] | None
+    states: NDArray[np.float64] | None
+    window: int
+    bound: int
+
+
+def levels_of_box(
+    dx: float, potential: NDArray[np.float64], stencil: str, count: int, free: float | None
+) -> Levels:
+    """Return the lowest levels of a box: `count` of them, and all below the threshold `free` with the one above them.
+
+    Raises
+    ------
+    NumericsError
+        If these are more than `MOST_NUMBERS` numbers.
+    """
+    bound = 0 if free is None else Pencil(potential, dx, stencil).below(free)
+    # another grid may have one more below the threshold
+    wanted = max(count, min(bound + 1, potential.size) if bound else 0)
+    if bound and wanted * potential.size > MOST_NUMBERS:
+        raise NumericsError(
+            f"the box holds {bound} levels below the threshold, on {potential.size} points each: too many to project on",
+            hint="take a smaller grid, or leave ionisation out of observe",
+        )
+    if not wanted:
+        return Levels(None, None, 0, bound)
+    return Levels(*window_states(dx, potential, stencil, wanted), bound)
 
 
 def squeezed(

@@ -148,7 +148,13 @@ class Observer:
         density_map = self._all_columns(host[ends[-1] :])
         if self.states is not None:
             real, imag = np.split(sums_by_name.pop("amplitudes"), 2)
-            sums_by_name["populations"] = (real**2 + imag**2) * self.lattice.dx**2
+            held = (real**2 + imag**2) * self.lattice.dx**2
+            if problem.levels:
+                sums_by_name["populations"] = held[: problem.levels]
+            if problem.bound:
+                sums_by_name["bound"] = held[: problem.bound].sum()
+                # what levels hold that another grid may have on the other side of the threshold
+                sums_by_name["near"] = held[problem.bound - 1 : problem.bound + 1]
         norm = float(sums[0])
         return {
             "norm": norm,

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from qsim.core.deck.table_units import doubted
 from qsim.core.errors import InvalidInput
 from qsim.tridiag.propagate.lattice import Lattice, equidistant
+from qsim.tridiag.tdse.harmonics import Harmonic, sampling
 from qsim.tridiag.tdse.pulses import LaserField
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -28,28 +28,27 @@ if TYPE_CHECKING:
         Precision,
         Solver,
     )
-    from qsim.tridiag.deck.observe import Gabor, Hhg
     from qsim.tridiag.deck.potentials import Potential
-    from qsim.tridiag.propagate.stepping.propagator import Propagator
+    from qsim.tridiag.propagate.stepping.composition import Composed
+    from qsim.tridiag.propagate.stepping.propagator import Propagator, Stepping
     from qsim.tridiag.propagate.stepping.reference import SolverPropagator
 
+    AnyPropagator = Propagator | SolverPropagator | Composed
+
 __all__ = [
-    "DEFAULT_ORDERS",
     "DENSITY_POINTS",
     "LEAST",
     "PIECE",
-    "SAMPLES_PER_PERIOD",
     "Box",
     "Propagation",
     "pieces_of",
+    "sample_interval",
 ]
 
-# of the highest requested harmonic
-SAMPLES_PER_PERIOD = 8
+# of a run without spectra
+TRACE_SAMPLES = 20_000
 # of the density map, where the deck leaves them open
 DENSITY_POINTS = 400
-# harmonics, where the deck leaves them open and the cutoff law gives fewer
-DEFAULT_ORDERS = 30
 # grid points of a process at least: observables need some points of the neighbours beside its own
 LEAST = 64
 # points times steps of one call: about half a second
@@ -78,7 +77,7 @@ class Box:
 
 
 @dataclass
-class Propagation:
+class Propagation(Harmonic):
     """Everything that a propagation needs; arrays of the host, of the points between the walls.
 
     Attributes
@@ -96,6 +95,10 @@ class Propagation:
         Eigenvalues that observables need.
     states : (levels, m) float64 or None
         The eigenstates, sum phi^2 dx = 1, on the part of the grid that starts at point `window`.
+    levels, bound : int
+        Levels whose populations are recorded, and levels of the box below `free`; 0 where no ionisation is recorded.
+    free : float or None
+        Threshold, hartree, if ionisation is recorded.
     ip : float or None
         Ionisation potential, hartree; None where there is no bound state, or no laser to ionise it.
     potential, initial, absorber
@@ -108,6 +111,10 @@ class Propagation:
         Number of output times after t = 0.
     verify : "auto" or bool
         Whether errors are claimed.
+    order : int
+        Of the steps, 2 or 4.
+    accuracy : float or None
+        Error that the steps may leave; None if the deck states them.
     step_key : str
         Key of the deck that sets the step, ``"time.dt"`` or ``"time.steps"``.
     blame : Blame
@@ -128,6 +135,9 @@ class Propagation:
     energies: NDArray[np.float64] | None
     states: NDArray[np.float64] | None
     window: int
+    levels: int
+    bound: int
+    free: float | None
     ip: float | None
     potential: Potential
     initial: Initial
@@ -137,6 +147,8 @@ class Propagation:
     observed: Observed
     outputs: int
     verify: Literal["auto"] | bool
+    order: int
+    accuracy: float | None
     step_key: str
     blame: Blame
     every: int = 1
@@ -170,32 +182,6 @@ class Propagation:
         """Return A at a time or at an array of times, a.u."""
         return self.pulse.vector_potential(time)
 
-    @property
-    def midpoints(self) -> NDArray[np.float64]:
-        """Times (steps,) at which a step takes its field."""
-        return np.asarray((np.arange(self.steps) + 0.5) * self.dt, dtype=float)
-
-    def fundamental(self, block: Hhg | Gabor) -> float:
-        """Return the frequency that the harmonics of a block count in."""
-        omega = self.pulse.omega if block.omega is None else block.omega
-        # the plan has seen to it
-        assert omega is not None
-        return float(omega)
-
-    def classical_cutoff(self, omega: float) -> float | None:
-        """Return (Ip + 3.17 Up) / omega, with Ip from the ground state; None where there is no such."""
-        if self.ip is None or self.pulse.up == 0.0:
-            return None
-        return (self.ip + 3.17 * self.pulse.up) / omega
-
-    def max_order(self, block: Hhg | Gabor) -> float:
-        """Return the highest harmonic order of a block."""
-        if not isinstance(block.max_order, str):
-            return float(block.max_order)
-        omega = self.fundamental(block)
-        cutoff = self.classical_cutoff(omega) or 0.0
-        return float(math.ceil(max(DEFAULT_ORDERS, 1.6 * cutoff)))
-
     def photoelectron_energies(self, block: Photoelectron) -> NDArray[np.float64]:
         """Return the energies of the photoelectron spectrum, hartree."""
         if block.energies is not None:
@@ -224,15 +210,30 @@ class Propagation:
                 yield int(target), pieces_of(at, int(target), self.every, largest)
                 at = int(target)
 
-    def fields(self) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
-        """Return E and A of every step, (steps,) each: E in length gauge, A in velocity gauge; None for the other or no laser."""
+    def fields(
+        self, share: float = 1.0, places: Sequence[float] = (0.5,)
+    ) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
+        """Return E and A of every stage: E in length gauge, A in velocity gauge; None for the other or no laser.
+
+        Parameters
+        ----------
+        share
+            Length of a stage in steps.
+        places
+            Midpoints of the stages in a step.
+        """
+        middle = ((np.arange(self.steps)[:, None] + np.array(places)) * self.dt).ravel()
         if self.velocity_gauge:
-            return None, self.pulse.over(self.midpoints, self.dt, potential=True)
-        return (self.pulse.steps(self.steps, self.dt) if self.pulse.pulses else None), None
+            return None, self.pulse.over(middle, share * self.dt, potential=True)
+        return (self.pulse.over(middle, share * self.dt) if self.pulse.pulses else None), None
 
     def propagator(
-        self, psi0: NDArray[np.complex128], start: int, links: Links | None = None
-    ) -> Propagator | SolverPropagator:
+        self,
+        psi0: NDArray[np.complex128],
+        start: int,
+        links: Links | None = None,
+        how: Stepping | None = None,
+    ) -> AnyPropagator:
         """Return the propagator of the deck at a state and a step.
 
         Parameters
@@ -243,39 +244,44 @@ class Propagation:
             Steps done before.
         links
             To other processes that carry parts of the grid, if there are any.
+        how
+            Options of the partition method, in place of the solver of the deck.
 
         Raises
         ------
         DeckError
             If the chunks of ``mode: local`` do not work for this step and spacing.
         """
-        # one process: the partition method or a chosen solver; several: parts of the grid with a halo
-        solver = self.solver
-        made: Propagator | SolverPropagator
+        from qsim.tridiag.propagate.stepping.composition import Composed
         from qsim.tridiag.propagate.stepping.propagator import Propagator, Stepping
 
-        how = Stepping(
+        solver = self.solver
+        kind = solver.type if how is None else "nshape"
+        options = how or Stepping(
             self.precision, solver.blocks, solver.iterations, solver.mode, self.lattice.slope is not None
         )
-        if links is not None and links.size > 1:
-            from qsim.tridiag.propagate.stepping.shared import SharedPropagator
 
-            try:
-                made = SharedPropagator(self.device, self.lattice, psi0, self.dt, self.fields(), links, how)
-            except InvalidInput as error:
-                self.blame(error.key, str(error))
-            made.step = start
-            return made
-        arguments = (self.device, self.lattice, psi0, self.dt, *self.fields(), how)
-        if solver.type == "nshape":
-            try:
-                made = Propagator(*arguments)
-            except InvalidInput as error:
-                self.blame(error.key, str(error))
-        else:
+        # one process: the partition method or a chosen solver; several: parts of the grid with a halo
+        def make(lattice: Lattice, share: float, places: tuple[float, ...], options: Stepping) -> Any:
+            begin, fields = (self.device, lattice, psi0, share * self.dt), self.fields(share, places)
+            if links is not None and links.size > 1:
+                from qsim.tridiag.propagate.stepping.shared import SharedPropagator
+
+                return SharedPropagator(*begin, fields, links, options)
+            if kind == "nshape":
+                return Propagator(*begin, *fields, options)
             from qsim.tridiag.propagate.stepping.reference import SolverPropagator
 
-            made = SolverPropagator(*arguments, solver.type)
+            return SolverPropagator(*begin, *fields, options, kind)
+
+        try:
+            made: AnyPropagator = (
+                make(self.lattice, 1.0, (0.5,), options)
+                if self.order == 2
+                else Composed(make, self.lattice, self.dt, options)
+            )
+        except InvalidInput as error:
+            self.blame(error.key, str(error))
         made.step = start
         return made
 
@@ -328,3 +334,10 @@ def pieces_of(start: int, target: int, every: int, largest: int) -> Iterator[tup
             count = min(offset or every, target - step, largest)
             yield count, count
         step += count
+
+
+def sample_interval(problem: Propagation) -> int:
+    """Return the steps between samples of the trace: enough for the highest harmonic, else for a smooth curve."""
+    # a run that is shorter than that has its end as a sample beside its begin
+    interval = sampling(problem, problem.dt)
+    return max(1, -(-problem.steps // TRACE_SAMPLES)) if interval is None else min(problem.steps, interval)

@@ -14,6 +14,7 @@ from qsim.tridiag.propagate.claims import TABLE
 from qsim.tridiag.propagate.lattice import PSI_LIMIT
 from qsim.tridiag.tdse.integrals import running_integral
 from qsim.tridiag.tdse.quantities import CUTOFF, FIELD, HARMONICS, KELDYSH, driven, spectrum, traces
+from qsim.tridiag.tdse.scan.result import scan_quantities
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from qsim.tridiag.propagate.claims import Accuracy
     from qsim.tridiag.propagate.problem import Propagation
 
-__all__ = ["QUANTITIES", "Propagated"]
+__all__ = ["QUANTITIES", "SCANS", "Propagated"]
 
 
 @dataclass
@@ -74,6 +75,10 @@ class Propagated:
         """What stands beside the numbers of a run that was not repeated."""
         return NOT_VERIFIED if self.accuracy is None else ""
 
+    def components(self, name: str) -> NDArray[np.float64]:
+        """Return what `traced` does as the one component of the field, (1, samples)."""
+        return self.traced(name)[None]
+
     def traced(self, name: str) -> NDArray[np.float64]:
         """Return time, norm, dipole, velocity, acceleration or field along the fine trace, a.u."""
         problem, trace = self.problem, self.trace
@@ -117,6 +122,10 @@ def _at(name: str, number: int) -> Callable[[Propagated], float]:
 
 def _levels(r: Propagated) -> dict[str, float]:
     return {f"population_{level}": float(value) for level, value in enumerate(_populations(r))}
+
+
+def _ionised(r: Propagated) -> bool:
+    return "bound" in r.frames
 
 
 def _populations(r: Propagated) -> NDArray[np.float64]:
@@ -233,7 +242,7 @@ QUANTITIES: tuple[Q, ...] = (
         "norm in the box at the end",
         _at("norm", -1),
         error=_errors,
-        headline=("hhg_cutoff_order", "norm_final", "population_0"),
+        headline=("hhg_cutoff_order", "continuum_population", "norm_final", "population_0"),
     ),
     Q("norm_initial", "", "norm at t = 0", _at("norm", 0), exact=True),
     Q("energy_initial", "hartree", "<H> at t = 0", _at("energy", 0), error=_errors, headline=True),
@@ -278,6 +287,30 @@ QUANTITIES: tuple[Q, ...] = (
         lambda r: float(_populations(r).sum()),
         error=_errors,
         when=lambda r: "populations" in r.frames,
+    ),
+    Q(
+        "bound_population",
+        "",
+        "population of all levels of the box below the threshold at the end",
+        _at("bound", -1),
+        error=_errors,
+        when=_ionised,
+    ),
+    Q(
+        "continuum_population",
+        "",
+        "1 minus bound_population: energies above the threshold, and what was absorbed",
+        lambda r: float(r.frames["norm"][0] - r.frames["bound"][-1]),
+        error=lambda r: r.errors.get("bound_population"),
+        when=_ionised,
+    ),
+    Q(
+        "bound",
+        "",
+        "population of all levels of the box below the threshold",
+        _frame("bound"),
+        ("time",),
+        when=_ionised,
     ),
     Q("norm_within_*", "", "norm within * bohr at the end", _places("norm_within"), error=_errors),
     Q("norm_right_*", "", "norm right of x = * bohr at the end", _places("norm_right"), error=_errors),
@@ -346,14 +379,18 @@ QUANTITIES: tuple[Q, ...] = (
         "level",
         "",
         "level",
-        lambda r: None if r.problem.energies is None else np.arange(r.problem.energies.size),
+        lambda r: np.arange(r.problem.levels) if r.problem.levels else None,
         ("level",),
     ),
     Q(
         "energies",
         "hartree",
         "eigenvalues of the field-free Hamiltonian on the grid",
-        lambda r: r.problem.energies,
+        lambda r: (
+            None
+            if r.problem.energies is None or not r.problem.levels
+            else r.problem.energies[: r.problem.levels]
+        ),
         ("level",),
     ),
     Q(
@@ -444,4 +481,15 @@ QUANTITIES: tuple[Q, ...] = (
         spectrum("photoelectron_right"),
         ("photoelectron_energy",),
     ),
+)
+
+#: Of scans.
+SCANS = scan_quantities(
+    (
+        Quantity("gauge", "", "gauge of the runs", lambda r: r.runs[0].problem.pulse.gauge),
+        Quantity("points", "", "points between the walls", lambda r: r.runs[0].problem.lattice.points),
+        Quantity("dx", "bohr", "grid spacing", lambda r: r.runs[0].problem.lattice.dx, exact=True),
+    ),
+    (),
+    "potential",
 )

@@ -18,12 +18,16 @@ from qsim.core.errors import NumericsError
 from qsim.core.run.checkpoint import fitting
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.deck.electron import GaussianInitial
+from qsim.tridiag.propagate import accuracy
 from qsim.tridiag.propagate.claims import SPACING, STEP
 from qsim.tridiag.propagate.lattice import PSI_LIMIT
-from qsim.tridiag.propagate.result import Propagated
+from qsim.tridiag.propagate.problem import sample_interval
+from qsim.tridiag.propagate.result import QUANTITIES, Propagated
+from qsim.tridiag.tdse import harmonics, step_search
+from qsim.tridiag.tdse.scan.problem import Evolution, Motion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -31,8 +35,8 @@ if TYPE_CHECKING:
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
     from qsim.tridiag.deck.model import Photoelectron
-    from qsim.tridiag.deck.observe import Gabor, Hhg
     from qsim.tridiag.propagate.problem import Propagation
+    from qsim.tridiag.tdse.scan.problem import Remarks, Scan
 
 # norm reflected by the walls above which a warning is given
 TURNED_BACK = 1e-3
@@ -46,7 +50,7 @@ Row = dict[str, "float | NDArray[np.float64]"]
 """Observables at an output time."""
 
 
-class Evolution:
+class LineEvolution(Evolution):
     """The propagation from output time to output time, and what is recorded on the way.
 
     Parameters
@@ -74,7 +78,6 @@ class Evolution:
     ) -> None:
         # with the kernels, which the names of results do not need
         from qsim.tridiag.propagate.observer import Observer
-        from qsim.tridiag.propagate.stepping.shared import SharedPropagator
 
         self.problem = problem if restored is None else _as_before(problem, restored)
         self.comm = SerialComm() if comm is None else comm
@@ -83,10 +86,10 @@ class Evolution:
         else:
             self.start = int(restored["step"])
             psi = fitting(restored, "psi", (problem.lattice.points,))
+        self._frames = set(problem.frames.tolist())
         links = links_of(self.comm, problem.device)
         self.propagator = self.problem.propagator(psi, self.start, links)
-        span = self.propagator.span if isinstance(self.propagator, SharedPropagator) else None
-        self.observer = Observer(self.problem, span, links)
+        self.observer = Observer(self.problem, self.propagator.span, links)
         if restored is None:
             first = self.observer.sums(self.propagator.own)
             self.rows: list[Row] = [self.observer.row(0, self.propagator.own, first)]
@@ -95,35 +98,32 @@ class Evolution:
             self.rows = _unstacked(restored["rows"])
             self.trace = [restored["trace"]]
 
-    def advance(self, report: Report) -> None:
-        """Propagate to the end.
-
-        Raises
-        ------
-        NumericsError
-            If the norm is not finite.
-        """
-        propagator, norm = self.propagator, float(self.rows[-1]["norm"])
-        for target, calls in self.problem.schedule(self.start):
+    @property
+    def remaining(self) -> list[range]:
+        """Step numbers of the samples that are still to come, in the calls of the propagator."""
+        groups, at = [], self.start
+        for _, calls in self.problem.schedule(at):
             for count, every in calls:
-                # samples of a call: at multiples of the trace's interval, or one at an output time
-                samples = np.asarray(propagator.advance(count, every), float)
-                self._keep(samples, count, every)
-                norm = float(samples[-1, 0])
-                if propagator.step < target:
-                    report(Progress(propagator.step, {"norm": norm}))
-            if not math.isfinite(norm):
-                raise NumericsError(f"norm is {norm} after {propagator.step} steps", hint="lower time.dt")
-            row = self.observer.row(propagator.step, propagator.own, samples[-1])
-            self.rows.append(row)
-            report(Progress(propagator.step, {"norm": norm, "dipole": float(row["dipole"])}))
+                groups.append(range(at + every, at + count + 1, every))
+                at += count
+        return groups
 
-    def _keep(self, samples: NDArray[np.float64], count: int, every: int) -> None:
-        """Add to the trace those samples of the last `count` steps whose step number is a multiple of its interval."""
-        number = self.propagator.step - count + every * np.arange(1, len(samples) + 1)
+    def to(self, marks: Sequence[int]) -> NDArray[np.float64]:
+        """Make the steps of a call, record, and return the last sums; errors as in `Evolution`."""
+        propagator = self.propagator
+        samples = np.asarray(
+            propagator.advance(marks[-1] - propagator.step, marks[0] - propagator.step), float
+        )
+        number = np.array(marks)
         # calls that end between two samples of the trace return one that does not belong to it
-        kept = number % self.problem.every == 0
-        self.trace.append(np.column_stack([number, samples])[kept])
+        self.trace.append(np.column_stack([number, samples])[number % self.problem.every == 0])
+        if not math.isfinite(samples[-1, 0]):
+            raise NumericsError(
+                f"norm is {samples[-1, 0]} after {propagator.step} steps", hint="lower time.dt"
+            )
+        if propagator.step in self._frames:
+            self.rows.append(self.observer.row(propagator.step, propagator.own, samples[-1]))
+        return np.asarray(samples[-1])
 
     def state(self) -> State:
         """Return what continues the propagation bit for bit; a collective call, after which rank 0 has the whole state."""
@@ -131,6 +131,7 @@ class Evolution:
         parts = self.comm.gather(problem.device.to_host(self.propagator.own))
         return {
             "step": self.propagator.step,
+            "steps": problem.steps,
             "psi": None if parts is None else joined(parts),
             "rows": _stacked(self.rows),
             "trace": np.concatenate(self.trace),
@@ -163,13 +164,42 @@ def joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
 
 def run_propagation(problem: Propagation, monitor: Monitor) -> Propagated:
     """Propagate, record, analyse."""
-    evolution = Evolution(problem, monitor.restored, monitor.comm)
+    if (allowed := problem.accuracy) is not None:
+        steps = step_search.settled_steps(_search(problem, allowed, monitor.comm), monitor)
+        problem = _with_steps(problem, steps)
+    evolution = LineEvolution(problem, step_search.propagated(monitor), monitor.comm)
     with monitor.stage("propagate"):
         drive(evolution, monitor, total=problem.steps, unit="steps", what="propagate", done=evolution.start)
     with monitor.stage("analyse"):
         result = evolution.result()
         analyse(result, evolution.state, monitor)
+        none: Remarks = []
+        remarks = monitor.judged("what walls disturb", lambda: warnings(result), none)
+        if accuracy.claimed(problem, accuracy.work_of(result), monitor):
+            remarks = remarks + monitor.judged(
+                "the errors of the numbers", lambda: errors(result, evolution.state, monitor), none
+            )
+        for *_, text in remarks:
+            monitor.warn(text)
     return result
+
+
+def _search(problem: Propagation, allowed: float, comm: Comm) -> step_search.Search:
+    """Return what the search for the step of a run needs."""
+
+    def trial(steps: int, report: Report) -> dict[str, float]:
+        made = _with_steps(problem, steps)
+        # norms and populations at the end, no spectra
+        return accuracy.run_of(replace(made, observed=replace(made.observed, hhg=None)), comm, report)
+
+    longest = step_search.longest_step(problem.pulse.fastest)
+    return step_search.Search(allowed, problem.order, problem.dt, problem.t_final, longest, trial)
+
+
+def _with_steps(problem: Propagation, steps: int) -> Propagation:
+    """Return the problem with another number of steps."""
+    made = replace(problem, steps=steps, dt=problem.t_final / steps)
+    return replace(made, every=sample_interval(made))
 
 
 def _start(problem: Propagation) -> tuple[str, ...]:
@@ -211,27 +241,27 @@ def analyse(result: Propagated, state: Callable[[], State], monitor: Monitor) ->
     """
     observed = result.problem.observed
     judged = monitor.judged
-    if (harmonics := observed.hhg) is not None:
-        judged("the harmonic spectrum", lambda: _harmonics(result, harmonics), None)
-    if (map_of := observed.gabor) is not None:
-        judged("the time-frequency map", lambda: _time_frequency(result, map_of), None)
+    if observed.hhg is not None:
+        judged("the harmonic spectrum", lambda: harmonics.spectrum(result), None)
+    if observed.gabor is not None:
+        judged("the time-frequency map", lambda: harmonics.time_frequency_map(result), None)
     if (electrons := observed.photoelectron) is not None:
         judged("the photoelectron spectrum", lambda: _photoelectrons(result, electrons, state, monitor), None)
     result.numbers["turned_back"] = judged("what walls turned back", lambda: turned_back(result), None)
-    judged("what walls disturb", lambda: _about_walls(result, monitor), None)
-    judged("the errors of the numbers", lambda: _claim(result, state, monitor), None)
 
 
-def _about_walls(result: Propagated, monitor: Monitor) -> None:
-    """Warn of density that has reached the walls."""
+def warnings(result: Propagated) -> Remarks:
+    """Return what a user must know of density that has reached the walls."""
     problem = result.problem
     wall, turned = (float(result.numbers[name] or 0.0) for name in ("wall_density", "turned_back"))
-    if wall > WALL_DENSITY * max(float(result.frames["norm"][-1]), 1e-300) or turned > TURNED_BACK:
-        monitor.warn(
-            f"|psi|^2 dx at a wall is {wall:.2g} one spacing from it at the end, and the walls have turned back about "
-            f"{turned:.2g}: reflected density disturbs what is seen; widen grid, "
-            + ("or add an absorber" if problem.absorber.type == "none" else "or strengthen the absorber")
-        )
+    if wall <= WALL_DENSITY * max(float(result.frames["norm"][-1]), 1e-300) and turned <= TURNED_BACK:
+        return []
+    text = (
+        f"|psi|^2 dx at a wall is {wall:.2g} one spacing from it at the end, and the walls have turned back about "
+        f"{turned:.2g}: reflected density disturbs what is seen; widen grid, "
+        + ("or add an absorber" if problem.absorber.type == "none" else "or strengthen the absorber")
+    )
+    return [("walls", max(wall, turned), text)]
 
 
 def turned_back(result: Propagated) -> float:
@@ -250,72 +280,77 @@ def turned_back(result: Propagated) -> float:
     return min(float(np.trapezoid(force, problem.frames * problem.dt)) / (2.0 * momentum), 1.0)
 
 
-def _claim(result: Propagated, state: Callable[[], State], monitor: Monitor) -> None:
-    """Find the errors of the headline numbers, and warn of large ones."""
-    # with the kernels, which the names of results do not need
-    from qsim.tridiag.propagate import accuracy
+def errors(
+    result: Propagated, state: Callable[[], State], monitor: Monitor, comm: Comm | None = None
+) -> Remarks:
+    """Find the errors of the headline numbers; return what a user must know of large ones.
 
+    Parameters
+    ----------
+    result, state, monitor
+        As for `analyse`.
+    comm
+        Processes that share the companions; those of the monitor by default.
+    """
     problem = result.problem
     values = accuracy.numbers(problem, result.frames)
     if (cutoff := result.numbers.get(accuracy.CUTOFF)) is not None:
         values[accuracy.CUTOFF] = float(cutoff)
     turned = float(result.numbers["turned_back"] or 0.0)
-    result.accuracy = accuracy.estimate(problem, values, accuracy.Ending(result.psi, turned, state), monitor)
+    near = result.frames["near"][-1] if "near" in result.frames else ()
+    ending = accuracy.Ending(result.psi, turned, state, near)
+    result.accuracy = accuracy.estimate(problem, values, ending, monitor, comm or monitor.comm)
     if result.accuracy.why_not:
-        text = f"no errors are claimed: {result.accuracy.why_not}"
-        monitor.note(text if problem.verify is False else f"{text}; time.verify: true finds them")
-        return
+        monitor.note(f"no errors are claimed: {result.accuracy.why_not}")
+        return []
+    remarks = list(_promised(result))
     # only norms and populations have a scale of their own, by which an error is large or not
     shares = {
-        name: error for name, error in result.accuracy.errors.items() if name.startswith(("norm", "pop"))
+        name: error
+        for name, error in result.accuracy.errors.items()
+        if name.startswith(("norm", "pop", "bound"))
     }
     worst = max(shares, key=lambda name: shares[name])
-    if shares[worst] > UNSURE:
-        # the largest part tells what to change in the deck
-        parts = result.accuracy.parts(worst)
-        listed = [
-            f"{cause} {parts[cause]:.2g}"
-            for cause in sorted(parts, key=lambda cause: -parts[cause])
-            if parts[cause]
-        ]
-        remedy = _remedies(problem)[max(parts, key=lambda cause: parts[cause])]
-        monitor.warn(f"{worst} is uncertain by {shares[worst]:.2g} (parts: {', '.join(listed)}): {remedy}")
+    if shares[worst] <= UNSURE:
+        return remarks
+    # the largest part tells what to change in the deck
+    parts = result.accuracy.parts(worst)
+    listed = [
+        f"{cause} {parts[cause]:.2g}"
+        for cause in sorted(parts, key=lambda cause: -parts[cause])
+        if parts[cause]
+    ]
+    remedy = _remedies(problem)[max(parts, key=lambda cause: parts[cause])]
+    text = f"{worst} is uncertain by {shares[worst]:.2g} (parts: {', '.join(listed)}): {remedy}"
+    return [*remarks, ("uncertain", shares[worst], text)]
+
+
+def _promised(result: Propagated) -> Iterator[tuple[str, float, str]]:
+    """Yield the error of steps that the run chose, if it is larger than the deck allows."""
+    allowed, found = result.problem.accuracy, result.accuracy
+    if allowed is None or found is None:
+        return
+    by_steps = {name: e for name, e in found.time_step.items() if name.startswith(("norm", "pop", "bound"))}
+    worst = max(by_steps, key=lambda name: by_steps[name])
+    if by_steps[worst] > allowed:
+        text = f"the steps leave an error of {by_steps[worst]:.2g} in {worst}, more than time.accuracy: {allowed:g}"
+        yield "accuracy", by_steps[worst], text
 
 
 def _remedies(problem: Propagation) -> dict[str, str]:
     """Return what the author of a deck can do about each part of an error."""
-    from qsim.tridiag.propagate import accuracy
-
     single = problem.precision == "single"
     return {
-        STEP: "raise time.steps" if problem.step_key == "time.steps" else "lower time.dt",
+        STEP: f"{'raise' if problem.step_key == 'time.steps' else 'lower'} {problem.step_key}",
         SPACING: "raise grid.points",
         accuracy.BETWEEN: "raise grid.points, so that dx resolves the potential",
         accuracy.ROUNDED: "set run.precision: double"
         if single
         else "take fewer steps or a larger grid spacing",
         accuracy.WALLS: "widen grid, or add an absorber",
+        accuracy.THRESHOLD: "lower time.dt and raise grid.points, or take populations of lower levels",
         accuracy.LEVELS: "take the sum of the populations of the close levels, which does not depend on how they mix",
     }
-
-
-def _harmonics(result: Propagated, block: Hhg) -> None:
-    from qsim.tridiag.propagate import harmonics
-
-    found = harmonics.spectrum(result, block)
-    result.spectra |= {"hhg_order": found.order, "hhg_spectrum": found.power}
-    result.numbers["hhg_cutoff_classical"] = found.classical
-    result.numbers["hhg_cutoff_order"] = found.cutoff
-
-
-def _time_frequency(result: Propagated, block: Gabor) -> None:
-    from qsim.tridiag.tdse import harmonics
-
-    problem = result.problem
-    omega, top = problem.fundamental(block), problem.max_order(block)
-    time, signal = result.traced("time"), result.traced("acceleration")
-    t, order, power = harmonics.gabor(time, signal, omega, max_order=top, width=block.width)
-    result.spectra |= {"gabor_time": t, "gabor_order": order, "hhg_gabor": power}
 
 
 class _Spectrum:
@@ -365,3 +400,45 @@ def _photoelectrons(
         "photoelectron_left": electrons.left,
         "photoelectron_right": electrons.right,
     }
+
+
+# ---------------------------------------------------------------------------------------------- scans
+
+
+def _begin(
+    problem: Scan, own: Sequence[int], saved: Sequence[Mapping[str, Any] | None]
+) -> list[LineEvolution]:
+    """Return the propagations of some runs of a scan."""
+    return [LineEvolution(problem.runs[k], state) for k, state in zip(own, saved, strict=True)]
+
+
+LINE = Motion(
+    task="propagate_scan",
+    quantities=QUANTITIES,
+    patterns=(
+        "population_",
+        "norm_within_",
+        "norm_right_",
+        "transmission",
+        "reflection",
+        "hhg_cutoff",
+        "norm_final",
+        "energy_",
+        "dipole_final",
+        "bound_",
+        "continuum_",
+        "ionisation_potential",
+    ),
+    energy="photoelectron_energy",
+    spectrum="photoelectron_spectrum",
+    state="psi",
+    begin=_begin,
+    # one after another on the device
+    together=lambda runs, marks: [one.to(marks) for one in runs],
+    analyse=lambda result, state, monitor, shared: analyse(result, state, monitor),
+    errors=lambda result, state, monitor, work: errors(result, state, monitor, SerialComm()),
+    warnings=warnings,
+    work=accuracy.work_of,
+    claimed=accuracy.claimed,
+)
+"""A line as a scan sees it."""

@@ -7,14 +7,20 @@ trapezoid rule, times ``omega^2`` for the velocity and ``omega^4`` for the dipol
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.tridiag.deck.observe import Gabor, Hhg
+
 WINDOWS = ("none", "hann", "sin2", "blackman", "gauss")
+# where the deck leaves the orders open and the cutoff law gives fewer
+LEAST_ORDERS = 30
+# samples per period of the highest harmonic
+PER_PERIOD = 8
 # of the classical cutoff: orders 11 to 19 where it is 21
 PLATEAU = (0.52, 0.91)
 
@@ -201,3 +207,70 @@ def gabor(
         smooth = ifft(fft(signal * np.exp(-1j * h * omega0 * t), size) * kernel)
         out[:, k] = np.abs(smooth[pick]) ** 2
     return time[pick], order, out
+
+
+class Harmonic:
+    """A problem with a field `pulse` and an ionisation potential `ip`, hartree, that may be None: what its harmonics count in."""
+
+    pulse: Any
+    ip: Any
+    observed: Any
+
+    def fundamental(self, block: Hhg | Gabor) -> float:
+        """Return the frequency that the harmonics of a block count in."""
+        omega = self.pulse.omega if block.omega is None else block.omega
+        # the plan has seen to it
+        assert omega is not None
+        return float(omega)
+
+    def classical_cutoff(self, omega: float) -> float | None:
+        """Return (Ip + 3.17 Up) / omega, with Ip from the initial or the ground state; None where there is no such."""
+        if self.ip is None or self.pulse.up == 0.0:
+            return None
+        return float((self.ip + 3.17 * self.pulse.up) / omega)
+
+    def max_order(self, block: Hhg | Gabor) -> float:
+        """Return the highest harmonic order of a block."""
+        if not isinstance(block.max_order, str):
+            return float(block.max_order)
+        # semiclassical cutoff; 1.6 times as far, so that the fall beyond it is seen
+        cutoff = self.classical_cutoff(self.fundamental(block)) or 0.0
+        return float(math.ceil(max(LEAST_ORDERS, 1.6 * cutoff)))
+
+
+def sampling(problem: Any, dt: float) -> int | None:
+    """Return the steps between samples that the highest harmonic of a problem needs; None without harmonics."""
+    wanted = [block for block in (problem.observed.hhg, problem.observed.gabor) if block is not None]
+    if not wanted:
+        return None
+    highest = max(problem.fundamental(block) * problem.max_order(block) for block in wanted)
+    return max(1, int(2.0 * math.pi / (PER_PERIOD * highest * dt)))
+
+
+def spectrum(result: Any) -> None:
+    """Add the harmonic spectrum of a run, summed over the components of the dipole, and its cutoffs."""
+    problem, block = result.problem, result.problem.observed.hhg
+    omega, top, time = problem.fundamental(block), problem.max_order(block), result.traced("time")
+    parts = [
+        hhg(time, signal, omega, block.window, top, form=block.form)
+        for signal in result.components(block.form)
+    ]
+    # powers of the components add up: they are emitted with perpendicular polarisations
+    order, power = parts[0][0], np.sum([one[1] for one in parts], axis=0)
+    result.spectra |= {"hhg_order": order, "hhg_spectrum": power}
+    classical = problem.classical_cutoff(omega)
+    result.numbers["hhg_cutoff_classical"] = classical
+    result.numbers["hhg_cutoff_order"] = None if classical is None else cutoff_order(order, power, classical)
+
+
+def time_frequency_map(result: Any) -> None:
+    """Add the power of the acceleration against time and harmonic order, summed over its components."""
+    problem, block = result.problem, result.problem.observed.gabor
+    omega, top, time = problem.fundamental(block), problem.max_order(block), result.traced("time")
+    parts = [
+        gabor(time, signal, omega, max_order=top, width=block.width)
+        for signal in result.components("acceleration")
+    ]
+    t, order = parts[0][:2]
+    power = np.sum([one[2] for one in parts], axis=0)
+    result.spectra |= {"gabor_time": t, "gabor_order": order, "hhg_gabor": power}

@@ -8,8 +8,8 @@ from qsim.core.run.progress import Monitor
 from qsim.tridiag import build
 from qsim.tridiag.atom.evolution.cuda import CudaBatch, Stepping
 from qsim.tridiag.atom.run import AtomEvolution
-from qsim.tridiag.atom.scan.run import _Batch, run_scan
 from qsim.tridiag.kernels.atom.cuda_tables import shape
+from qsim.tridiag.tdse.scan.run import _Batch, run_scan
 
 ROUNDING = 1e-11  # of a few hundred operations per point, in states and sums of norm 1
 

@@ -8,8 +8,8 @@ from scipy.special import beta
 from qsim.core.device.device import cpu
 from qsim.core.run.progress import Monitor
 from qsim.core.run.stages import Method
-from qsim.tridiag.atom.scan.focus import focal_average
-from qsim.tridiag.atom.scan.run import _Batch, _worst, run_scan
+from qsim.tridiag.tdse.scan.focus import focal_average
+from qsim.tridiag.tdse.scan.run import _Batch, _worst, run_scan
 
 PULSE = {"shape": "sin2", "omega": 0.7, "E0": 0.02, "cycles": 3}
 SMALL = {

@@ -12,7 +12,6 @@ import numpy as np
 
 from qsim.core.device.kernels import TOGETHER
 from qsim.tridiag.atom.evolution.propagator import (
-    STAGES,
     Propagator,
     emptied,
     over_steps,
@@ -32,6 +31,7 @@ from qsim.tridiag.kernels.atom.cuda_tables import (
 from qsim.tridiag.kernels.atom.planar import planar_length_steps, planar_velocity_steps
 from qsim.tridiag.kernels.atom.velocity import velocity_steps
 from qsim.tridiag.kernels.atom.warps import warp_length_steps, warp_velocity_steps
+from qsim.tridiag.tdse.composition import STAGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -409,7 +409,7 @@ class CudaMember:
         """Return norm, dipole and mean force (along z, or along x and y), and the norm of the last l."""
         return self.components(self.batch.sums()[self.index])
 
-    def sampled(self, marks: list[int]) -> NDArray[np.float64]:
+    def sampled(self, marks: Sequence[int]) -> NDArray[np.float64]:
         """Go on to each mark, a number of steps from the start, and return the `sums` there: of a batch of one."""
         ahead = np.array(marks) - self.step
         return self.components(self.batch.advance(int(ahead[-1]), ahead)[self.index])

@@ -26,14 +26,16 @@ from qsim.tridiag.kernels.atom.phases import tiled
 from qsim.tridiag.kernels.atom.records import Couplings, Mix, Radial, Samples
 from qsim.tridiag.kernels.atom.sharing import ALONE, lined
 from qsim.tridiag.kernels.atom.velocity import velocity_steps
+from qsim.tridiag.tdse.composition import STAGES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from qsim.tridiag.atom.states.lanes import AnyLanes
 
 __all__ = [
-    "STAGES",
     "AtomLattice",
     "Propagator",
     "Tables",
@@ -198,12 +200,6 @@ def tables(
     )
 
 
-# 4 q^3 + (1 - 4 q)^3 = 0: the third-order errors of the five steps cancel
-SUZUKI = 1.0 / (4.0 - 4.0 ** (1.0 / 3.0))
-# the middle stage goes back in time by 0.66 dt
-STAGES = {2: (1.0,), 4: (SUZUKI, SUZUKI, 1.0 - 4.0 * SUZUKI, SUZUKI, SUZUKI)}
-
-
 class Propagator:
     """A state and the steps that carry it on.
 
@@ -344,7 +340,7 @@ class Propagator:
         shared = self.sharing.threads > 1 or isinstance(self.lanes, PlanarLanes)
         return shared and not self.velocity and len(self.stages) == 1
 
-    def sampled(self, marks: list[int]) -> NDArray[np.float64]:
+    def sampled(self, marks: Sequence[int]) -> NDArray[np.float64]:
         """Go on to each mark, a number of steps from the start, and return the `sums` there, (marks, ...)."""
         if self.in_one and marks[0] > self.step:
             return self._sampled_in_one(marks)
@@ -354,7 +350,7 @@ class Propagator:
             sums.append(self.sums())
         return np.array(sums)
 
-    def _sampled_in_one(self, marks: list[int]) -> NDArray[np.float64]:
+    def _sampled_in_one(self, marks: Sequence[int]) -> NDArray[np.float64]:
         """Go on to each mark, after the present step, by one call of the kernels."""
         # the times are those of calls from mark to mark: the same bits
         begins = [self.step, *marks[:-1]]

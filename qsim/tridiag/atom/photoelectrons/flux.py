@@ -18,6 +18,7 @@ from qsim.tridiag.atom.photoelectrons.spectra import Photoelectrons
 from qsim.tridiag.atom.states.lanes import Lanes, PlanarLanes
 from qsim.tridiag.atom.states.observables import by_momentum
 from qsim.tridiag.deck.photoelectrons import TsurffSpectrum
+from qsim.tridiag.tdse.harmonics import sampling
 from qsim.tridiag.tdse.integrals import running_integral
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from qsim.tridiag.atom.result import AtomResult
     from qsim.tridiag.deck.photoelectrons import Spectrum
 
-__all__ = ["Flux", "flux_interval", "flux_of", "spheres", "spread"]
+__all__ = ["Flux", "flux_interval", "flux_of", "sample_steps", "spheres", "spread"]
 
 # radius of the second sphere over the radius of the first
 INNER = 0.75
@@ -48,6 +49,8 @@ NEGLIGIBLE = 1e-9
 SAMPLES = 12.0
 # points of A between two samples
 FINE = 8
+# samples of a run without spectra
+TRACE = 20_000
 
 
 def spheres(lattice: AtomLattice, blocks: list[Spectrum]) -> list[surface.Sphere]:
@@ -68,6 +71,14 @@ def flux_interval(blocks: list[Spectrum], steps: int, dt: float, most: int) -> i
     # SAMPLES per period of the highest energy, and a whole number of intervals in the run
     wanted = min(most, max(1, int(2.0 * math.pi / (SAMPLES * max(tops) * dt))))
     return max(k for k in range(1, wanted + 1) if steps % k == 0)
+
+
+def sample_steps(problem: AtomProblem) -> int:
+    """Return the steps between samples of the trace."""
+    steps, dt = problem.steps, problem.dt
+    # without harmonics at least 400 samples, or a quarter of the steps; TRACE at most
+    most = sampling(problem, dt) or max(1, -(-steps // min(TRACE, max(400, steps // 4))))
+    return flux_interval(problem.spectra, steps, dt, most)
 
 
 class Flux:

@@ -108,12 +108,17 @@ class Propagator:
         Steps done; set it to continue a run.
     rows : int
         Rows that this process propagates.
+    span : Span or None
+        Rows that it owns, if it shares the grid; the first of them is `offset` of its state.
 
     Raises
     ------
     ValueError
         If ``mode="local"`` and the inverse decays too slowly for chunks.
     """
+
+    span: Any = None
+    offset = 0
 
     def __init__(
         self,
@@ -191,6 +196,11 @@ class Propagator:
     def own(self) -> Any:
         """The part of the wavefunction that this process owns, on the device: all of it."""
         return self.psi
+
+    def sums(self) -> NDArray[np.float64]:
+        """Return the sums of the state as a sample of `advance`, (3,)."""
+        with self.device.use():
+            return np.array(self._sums()) * self.lattice.dx
 
     def advance(self, steps: int, every: int) -> NDArray[np.float64]:
         """Make steps.
@@ -397,7 +407,8 @@ class Propagator:
         tolerance = TAIL[self.real.itemsize]
         for steps in STEPS:
             lattice = self.lattice
-            reach = halo(lattice.stencil, lattice.dx, self.dt, steps, potentials, tolerance)
+            # stages of order 4 may go back in time
+            reach = halo(lattice.stencil, lattice.dx, abs(self.dt), steps, potentials, tolerance)
             fitted = fit(n, int(self.margin * reach) + 1, steps)
             if fitted is None:
                 continue

@@ -60,6 +60,9 @@ class SolverPropagator:
         self.step = 0
         self._count = 1
 
+    # one process has all points
+    span, offset = None, 0
+
     @property
     def own(self) -> NDArray[Any]:
         """The wavefunction: one process has all of it."""
@@ -105,6 +108,10 @@ class SolverPropagator:
         solution = solve(main, lower, upper, right, type=self.solver, blocks=self.blocks)
         self._count = solution.blocks
         return np.asarray(solution.x)
+
+    def sums(self) -> NDArray[np.float64]:
+        """Return the sums of the state, (3,)."""
+        return np.array(self._sums())
 
     def _sums(self) -> tuple[float, float, float]:
         density = np.abs(self.psi) ** 2

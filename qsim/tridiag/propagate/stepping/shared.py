@@ -99,7 +99,7 @@ class SharedPropagator(Propagator):
         # without chunks a process holds its rows and the joint line at their left; with chunks also a halo on
         # either side
         window = self.span.window if self.shape is None else self.span.wider(self.shape.halo)
-        self._offset = self.span.low - window.start
+        self.offset = self.span.low - window.start
         # from here on the propagator sees the window as its lattice
         self.whole, self.lattice = self.lattice, part_of(lattice, window)
         self._allocate(psi0[window], how)
@@ -148,7 +148,7 @@ class SharedPropagator(Propagator):
     @property
     def own(self) -> Array:
         """The part of the wavefunction that this process owns, on the device."""
-        return self.psi[self._offset : self._offset + self.span.size]
+        return self.psi[self.offset : self.offset + self.span.size]
 
     def _passes(self, shape: Shape, steps: int, every: int) -> NDArray[np.float64]:
         """Make passes that end where samples are taken; those are sums over the own rows."""
@@ -175,9 +175,9 @@ class SharedPropagator(Propagator):
         # neighbours exchange the rows at their common edge; at the walls there is nobody
         before, after = self.links.edges(xp.ascontiguousarray(own[:halo]), xp.ascontiguousarray(own[-halo:]))
         if before is not None:
-            self.psi[: self._offset] = before[halo - self._offset :]
+            self.psi[: self.offset] = before[halo - self.offset :]
         if after is not None:
-            beyond = len(self.psi) - self._offset - self.span.size
+            beyond = len(self.psi) - self.offset - self.span.size
             self.psi[len(self.psi) - beyond :] = after[:beyond]
 
     def _solve_steps(self, steps: int, every: int) -> NDArray[np.float64]:
@@ -235,9 +235,14 @@ class SharedPropagator(Propagator):
         lower[0] = upper[-1] = 0
         return lower, main, upper
 
+    def sums(self) -> NDArray[np.float64]:
+        """Return the sums of the state of all processes, (3,)."""
+        with self.device.use():
+            return self._together([self._sums()])[0] * self.lattice.dx
+
     def _sums(self) -> tuple[float, float, float]:
         """Return the sums of the own rows."""
-        part = slice(self._offset, self._offset + self.span.size)
+        part = slice(self.offset, self.offset + self.span.size)
         density = abs(self.psi[part]) ** 2
         slope = self._operator.slope
         force = 0.0 if slope is None else float((density * slope[part]).sum())

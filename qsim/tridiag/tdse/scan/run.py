@@ -1,11 +1,10 @@
-"""A scan of `task: atom`: its runs as one batch, from output time to output time, several at once on threads or all on a GPU.
+"""A scan: its runs from output time to output time, several at once on threads, or as the geometry carries them on a GPU.
 
 Ranks of a run share the runs of the scan: rank r of R carries runs r, r + R, r + 2 R, ..., since neighbours of a scan cost alike.
 """
 
 from __future__ import annotations
 
-import time as clock
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,14 +13,8 @@ import numpy as np
 
 from qsim.core.device.parallel import SerialComm
 from qsim.core.run.loop import Progress, drive
-from qsim.tridiag.atom import accuracy
-from qsim.tridiag.atom.evolution.cuda import CudaBatch, CudaMember, Stepping, merged
-from qsim.tridiag.atom.evolution.propagator import truncated
-from qsim.tridiag.atom.photoelectrons import analysis as photoelectrons
-from qsim.tridiag.atom.result import AtomResult
-from qsim.tridiag.atom.run import ERRORS, SPECTRA, WARNINGS, AtomEvolution, analyse, begun, errors, warnings
-from qsim.tridiag.atom.scan.focus import Focus, focal_average, least_power
-from qsim.tridiag.atom.scan.result import AtomScanResult
+from qsim.tridiag.tdse.scan.focus import Focus, focal_average, least_power
+from qsim.tridiag.tdse.scan.result import ScanResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,8 +24,7 @@ if TYPE_CHECKING:
     from qsim.core.device.parallel import Comm
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
-    from qsim.tridiag.atom.problem import AtomProblem
-    from qsim.tridiag.atom.scan.problem import AtomScan
+    from qsim.tridiag.tdse.scan.problem import Remarks, Scan
 
 __all__ = ["run_scan"]
 
@@ -47,36 +39,26 @@ class _Batch:
     ----------
     own : list of int
         Numbers of the runs of this rank in the scan.
-    runs : list of AtomEvolution
+    runs : list of Evolution
         Their propagations.
     """
 
-    def __init__(
-        self, problem: AtomScan, restored: Mapping[str, Any] | None, comm: Comm | None = None
-    ) -> None:
+    def __init__(self, problem: Scan, restored: Mapping[str, Any] | None, comm: Comm | None = None) -> None:
         self.problem = problem
         self.comm = SerialComm() if comm is None else comm
         # neighbouring runs of a scan cost alike, so ranks take turns
         self.own = list(range(self.comm.rank, len(problem.runs), self.comm.size))
-        mine = [problem.runs[k] for k in self.own]
         saved = [None if restored is None else restored[f"run{k}"] for k in self.own]
-        # on a CPU each run has a propagator of its own
-        members: list[CudaMember | None] = [None] * len(mine)
-        if problem.device.is_cuda:
-            grown = [begun(one, state) for one, state in zip(mine, saved, strict=True)]
-            members = _members(problem, mine, grown)
-        self.runs = [
-            AtomEvolution(one, state, member) for one, state, member in zip(mine, saved, members, strict=True)
-        ]
+        self.runs = problem.motion.begin(problem, self.own, saved)
 
     def advance(self, report: Report) -> None:
         """Propagate all runs to the end."""
-        first = self.runs[0]
+        device = self.problem.device
         # runs are independent between marks: kernels release the interpreter lock, so threads work side by side
-        with ThreadPoolExecutor(max_workers=self.problem.device.threads) as pool:
-            for marks in first.remaining:
-                if self.problem.device.is_cuda:
-                    sums = self._together(marks)
+        with ThreadPoolExecutor(max_workers=device.threads) as pool:
+            for marks in self.runs[0].remaining:
+                if device.is_cuda:
+                    sums = self.problem.motion.together(self.runs, marks)
                 else:
                     sums = list(pool.map(lambda one, marks=marks: one.to(marks), self.runs))
                 # all ranks must report at the same marks, where the run may be stopped for all of them
@@ -84,39 +66,6 @@ class _Batch:
                 extremes = self.comm.gather_numbers(np.array([min(norms), max(norms)]))
                 smallest, largest = float(extremes[:, 0].min()), float(extremes[:, 1].max())
                 report(Progress(marks[-1], {"smallest norm": smallest, "largest norm": largest}))
-
-    def _together(self, marks: list[int]) -> list[NDArray[np.float64]]:
-        """Propagate the runs of this rank to the next marks, batch by batch, and record."""
-        sums_of_runs: list[NDArray[np.float64] | None] = [None] * len(self.runs)
-        for batch, numbers in self._batches():
-            begun = clock.perf_counter()
-            # marks count from the start, a batch from where it stands
-            ahead = np.array(marks) - batch.step
-            sums = batch.advance(int(ahead[-1]), ahead)
-            seconds = (clock.perf_counter() - begun) / len(numbers)
-            for k in numbers:
-                member = self.runs[k].propagator
-                assert isinstance(member, CudaMember)
-                sums_of_runs[k] = self.runs[k].record(marks, member.components(sums[member.index]), seconds)
-        return [one for one in sums_of_runs if one is not None]
-
-    def _batches(self) -> list[tuple[CudaBatch, list[int]]]:
-        """Return the batches with the numbers of their runs; runs whose channels and box have grown alike become one batch."""
-        members = [one.propagator for one in self.runs if isinstance(one.propagator, CudaMember)]
-        # a batch has one shape: largest l and points of the box
-        kinds: dict[tuple[int, int], list[int]] = {}
-        for k, one in enumerate(members):
-            kinds.setdefault((one.lanes.lmax, one.lattice.grid.points), []).append(k)
-        batches = []
-        for numbers in kinds.values():
-            # a batch stays as it is while exactly its members have that shape
-            batch = members[numbers[0]].batch
-            if any(members[k].batch is not batch for k in numbers) or batch.members != len(numbers):
-                batch = merged([members[k] for k in numbers])
-                for index, k in enumerate(numbers):
-                    self.runs[k].propagator = CudaMember(batch, index)
-            batches.append((batch, numbers))
-        return batches
 
     def state(self) -> State:
         """Return what continues all runs, on rank 0; a collective call.
@@ -137,76 +86,49 @@ class _Batch:
         return -(-len(self.problem.runs) // self.comm.size)
 
 
-def _members(
-    problem: AtomScan, runs: list[AtomProblem], sizes: list[tuple[int, int]]
-) -> list[CudaMember | None]:
-    """Return the members of batches, one for each run with its size (largest l, points), at t = 0."""
-    members: list[CudaMember | None] = [None] * len(sizes)
-    for size in dict.fromkeys(sizes):
-        numbers = [k for k, one in enumerate(sizes) if one == size]
-        # runs of a scan have the same atom and the same initial state: one state for all members
-        first = runs[numbers[0]]
-        lanes, lattice = first.frame.lanes(size[0]), truncated(first.lattice, size[1])
-        phi = [first.state(first.lattice, lanes)[:, : size[1]]] * len(numbers)
-        fields = [runs[k].field() for k in numbers]
-        how = Stepping(first.setting.dt, first.velocity, first.order, first.setting.parts)
-        batch = CudaBatch(problem.device, lattice, lanes, phi, fields, how)
-        for index, k in enumerate(numbers):
-            members[k] = CudaMember(batch, index)
-    return members
-
-
-def run_scan(problem: AtomScan, monitor: Monitor) -> AtomScanResult:
+def run_scan(problem: Scan, monitor: Monitor) -> ScanResult:
     """Propagate all runs, analyse each, average over the focus."""
     comm = monitor.comm
     batch = _Batch(problem, monitor.restored, comm)
-    first = batch.runs[0]
+    motion = problem.motion
     with monitor.stage("propagate"):
         drive(
             batch,
             monitor,
-            total=problem.runs[0].setting.steps,
+            total=problem.runs[0].steps,
             unit="steps",
             what="propagate",
-            done=first.start,
+            done=batch.runs[0].start,
         )
     with monitor.stage("analyse"):
-        own: list[AtomResult] = []
+        own: list[Any] = []
         said: list[tuple[int, str, float, str]] = []
-        states: dict[int, Any] = {}
+        shared: dict[int, Any] = {}
         # all runs are repeated, or none
-        work = sum(comm.allgather(sum(accuracy.work_of(one.result()) for one in batch.runs)))
-        repeated = accuracy.claimed(problem.runs[0], work, monitor)
+        work = sum(comm.allgather(sum(motion.work(one.result()) for one in batch.runs)))
+        repeated = motion.claimed(problem.runs[0], work, monitor)
         for rounds in range(batch.most):
             # ranks may have different numbers of runs
             with monitor.alone():
                 if rounds < len(batch.runs):
                     one = batch.runs[rounds].result()
-                    _judge(one, batch, monitor, states)
-                    none: list[tuple[str, float, str]] = []
-                    remarks = monitor.judged(WARNINGS, partial(list, warnings(one)), none)
+                    motion.analyse(one, batch.state, monitor, shared)
+                    none: Remarks = []
+                    remarks = monitor.judged("warnings about the run", partial(motion.warnings, one), none)
                     if repeated:
-                        # of spectra a scan keeps no errors; an attoclock angle is read from one
-                        angle = "attoclock_angle" in one.numbers
-                        find = partial(errors, one, batch.state, monitor, work, spectra=angle)
-                        remarks = remarks + monitor.judged(ERRORS, find, none)
-                    said += [(batch.own[rounds], *warning) for warning in remarks]
+                        find = partial(motion.errors, one, batch.state, monitor, work)
+                        remarks = remarks + monitor.judged("the errors of the numbers", find, none)
+                    said += [(batch.own[rounds], *remark) for remark in remarks]
                     own.append(one)
             if comm.size > 1:
                 monitor.poll(batch.state)
-        result = AtomScanResult(problem, _of_all(batch, own))
+        result = ScanResult(problem, _of_all(batch, own))
         for text in [text for part in comm.allgather(monitor.warnings) for text in part]:
             monitor.warn(text)
         for text in _worst([one for part in comm.allgather(said) for one in part]):
             monitor.warn(text)
         monitor.judged("averages over the focus", partial(_focus, result, monitor), None)
     return result
-
-
-def _judge(one: AtomResult, batch: _Batch, monitor: Monitor, states: dict[int, Any]) -> None:
-    """Add what the end of a run tells, and its spectra; `states` holds the scattering states of the runs before."""
-    analyse(one, monitor)
-    monitor.judged(SPECTRA, lambda: photoelectrons.photoelectrons(one, batch.state, monitor, states), None)
 
 
 def _worst(said: list[tuple[int, str, float, str]]) -> Iterator[str]:
@@ -219,10 +141,10 @@ def _worst(said: list[tuple[int, str, float, str]]) -> Iterator[str]:
         yield f"run {run}: {text}{others}"
 
 
-def _of_all(batch: _Batch, own: list[AtomResult]) -> list[AtomResult]:
+def _of_all(batch: _Batch, own: list[Any]) -> list[Any]:
     """Return the results of all runs on every rank, without the states of other ranks; a collective call."""
-    comm, problem = batch.comm, batch.problem
-    results: list[AtomResult] = []
+    comm, problem, state = batch.comm, batch.problem, batch.problem.motion.state
+    results: list[Any] = []
     for k, one in enumerate(problem.runs):
         rounds, owner = divmod(k, comm.size)
         if comm.size == 1:
@@ -230,12 +152,12 @@ def _of_all(batch: _Batch, own: list[AtomResult]) -> list[AtomResult]:
             continue
         mine = own[rounds] if owner == comm.rank else None
         # every rank has the problem, and nothing of a scan needs the state any more
-        sent = None if mine is None else {n: v for n, v in vars(mine).items() if n not in ("problem", "phi")}
+        sent = None if mine is None else {n: v for n, v in vars(mine).items() if n not in ("problem", state)}
         parts = comm.bcast(sent, owner)
-        # the owner has it
+        # the owner has it, and every rank has some run of its kind
         assert parts is not None
-        phi = np.zeros((0, one.lattice.grid.points), complex) if mine is None else mine.phi
-        results.append(AtomResult(problem=one, phi=phi, **parts))
+        whole = np.zeros((0, 0), complex) if mine is None else getattr(mine, state)
+        results.append(type(own[0])(problem=one, **{state: whole}, **parts))
     return results
 
 
@@ -259,7 +181,7 @@ def _averaged(
     return found._replace(error=found.error + np.max(apart))
 
 
-def _focus(result: AtomScanResult, monitor: Monitor) -> None:
+def _focus(result: ScanResult, monitor: Monitor) -> None:
     """Average yields over the focus, for every intensity of the scan as its peak, and the spectrum for the last."""
     block = result.problem.focal
     if block is None:
@@ -286,12 +208,15 @@ def _focus(result: AtomScanResult, monitor: Monitor) -> None:
                 f"extrapolated with power {last.power:.3g}: add lower ones"
             )
     # energy by energy, since each has a power law of its own
-    pes = result.stacked("pes")
+    pes = result.stacked(result.problem.motion.spectrum)
     if pes is not None:
         spectrum = focal_average(x, pes, float(x[-1]), block.dimensions)
         result.focal["focal_pes"] = spectrum.value
         result.focal["focal_pes_error"] = spectrum.error
-        if missing := int(np.isnan(spectrum.value).sum()):
+        energy = result.axis(result.problem.motion.energy)
+        # levels below the threshold have no power law
+        assert energy is not None
+        if missing := int(np.isnan(spectrum.value[energy > 0.0]).sum()):
             monitor.warn(
                 f"focal_pes is missing at {missing} of {spectrum.value.size} energies: the spectrum there falls off with power"
                 f" {least:g} of the intensity or less, so that the integral over the focus diverges"

@@ -1,4 +1,4 @@
-"""The time step of `task: atom` with ``time.accuracy``: trial runs tell the error of norms and populations.
+"""The time step of a run with ``time.accuracy``: trial runs tell the error of norms and populations.
 
 A number Q depends on the step as ``Q + e h^p``. Trials with steps 4 h, 2 h and h give p, which is that of the steps at most and
 less where an absorber or a dense core spoils it; the error of the step h, ``|Q(2h) - Q(h)| / (2^p - 1)`` of the worst number;
@@ -9,27 +9,18 @@ tried itself.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from qsim.core.errors import NumericsError
 from qsim.core.run.loop import Progress, drive
-from qsim.tridiag.atom.accuracy import numbers
-from qsim.tridiag.atom.build import sample_steps
-from qsim.tridiag.atom.problem import longest_step
-from qsim.tridiag.deck.atom import AtomObserved, AtomPopulations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
-    from qsim.tridiag.atom.problem import AtomProblem
-    from qsim.tridiag.atom.result import AtomResult
-
-    Evolve = Callable[[AtomProblem, Report], AtomResult]
-
-__all__ = ["propagated", "settled_steps"]
+__all__ = ["SAMPLES", "Search", "longest_step", "propagated", "settled_steps"]
 
 ROUNDING = 1e-13
 # of the accuracy
@@ -48,19 +39,48 @@ ROUNDS = 6
 SHORTEST = 1e-4
 # of the trace of a trial
 SAMPLES = 400
+# of a carrier, by itself
+STEPS_PER_CYCLE = 20.0
 
 
-def settled_steps(problem: AtomProblem, monitor: Monitor, evolve: Evolve) -> AtomProblem:
-    """Return the problem with the steps that its accuracy needs; a continued run keeps the steps of its checkpoint.
+def longest_step(fastest: float) -> float:
+    """Return the longest step that a run takes by itself, a.u.: 20 per cycle of the highest frequency, 1 without one."""
+    return min(1.0, 2.0 * math.pi / (STEPS_PER_CYCLE * fastest)) if fastest else 1.0
+
+
+@dataclass(frozen=True)
+class Search:
+    """What the search needs of a run.
+
+    Attributes
+    ----------
+    accuracy : float
+        Error allowed.
+    order : int
+        Of the steps.
+    dt, t_final, longest : float
+        Step of the first trial, duration, and longest step, a.u.
+    trial
+        Numbers of a run with so many steps.
+    """
+
+    accuracy: float
+    order: int
+    dt: float
+    t_final: float
+    longest: float
+    trial: Callable[[int, Report], Mapping[str, float]]
+
+
+def settled_steps(search: Search, monitor: Monitor) -> int:
+    """Return the number of steps that an accuracy needs; a continued run keeps that of its checkpoint.
 
     Parameters
     ----------
-    problem
-        With `accuracy`; its steps are for the first trial.
+    search
+        The run.
     monitor
         Told of progress and of the step that is found.
-    evolve
-        Makes a run.
 
     Raises
     ------
@@ -69,15 +89,15 @@ def settled_steps(problem: AtomProblem, monitor: Monitor, evolve: Evolve) -> Ato
     """
     # a run that is continued must keep its steps, so that it goes on bit for bit
     if (saved := propagated(monitor)) is not None:
-        return _with_steps(problem, int(saved["steps"]))
+        return int(saved["steps"])
     with monitor.stage("find the step"):
-        trials = _Trials(problem, evolve)
+        trials = _Trials(search)
         drive(trials, monitor, total=None, unit="trials", what="find the step")
-    settled = _with_steps(problem, math.ceil(problem.t_final / trials.dt))
+    steps = math.ceil(search.t_final / trials.dt)
     monitor.note(
-        f"time.accuracy: {problem.accuracy:g} takes {settled.setting.steps} steps of {settled.setting.dt:.6g} a.u."
+        f"time.accuracy: {search.accuracy:g} takes {steps} steps of {search.t_final / steps:.6g} a.u."
     )
-    return settled
+    return steps
 
 
 def propagated(monitor: Monitor) -> Mapping[str, Any] | None:
@@ -90,8 +110,7 @@ def propagated(monitor: Monitor) -> Mapping[str, Any] | None:
 class _Trials:
     """Runs with steps 4 h, 2 h and h, and the step that they lead to."""
 
-    problem: AtomProblem
-    evolve: Evolve
+    search: Search
     dt: float = 0.0
 
     def advance(self, report: Report) -> None:
@@ -102,10 +121,9 @@ class _Trials:
         NumericsError
             If no step reaches the accuracy.
         """
-        problem = self.problem
-        assert problem.accuracy is not None
-        order = problem.order if problem.setting.gauge == "length" else 2
-        h, done, longest = problem.setting.dt, 0, longest_step(problem.pulse)
+        search = self.search
+        order, longest = search.order, search.longest
+        h, done = search.dt, 0
         for _ in range(ROUNDS):
             # h, 2 h and 4 h: two differences give the error and its power
             tried = [self._numbers(factor * h, report) for factor in (1.0, 2.0, 4.0)]
@@ -113,7 +131,7 @@ class _Trials:
             report(Progress(done))
             error, power = _worst(tried, order)
             # the step that would give the accuracy, with a margin, if the power holds
-            ratio = (MARGIN * problem.accuracy / error) ** (1.0 / power) if error > 0.0 else GROWTH
+            ratio = (MARGIN * search.accuracy / error) ** (1.0 / power) if error > 0.0 else GROWTH
             # far from the expected power an extrapolation to longer steps is not believed
             trusted = ASYMPTOTIC if abs(power - order) < SAME_ORDER else TRUSTED
             # longer than what was found before, and too long
@@ -128,23 +146,13 @@ class _Trials:
         if self.dt:
             return
         raise NumericsError(
-            f"no step reaches time.accuracy: {problem.accuracy:g}; steps of {h:.2g} a.u. leave {error:.2g}",
+            f"no step reaches time.accuracy: {search.accuracy:g}; steps of {h:.2g} a.u. leave {error:.2g}",
             hint="ask for less, or for time.order: 4 in length gauge",
         )
 
-    def _numbers(self, dt: float, report: Report) -> dict[str, float]:
-        steps = max(2, round(self.problem.t_final / dt))
-        trial = _with_steps(self.problem, steps)
-        # a trial needs norms and populations at the output times, no spectra
-        trial = replace(
-            trial,
-            observed=AtomObserved(AtomPopulations(), self.problem.observed.norm_within),
-            spectra=[],
-            spheres=[],
-            outputs=min(self.problem.outputs, SAMPLES),
-            every=max(1, steps // SAMPLES),
-        )
-        return numbers(self.evolve(trial, lambda progress: report(Progress())))
+    def _numbers(self, dt: float, report: Report) -> Mapping[str, float]:
+        steps = max(2, round(self.search.t_final / dt))
+        return self.search.trial(steps, lambda progress: report(Progress()))
 
     def state(self) -> State:
         """Return that nothing is kept of trials: a run that is stopped in them begins with them again."""
@@ -169,12 +177,3 @@ def _worst(tried: Sequence[Mapping[str, float]], order: int) -> tuple[float, flo
         if near / (2.0**p - 1.0) > worst:
             worst, power = near / (2.0**p - 1.0), p
     return worst, power
-
-
-def _with_steps(problem: AtomProblem, steps: int) -> AtomProblem:
-    """Return the problem with another number of steps, and as many samples of the trace as it had."""
-    # proportional to dt, like the number of parts of a step that follows from it
-    core = problem.setting.core * problem.setting.steps / steps
-    setting = replace(problem.setting, steps=steps, dt=problem.t_final / steps, core=core)
-    made = replace(problem, setting=setting)
-    return replace(made, every=sample_steps(made))

@@ -1,63 +1,66 @@
-"""Result of a scan of `task: atom` and its quantities."""
+"""Result of a scan and its quantities."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.deck.units import to_unit
 from qsim.core.results import quantities
 from qsim.core.results.quantities import Quantity
-from qsim.tridiag.atom.result import QUANTITIES as RUN
 from qsim.tridiag.tdse.quantities import intensity
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.results.tables import Scalar
-    from qsim.tridiag.atom.result import AtomResult
-    from qsim.tridiag.atom.scan.problem import AtomScan
+    from qsim.tridiag.tdse.scan.problem import Scan
 
-__all__ = ["QUANTITIES", "AtomScanResult"]
+__all__ = ["ScanResult", "scan_quantities", "shared", "stacked"]
 
-UNITS = {"intensity": "W/cm2", "cep": "rad", "delay": "a.u."}
-PATTERNS = (
-    "population_",
-    "norm_within_",
-    "hhg_cutoff",
-    "attoclock_",
-    "norm_final",
-    "bound_",
-    "continuum_",
-    "rate",
-    "pes_total",
-    "adk_yield",
-)
+# units of what is scanned, where they are not those of its kind in atomic units
+UNITS = {
+    "intensity": "W/cm2",
+    "cep": "rad",
+    "delay": "a.u.",
+    "E0": "a.u.",
+    "wavelength": "nm",
+    "omega": "hartree",
+    "chirp": "a.u.",
+    "cycles": "",
+    "duration": "a.u.",
+    "fwhm": "a.u.",
+}
 
 
 @dataclass
-class AtomScanResult:
+class ScanResult:
     """Result of a scan.
 
     Attributes
     ----------
-    problem : AtomScan
-    runs : list of AtomResult
+    problem : Scan
+    runs : list
+        Results of the runs.
     focal : dict
         Averages over the focus.
     """
 
-    task: ClassVar[str] = "atom_scan"
-
-    problem: AtomScan
-    runs: list[AtomResult]
+    problem: Scan
+    runs: list[Any]
     focal: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+
+    @property
+    def task(self) -> str:
+        """Name of the quantities of the scan."""
+        return self.problem.motion.task
 
     @property
     def numbers(self) -> list[dict[str, Scalar]]:
         """Scalars of each run."""
-        return [quantities.scalars(RUN, one) for one in self.runs]
+        return [quantities.scalars(self.problem.motion.quantities, one) for one in self.runs]
 
     def each_error(self) -> dict[str, NDArray[np.float64]]:
         """Return the errors of the numbers of `each` that have some, (run,); not a number where a run claims none."""
@@ -76,7 +79,7 @@ class AtomScanResult:
         names = [
             name
             for name in numbers[0]
-            if name.startswith(PATTERNS)
+            if name.startswith(self.problem.motion.patterns)
             and all(name in one for one in numbers)
             and any(isinstance(one[name].value, float) for one in numbers)
         ]
@@ -86,20 +89,23 @@ class AtomScanResult:
             out[name] = np.array([np.nan if value is None else value for value in values], dtype=float)
         return out
 
-    def stacked(self, name: str) -> NDArray[Any] | None:
-        """Return an array of all runs, (run, ...), if all have it with one shape."""
+    def stacked(self, name: str, axis: str = "") -> NDArray[Any] | None:
+        """Return a spectrum of all runs, (run, ...), if all have it with one shape, and on the same `axis`."""
         # runs whose axes differ cannot be stacked: such an array is left out
         values = [one.spectra[name] for one in self.runs if name in one.spectra]
         if len(values) < len(self.runs) or len({value.shape for value in values}) > 1:
+            return None
+        axes = [one.spectra[axis] for one in self.runs] if axis else []
+        if any(not np.array_equal(one, axes[0]) for one in axes):
             return None
         return np.array(values)
 
     def axis(self, name: str) -> NDArray[Any] | None:
         """Return an axis that all runs share."""
-        return self.runs[0].spectra.get(name)
+        return None if (axes := self.stacked(name, name)) is None else axes[0]
 
 
-Q = Quantity[AtomScanResult]
+Q = Quantity[ScanResult]
 
 
 def _largest(values: NDArray[np.float64] | None) -> float | None:
@@ -107,7 +113,7 @@ def _largest(values: NDArray[np.float64] | None) -> float | None:
     return None if values is None or bool(np.isnan(values).any()) else float(values.max())
 
 
-def _largest_error(r: AtomScanResult, name: str) -> float | None:
+def _largest_error(r: ScanResult, name: str) -> float | None:
     """Return the error of the largest number of the runs."""
     # a maximum moves no farther than the numbers it is taken of
     errors = r.each_error().get(name)
@@ -115,7 +121,10 @@ def _largest_error(r: AtomScanResult, name: str) -> float | None:
 
 
 def _values(name: str) -> Any:
-    factor = intensity(1.0) if name == "intensity" else 1.0
+    """Return a function that gives what is scanned, in its unit."""
+    factor = {"intensity": intensity(1.0), "wavelength": float(to_unit(1.0, "nm", "wavelength"))}.get(
+        name, 1.0
+    )
     return lambda r: factor * np.array(r.problem.values[name])
 
 
@@ -123,49 +132,60 @@ def _given(name: str) -> Any:
     return lambda r: name in r.problem.values
 
 
-def _stack(name: str) -> Any:
-    return lambda r: r.stacked(name)
+def _of_potential(r: ScanResult) -> dict[str, NDArray[np.float64]]:
+    """Return the scanned numbers of the potential by the name of the array."""
+    values = r.problem.values.items()
+    return {f"scan_{name.replace('.', '_')}": np.array(one) for name, one in values if "." in name}
 
 
-def _axis(name: str) -> Any:
+def stacked(name: str, axis: str = "") -> Any:
+    """Return a function that gives a spectrum of all runs on an axis that they share."""
+    return lambda r: r.stacked(name, axis)
+
+
+def shared(name: str) -> Any:
+    """Return a function that gives an axis that all runs share."""
     return lambda r: r.axis(name)
 
 
-def _side(index: int) -> Any:
-    """Return the spectrum along the field, or against it."""
-
-    def value(r: AtomScanResult) -> Any:
-        pad = r.stacked("pad")
-        return None if pad is None or r.runs[0].problem.frame.planar else pad[:, :, index]
-
-    return value
+def _spectrum(r: ScanResult) -> NDArray[Any] | None:
+    return r.stacked(r.problem.motion.spectrum, r.problem.motion.energy)
 
 
-def _focal_error(r: AtomScanResult) -> float | None:
+def _focal_error(r: ScanResult) -> float | None:
     """Return the error of the average at the last intensity, None where it is not known."""
     error = float(r.focal["focal_yield_error"][-1])
     return error if np.isfinite(error) else None
 
 
-QUANTITIES: tuple[Q, ...] = (
-    Q(
-        "runs",
-        "",
-        "number of runs",
-        lambda r: len(r.runs),
-        headline=("continuum_population_max", "focal_yield_max", "energy_initial", "runs"),
-    ),
-    Q("steps", "", "time steps of each run", lambda r: r.runs[0].problem.setting.steps, headline=True),
-    Q("dt", "a.u.", "time step", lambda r: r.runs[0].problem.setting.dt, exact=True),
-    Q("gauge", "", "gauge of the runs", lambda r: r.runs[0].problem.setting.gauge),
-    Q("points", "", "radial points", lambda r: r.runs[0].problem.lattice.grid.points),
-    Q("lmax", "", "largest angular momentum at the end of any run", lambda r: max(one.lanes.lmax for one in r.runs)),
+def scan_quantities(settings: tuple[Q, ...], spectra: tuple[Q, ...], block: str) -> tuple[Q, ...]:
+    """Return the quantities of scans of a geometry.
+
+    Parameters
+    ----------
+    settings, spectra
+        What it alone has.
+    block
+        Block of the deck with its potential.
+    """
+    return (
+        Q(
+            "runs",
+            "",
+            "number of runs",
+            lambda r: len(r.runs),
+            headline=("continuum_population_max", "focal_yield_max", "energy_initial", "runs"),
+        ),
+        Q("steps", "", "time steps of each run", lambda r: r.problem.runs[0].steps, headline=True),
+        Q("dt", "a.u.", "time step", lambda r: r.problem.runs[0].dt, exact=True),
+        *settings,
     Q(
         "energy_initial",
         "hartree",
         "<H> at t = 0",
-        lambda r: r.runs[0].numbers.get("energy_initial"),
-        error=lambda r: r.runs[0].errors.get("energy_initial"),
+        lambda r: r.numbers[0]["energy_initial"].value,
+        error=lambda r: r.numbers[0]["energy_initial"].error,
+        when=lambda r: not _of_potential(r),
     ),
     Q(
         "continuum_population_max",
@@ -174,6 +194,7 @@ QUANTITIES: tuple[Q, ...] = (
         lambda r: _largest(r.each().get("continuum_population")),
         headline=True,
         error=lambda r: _largest_error(r, "continuum_population"),
+        when=lambda r: "continuum_population" in r.each(),
     ),
     Q(
         "focal_yield_max",
@@ -186,6 +207,7 @@ QUANTITIES: tuple[Q, ...] = (
         headline=True,
     ),
     *(Q(f"scan_{name}", unit, f"{name} of each run", _values(name), ("run",), when=_given(name)) for name, unit in UNITS.items()),
+    Q(f"scan_{block}_*", "a.u.", f"{block}: * of each run", _of_potential, ("run",)),
     Q(
         "run_*_error",
         "",
@@ -219,8 +241,14 @@ QUANTITIES: tuple[Q, ...] = (
         note="infinite where the extrapolated integral may diverge",
     ),
     # spectra of all runs on one axis
-    Q("energy", "hartree", "energies of the photoelectron spectra", _axis("energy"), ("energy",)),
-    Q("scan_pes", "1/hartree", "photoelectron spectrum of each run", _stack("pes"), ("run", "energy")),
+    Q(
+        "energy",
+        "hartree",
+        "energies of the photoelectron spectra",
+        lambda r: r.axis(r.problem.motion.energy),
+        ("energy",),
+    ),
+    Q("scan_pes", "1/hartree", "photoelectron spectrum of each run", _spectrum, ("run", "energy")),
     Q(
         "focal_pes",
         "1/hartree",
@@ -236,10 +264,7 @@ QUANTITIES: tuple[Q, ...] = (
         lambda r: r.focal.get("focal_pes_error"),
         ("energy",),
     ),
-    Q("scan_pes_along", "1/hartree", "d2P/(dE dOmega) along the field, theta = 0", _side(0), ("run", "energy")),
-    Q("scan_pes_against", "1/hartree", "d2P/(dE dOmega) against the field, theta = pi", _side(-1), ("run", "energy")),
-    Q("azimuth", "rad", "azimuths in the plane of the field", _axis("azimuth"), ("azimuth",)),
-    Q("scan_azimuths", "a.u.", "attoclock_distribution of each run", _stack("attoclock_distribution"), ("run", "azimuth")),
-    Q("hhg_order", "", "harmonic order", _axis("hhg_order"), ("hhg_order",)),
-    Q("scan_hhg", "a.u.", "harmonic spectrum of each run", _stack("hhg_spectrum"), ("run", "hhg_order")),
-)  # fmt: skip
+    *spectra,
+    Q("hhg_order", "", "harmonic order", shared("hhg_order"), ("hhg_order",)),
+    Q("scan_hhg", "a.u.", "harmonic spectrum of each run", stacked("hhg_spectrum", "hhg_order"), ("run", "hhg_order")),
+    )  # fmt: skip

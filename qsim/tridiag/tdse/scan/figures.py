@@ -1,4 +1,4 @@
-"""Figures of scans of `task: atom`."""
+"""Figures of scans."""
 
 from __future__ import annotations
 
@@ -25,12 +25,35 @@ __all__ = ["FIGURES", "is_scan", "scan"]
 FEW = 4
 # Most spectra in one panel.
 MOST_LINES = 12
-LABELS = {"intensity": "intensity (W/cm$^2$)", "cep": "carrier-envelope phase (rad)", "delay": "delay (fs)"}
+LABELS = {
+    "intensity": "intensity (W/cm$^2$)",
+    "cep": "carrier-envelope phase (rad)",
+    "delay": "delay (fs)",
+    "run": "run",
+}
+# number of a run that is drawn: the first that there is
+YIELDS = ("continuum_population", "transmission", "norm_final")
 
 
 def is_scan(r: Results) -> bool:
-    """Return whether a results file is one of a scan of ``task: atom``."""
-    return any(f"scan_{name}" in r for name in LABELS)
+    """Return whether a results file is one of a scan."""
+    return bool(_names(r))
+
+
+def _names(r: Results) -> list[str]:
+    """Return the names of what is scanned, in the order of the file."""
+    return [name[5:] for name in r if name.startswith("scan_") and r.dims(name) == ("run",)]
+
+
+def _label(r: Results, name: str) -> str:
+    """Return the label of an axis."""
+    unit = "" if name in LABELS else r.unit(f"scan_{name}")
+    return LABELS.get(name) or name.replace("_", " ") + (f" ({unit})" if unit else "")
+
+
+def _yield(r: Results) -> str:
+    """Return the name of the number of the runs that is drawn."""
+    return next(name for name in YIELDS if f"run_{name}" in r)
 
 
 def _scanned(r: Results) -> tuple[str, np.ndarray[Any, Any]]:
@@ -43,7 +66,7 @@ def _scanned(r: Results) -> tuple[str, np.ndarray[Any, Any]]:
 
 def _varied(r: Results) -> list[str]:
     """Return the names of what varies from run to run."""
-    return [name for name in LABELS if f"scan_{name}" in r and np.unique(r[f"scan_{name}"]).size > 1]
+    return [name for name in _names(r) if np.unique(r[f"scan_{name}"]).size > 1]
 
 
 def _values(r: Results, name: str) -> FloatArray:
@@ -54,7 +77,7 @@ def _values(r: Results, name: str) -> FloatArray:
 
 def _unsure(r: Results) -> FloatArray | None:
     """Return the errors of the ionisation of all runs; None where none are claimed."""
-    name = "run_continuum_population_error"
+    name = f"run_{_yield(r)}_error"
     return np.nan_to_num(r[name]) if name in r else None
 
 
@@ -68,7 +91,7 @@ def _curve(ax: Axes, x: FloatArray, y: FloatArray, error: FloatArray | None, lab
 def _draw_grid(fig: Figure, ax: Axes, r: Results, names: Sequence[str]) -> None:
     """Draw the yields over two scanned values: a map, or curves where one of them has few values."""
     x, y = _values(r, names[0]), _values(r, names[1])
-    yields, unsure = r["run_continuum_population"], _unsure(r)
+    yields, unsure = r[f"run_{_yield(r)}"], _unsure(r)
     (across, i), (up, k) = (np.unique(values, return_inverse=True) for values in (x, y))
     positive = bool(np.all(yields > 0.0))
     if min(across.size, up.size) < FEW:
@@ -76,8 +99,8 @@ def _draw_grid(fig: Figure, ax: Axes, r: Results, names: Sequence[str]) -> None:
             chosen = np.flatnonzero(y == value)[np.argsort(x[y == value])]
             error = None if unsure is None else unsure[chosen]
             _curve(ax, x[chosen], yields[chosen], error, f"{value:.3g}")
-        ax.legend(title=LABELS[names[1]], fontsize="small", title_fontsize="small")
-        ax.set_ylabel("continuum population")
+        ax.legend(title=_label(r, names[1]), fontsize="small", title_fontsize="small")
+        ax.set_ylabel(_yield(r).replace("_", " "))
         if positive and names[0] == "intensity":
             ax.set_xscale("log")
             ax.set_yscale("log")
@@ -88,9 +111,9 @@ def _draw_grid(fig: Figure, ax: Axes, r: Results, names: Sequence[str]) -> None:
         values[k, i] = yields
         norm = LogNorm() if positive and yields.max() > 10.0 * yields.min() else None
         drawn = ax.pcolormesh(across, up, values, shading="nearest", norm=norm, rasterized=True)
-        fig.colorbar(drawn, ax=ax, label="continuum population")
-        ax.set_ylabel(LABELS[names[1]])
-    ax.set_xlabel(LABELS[names[0]])
+        fig.colorbar(drawn, ax=ax, label=_yield(r).replace("_", " "))
+        ax.set_ylabel(_label(r, names[1]))
+    ax.set_xlabel(_label(r, names[0]))
 
 
 def _captions(r: Results) -> list[str]:
@@ -104,14 +127,15 @@ def _caption_title(r: Results) -> str:
     """Return the title of a legend of `_captions`."""
     runs = int(r.scalars["runs"].value or 1)
     more = f"\n({MOST_LINES} of {runs} runs)" if runs > MOST_LINES else ""
-    return (",\n".join(LABELS[name] for name in _varied(r)) or "run") + more
+    return (",\n".join(_label(r, name) for name in _varied(r)) or "run") + more
 
 
 def _draw_yields(ax: Axes, r: Results, name: str, x: FloatArray) -> None:
     """Draw the ionisation of all runs, its ADK value, and its integral over the focus, against what is scanned."""
-    _curve(ax, x, r["run_continuum_population"], _unsure(r), "continuum")
+    yields = r[f"run_{_yield(r)}"]
+    _curve(ax, x, yields, _unsure(r), "continuum")
     if name == "intensity" and "run_adk_yield" in r:
-        low = 1e-2 * float(r["run_continuum_population"].min())
+        low = 1e-2 * float(yields.min())
         ax.plot(x, np.maximum(r["run_adk_yield"], low), color="0.5", linestyle=":", label="ADK")
         ax.legend()
     if "focal_yield" in r:
@@ -121,13 +145,13 @@ def _draw_yields(ax: Axes, r: Results, name: str, x: FloatArray) -> None:
         other.grid(visible=False)
         if name == "intensity" and np.all(r["focal_yield"] > 0.0):
             other.set_yscale("log")
-    if name == "intensity" and np.all(r["run_continuum_population"] > 0.0):
+    if name == "intensity" and np.all(yields > 0.0):
         ax.set_xscale("log")
         ax.set_yscale("log")
-    ax.set_xlabel(LABELS.get(name, "run"))
-    ax.set_ylabel("continuum population")
+    ax.set_xlabel(_label(r, name))
+    ax.set_ylabel(_yield(r).replace("_", " "))
     # the left belongs to the factor of the axis
-    ax.set_title("ionisation", loc="right")
+    ax.set_title("ionisation" if _yield(r) == YIELDS[0] else _yield(r).replace("_", " "), loc="right")
 
 
 def _draw_map(fig: Figure, ax: Axes, r: Results, name: str, x: FloatArray) -> None:
@@ -153,7 +177,7 @@ def _draw_map(fig: Figure, ax: Axes, r: Results, name: str, x: FloatArray) -> No
     else:
         drawn = image(ax, x[order], energy, values[order].T, float(values.max()), float(values.max()))
         fig.colorbar(drawn, ax=ax, label=density)
-        ax.set_xlabel(LABELS.get(name, "run"))
+        ax.set_xlabel(_label(r, name))
         ax.set_ylabel(f"energy ({unit})")
     ax.set_title("electrons along the field" if along else "photoelectrons")
 
@@ -187,7 +211,7 @@ def scan(r: Results) -> Figure | None:
         b.set_title("harmonics")
     else:
         b.plot(x, r["run_norm_final"], marker=".")
-        b.set_xlabel(LABELS.get(name, "run"))
+        b.set_xlabel(_label(r, name))
         b.set_ylabel("norm at the end")
     return fig
 
