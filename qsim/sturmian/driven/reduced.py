@@ -49,6 +49,8 @@ __all__ = ["Demand", "Reduced"]
 
 # Share of a new direction left by an orthogonalisation, below which it holds nothing new.
 DEPENDENT = 1e-6
+# The same, below which its product with H is made anew.
+RENEWED = 1e-3
 # Hartree: how far below the lowest energy of two independent electrons the energy of the products lies.
 BELOW = 0.5
 # Energies at which the residual is followed while the space grows; all of them are looked at in the end.
@@ -232,17 +234,15 @@ class Reduced:
 
     def add(self, vectors: Any) -> None:
         """Add vectors (m, P, n, n) to the space, on the device."""
-        xp, device = self.xp, self.device
-        v = xp.empty((vectors.shape[0], self._s.shape[1]), complex)
-        scaled(device, vectors.reshape(v.shape), device.asarray(np.ones(v.shape[0])), v)
-        # residual without a source: -(E0 - H) v
-        energies = device.asarray(np.full(v.shape[0], self.E0, complex))
-        w = self.operator.residual(v.reshape(-1, *self.operator.on_grid_shape), None, energies)
-        w = w.reshape(v.shape)
-        norms = np.sqrt(self._host(squares(device, w)).real)
-        scaled(device, w, device.asarray(-1.0 / norms), w)
-        scaled(device, v, device.asarray(1.0 / norms), v)
-        turn = self._orthogonalised(v, w)
+        device = self.device
+        v, w = self._with_products(vectors)
+        turn, share = self._orthogonalised(v, w)
+        if share < RENEWED and turn.shape[0]:
+            # Rounding grows by 1/share in the products, from one such direction to the next: they are made anew.
+            left = self.xp.empty((int(turn.shape[0]), v.shape[1]), complex)
+            combined(device, turn, v, left)
+            v, w = self._with_products(left)
+            turn, _ = self._orthogonalised(v, w)
         if not turn.shape[0]:
             return
         first, self.size = self.size, self.size + int(turn.shape[0])
@@ -251,8 +251,25 @@ class Reduced:
             combined(device, turn, of, out[first:])
         self._extend_products(first)
 
-    def _orthogonalised(self, v: Any, w: Any) -> Any:
-        """Subtract from w (m, P n n) its part along W, from v the same of Q; return what makes w orthonormal, (k, m)."""
+    def _with_products(self, vectors: Any) -> tuple[Any, Any]:
+        """Return vectors (m, ...) as v, and ``w = (E0 - H) v`` of norm one, both (m, P n n)."""
+        device = self.device
+        v = self.xp.empty((vectors.shape[0], self._s.shape[1]), complex)
+        scaled(device, vectors.reshape(v.shape), device.asarray(np.ones(v.shape[0])), v)
+        # residual without a source: -(E0 - H) v
+        energies = device.asarray(np.full(v.shape[0], self.E0, complex))
+        w = self.operator.residual(v.reshape(-1, *self.operator.on_grid_shape), None, energies)
+        w = w.reshape(v.shape)
+        norms = np.sqrt(self._host(squares(device, w)).real)
+        scaled(device, w, device.asarray(-1.0 / norms), w)
+        scaled(device, v, device.asarray(1.0 / norms), v)
+        return v, w
+
+    def _orthogonalised(self, v: Any, w: Any) -> tuple[Any, float]:
+        """Subtract from w (m, P n n) its part along W, from v the same of Q.
+
+        Return what makes w orthonormal, (k, m), and the smallest share that is left of any of these k.
+        """
         device = self.device
         if self.size:
             # W is not quite orthonormal: its own products make the projection exact, so that errors do not add up.
@@ -263,7 +280,9 @@ class Reduced:
         # Eigenvectors of the Gram matrix rather than Cholesky's factor: vectors that depend on each other are told apart.
         squared, x = np.linalg.eigh(self._host(products(device, w, w, (True,))))
         keep = squared > DEPENDENT**2
-        return device.asarray(np.ascontiguousarray(x[:, keep].conj().T / np.sqrt(squared[keep])[:, None]))
+        shares = np.sqrt(squared[keep])
+        turn = device.asarray(np.ascontiguousarray(x[:, keep].conj().T / shares[:, None]))
+        return turn, float(shares.min(initial=1.0))
 
     def _make_room(self) -> None:
         """Make room for some directions more than there are."""
