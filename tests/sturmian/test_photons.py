@@ -134,7 +134,7 @@ def test_the_space_of_many_energies_is_much_smaller_than_one_per_energy(model):
 
 def test_directions_that_nearly_depend_on_others_spoil_no_space(model):
     """Each of them is made of the one before, which multiplies what rounding has left of its product with H."""
-    setup, made, *_ = model
+    _, made, *_ = model
     space = Reduced(made.operator, made.s[:1], [False], -2.0, -2.0, ChannelBlock(made.operator))
     for k in range(6):
         new = made.Q[k].reshape(1, *made.operator.on_grid_shape)
