@@ -28,7 +28,7 @@ COMPARED = ("sigma_photo", "sigma_total", "sigma_elastic", "resonance_energy", "
 def field(
     rng: np.random.Generator, folder: Path, Z: float, rate: tuple[float, float], most: int = 40
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Draw a nucleus that closed shells screen at a rate (1/bohr); return its table, of fewer than `most` rows, and its formula."""
+    """Draw a nucleus that closed shells screen at a rate, 1/bohr; return its table of less than `most` rows, and its formula."""
     decay = round(float(rng.uniform(*rate)), 3)
     outer = round(float(rng.uniform(1.3, 2.0)), 3)
     r = np.geomspace(0.01, 12.0 / decay, int(rng.integers(10, most)))
