@@ -90,9 +90,7 @@ def _symbol(path: Path, file: HdfFile, group: str) -> str:
     return ELEMENTS[number - 1]
 
 
-def _point(
-    path: Path, file: HdfFile, k: int, spins: int, reciprocal: NDArray[np.float64]
-) -> KPoint:
+def _point(path: Path, file: HdfFile, k: int, spins: int, reciprocal: NDArray[np.float64]) -> KPoint:
     group = f"electrons/kpoint_{k}"
     # Newer files have a list of waves for each k point, older ones a list for all.
     own = f"{group}/gvectors"
