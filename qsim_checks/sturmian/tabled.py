@@ -14,6 +14,7 @@ from qsim_checks.coverage import Claim, Trial
 
 if TYPE_CHECKING:
     from qsim.core.results.results import Results
+    from qsim.core.results.tables import Scalar
 
 __all__ = ["field", "trial"]
 
@@ -77,7 +78,7 @@ def _judge(results: Results, deck: dict[str, Any]) -> list[Claim]:
     from qsim.core.run.pipeline import Options, execute
 
     if deck["task"]["process"] == "resonances":
-        near = [float(results.scalars[name].value) for name in results.scalars if "resonance_energy" in name]
+        near = [_number(results.scalars[name]) for name in results.scalars if "resonance_energy" in name]
         deck["task"] = {**deck["task"], "near": near}
     with tempfile.TemporaryDirectory(prefix="qsim-coverage-") as name:
         path = Path(name) / "deck.yaml"
@@ -85,14 +86,23 @@ def _judge(results: Results, deck: dict[str, Any]) -> list[Claim]:
         options = Options(output=Path(name) / "run.h5", figures=False, verbosity=-1)
         outcome = execute("sturmian", path, options)
         with open_results(outcome.results) as other:
-            true = {name: (scalar.value, scalar.error) for name, scalar in other.scalars.items()}
+            true = {
+                name: (_number(scalar), scalar.error)
+                for name, scalar in other.scalars.items()
+                if name.startswith(COMPARED)
+            }
     claims = []
     for name, scalar in results.scalars.items():
         if not name.startswith(COMPARED) or name not in true:
             continue
-        (value, oracle), found = true[name], float(scalar.value)
+        (value, oracle), found = true[name], _number(scalar)
         if oracle is None or not oracle < UNSURE * abs(value):
             continue
         claimed = math.nan if scalar.error is None else float(scalar.error)
         claims.append(Claim(name, found - value, claimed, 0.0, float(oracle), WITHDRAWS))
     return claims
+
+
+def _number(scalar: Scalar) -> float:
+    assert isinstance(scalar.value, float | int)
+    return float(scalar.value)

@@ -224,8 +224,8 @@ class Resonances:
                     self._states(self.coarse.operator(sector.L, sector.S, some, 1.0), poll)
                     for some in variants
                 ]
-            except NumericsError as error:
-                self._there = error
+            except NumericsError as failed:
+                self._there = failed
         if isinstance(self._there, NumericsError):
             # for the other states it would be sought in vain as well
             raise self._there

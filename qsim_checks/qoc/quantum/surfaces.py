@@ -80,6 +80,8 @@ def _judge(results: Results, deck: dict[str, Any]) -> list[Claim]:
     found = results.scalars["probability"]
     if true.error is None:
         return []
+    assert isinstance(found.value, float)
+    assert isinstance(true.value, float)
     claimed = np.nan if found.error is None else float(found.error)
-    difference = float(found.value) - float(true.value)
+    difference = found.value - true.value
     return [Claim("probability", difference, claimed, 0.0, float(true.error), WITHDRAWS)]

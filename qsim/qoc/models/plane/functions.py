@@ -151,10 +151,10 @@ class Surface:
             grid = [self.x, self.y]
             grid[axis] = grid[axis][kept]
             half = np.take(self.values, kept, axis=axis)
-            missed = np.abs(_splined(*grid, half, self.x, self.y) - self.values)[tuple(inner)]
+            missed = np.abs(_splined(grid[0], grid[1], half, self.x, self.y) - self.values)[tuple(inner)]
             if np.any(missed > np.maximum(MISSED * ranges, TINY * np.ptp(self.values))):
                 share = 1.0
-            change = _splined(*grid, half, x, y) - own
+            change = _splined(grid[0], grid[1], half, x, y) - own
             worst = np.where(np.abs(change) > np.abs(worst), change, worst)
         return share * worst
 
