@@ -109,7 +109,7 @@ ROTOR = {
 }
 PLANE = {
     "type": "grid2d",
-    "mass": [1728.0, 1728.0],
+    "mass": [1728.0, 1500.0],
     "potential": {"type": "two_morse", "D": 0.2, "beta": 1.19, "r0": 1.82},
     "dipole": {"x": "x*exp(-x/0.6)"},
     "initial": 0,

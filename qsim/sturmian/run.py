@@ -31,10 +31,6 @@ if TYPE_CHECKING:
 
 def run(problem: Problem | DrivenProblem, monitor: Monitor) -> Result:
     """Find bound states, their response, or cross sections, compute integrals, or the basis alone."""
-    told = problem.potential.left_open()
-    # the other tasks claim what a table leaves open
-    if told and not isinstance(problem, Problem):
-        monitor.warn(told)
     if not isinstance(problem, Problem):
         return _driven(problem, monitor)
     if problem.task.type == "bound":

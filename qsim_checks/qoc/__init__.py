@@ -21,6 +21,7 @@ from qsim_checks.qoc.quantum.functionals import functionals
 from qsim_checks.qoc.quantum.levels import few_levels
 from qsim_checks.qoc.quantum.molecules import molecules
 from qsim_checks.qoc.quantum.searches import from_zero
+from qsim_checks.qoc.quantum.surfaces import surfaces
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,10 +80,11 @@ KINDS: Mapping[str, Kind] = {
     "zero": from_zero,
     "families": families,
     "functionals": functionals,
+    "surfaces": surfaces,
 }
 """Kinds of decks that can be drawn alone: one particle on a line, any other quantum system, one whose levels do not suffice, a
 particle on a line in its levels, ensembles of quantum systems, searches that begin with no control, goals that are
-families of gates, goals that are formulas."""
+families of gates, goals that are formulas, two coordinates in tables of few rows."""
 
 
 def judge(drawn: Drawn, results: Results) -> list[Claim]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qsim_checks.coverage import Trial
-from qsim_checks.sturmian import collisions, decks, excited, judges, responses
+from qsim_checks.sturmian import collisions, decks, excited, judges, responses, tabled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,8 +73,9 @@ KINDS: Mapping[str, Kind] = {
     "responses": lambda rng, folder: responses.trial(rng),
     "excited_responses": lambda rng, folder: responses.excited_trial(rng),
     "tabled_responses": lambda rng, folder: responses.tabled_trial(rng, folder),
+    "tabled_collisions": tabled.trial,
 }
 """Kinds of decks that can be drawn alone: bound states, their limits of all partial waves, integrals and functions of a basis;
 collisions of electrons with ions, slow ones with hydrogen, photoabsorption above double ionisation and at any photon energy, from
 excited states too, doubly excited states; transitions and polarisabilities of S states, of excited ones
-with quadrupoles, and in the field of a table of few rows."""
+with quadrupoles; transitions, collisions and resonances in the field of a table of few rows."""

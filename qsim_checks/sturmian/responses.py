@@ -11,6 +11,7 @@ import numpy as np
 import yaml
 
 from qsim_checks.coverage import Claim, Trial
+from qsim_checks.sturmian import tabled
 from qsim_checks.sturmian.perimetric import response
 
 if TYPE_CHECKING:
@@ -47,17 +48,8 @@ def excited_trial(rng: np.random.Generator) -> Trial:
 def tabled_trial(rng: np.random.Generator, folder: Path) -> Trial:
     """Draw a deck with a table of few rows of a screened nucleus; a larger run with the formula is the truth."""
     deck = wider(rng)
-    Z, rate = float(deck["system"]["Z"]), round(float(rng.uniform(0.4, 2.0)), 3)
-    outer = round(float(rng.uniform(1.3, 2.0)), 3)
-    r = np.geomspace(0.01, 12.0 / rate, int(rng.integers(10, 40)))
-    # a formula from the first row to the last one, the tangent within and the charge beyond, as tables go on
-    inside = f"({outer} + {Z - outer}*exp(-{rate}*min(max(r, {float(r[0])!r}), {float(r[-1])!r})))"
-    tangent = f"{rate * (Z - outer) * math.exp(-rate * r[0])!r}*min(r - {float(r[0])!r}, 0)"
-    file = folder / "screened.csv"
-    V = -(outer + (Z - outer) * np.exp(-rate * r)) / r
-    np.savetxt(file, np.stack([r, V], axis=1), delimiter=",", header="r,V", fmt="%.15e")
-    deck["system"]["potential"] = {"type": "table", "file": file.name}
-    written = {"type": "expression", "value": f"-({inside} - {tangent})/r", "charge": float(-V[-1] * r[-1])}
+    Z = float(deck["system"]["Z"])
+    deck["system"]["potential"], written = tabled.field(rng, folder, Z, (0.4, 2.0))
     truth = {**deck, "system": {"Z": Z, "potential": written}}
     return Trial(deck, lambda results: judge_by_larger(results, truth))
 

@@ -3,6 +3,7 @@
 from importlib.util import find_spec
 from types import SimpleNamespace
 
+import h5py
 import numpy as np
 import pytest
 from scipy.special import gammainc
@@ -64,6 +65,21 @@ def test_what_a_file_leaves_of_the_kinetic_energy_is_told(tmp_path, a, cutoff, k
     assert -lost == pytest.approx(beyond(a, cutoff), rel=0.08)
     (text,) = [text for text in notes.warnings if "plane waves" in text]
     assert f"change the kinetic energy by {lost:.2g} hartree per electron; a larger cutoff" in text
+
+
+@pytest.mark.parametrize(("a", "cutoff"), [(1.1, 12.4), (1.9, 21.0)])
+def test_a_norm_that_lacks_something_tells_the_least_that_is_lost(tmp_path, a, cutoff):
+    """Bands of another program, without their kinetic energies: what their norms lack had the energy of the cutoff at least."""
+    helium(tmp_path / "he.h5", a, cutoff)
+    share = 1.0 - gammainc(1.5, cutoff / a)
+    with h5py.File(tmp_path / "he.h5", "r+") as file:
+        spin = file["electrons/kpoint_0/spin_0"]
+        del spin["qsim_kinetic"]
+        spin["state_0/psi_g"][...] *= np.sqrt(1.0 - share)
+    orbitals, notes = built(tmp_path / "he.h5")
+    lost = -orbitals.cutoff_error((1, 1)) / 2
+    assert share * (0.9 * cutoff - 1.5 * a) < lost < 1.1 * beyond(a, cutoff)
+    assert any("hartree per electron; a larger cutoff" in text for text in notes.warnings) == (lost > 1e-3)
 
 
 def test_little_is_a_note_and_much_is_refused(tmp_path):

@@ -100,6 +100,43 @@ def test_a_bound_state_is_no_resonance(sturmian, near):
     assert any("is a bound state, no resonance, and left out" in text for text in monitor.warnings)
 
 
+def test_states_are_found_from_energies_that_lie_on_them(sturmian):
+    """The equations behind them do not hold there: narrow states of Z = 4, nearer to the energies than 1e-9 hartree."""
+    near = [-2.614965486, -2.5, -2.326270847, -2.6]
+    deck = {
+        "system": {"Z": 4},
+        "grid": {"R": 8, "order": 7, "ecs": {"angle": 0.3, "length": 8}},
+        "basis": "fedvr",
+        "channels": {"L": 1, "pairs": [[0, 1]]},
+        "task": {"type": "scatter", "process": "resonances", "near": near, "errors": False},
+    }
+    found = [one.energy.real for one in sturmian.run(**deck).resonances]
+    assert found == pytest.approx([-2.6149654, -2.500499, -2.3263, -2.6149654], abs=2e-4)
+
+
+@pytest.mark.parametrize("rows", [6, 60])
+def test_errors_hold_what_the_rows_of_a_table_leave_open(sturmian, tmp_path, rows):
+    """s waves of photoionised lithium's outer pair in the field of a screened nucleus, against the formula of the rows."""
+    r = np.geomspace(0.02, 9.0, rows)
+    file = tmp_path / "screened.csv"
+    np.savetxt(file, np.stack([r, -(1.5 + 1.5 * np.exp(-1.9 * r)) / r], axis=1), delimiter=",", fmt="%.15e")
+    deck = {
+        "grid": {"R": 18, "order": 8, "ecs": {"angle": 0.3, "length": 12}},
+        "basis": "fedvr",
+        "channels": {"pairs": [[0, 1]]},
+        "task": {"type": "scatter", "process": "photo", "excess": 1.5, "gauges": ["length"]},
+    }
+    fields = (
+        {"type": "table", "file": str(file)},
+        {"type": "expression", "value": "-(1.5 + 1.5*exp(-1.9*r))/r", "charge": 1.5},
+    )
+    table, formula = (
+        sturmian.run(system={"Z": 3, "potential": field}, **deck).columns[0][0].total for field in fields
+    )
+    assert abs(table[0] - formula[0]) < table[1]
+    assert (table[1] > 2.0 * formula[1]) == (rows == 6)
+
+
 def test_a_kilobarn_is_1e_minus_25_square_metres():
     bohr = scipy.constants.physical_constants["Bohr radius"][0]
     assert pytest.approx(bohr**2 / 1e-25, rel=1e-8) == kinematics.KILOBARN

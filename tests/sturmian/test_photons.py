@@ -132,6 +132,20 @@ def test_the_space_of_many_energies_is_much_smaller_than_one_per_energy(model):
     assert made.W.conj() @ made.W.T == pytest.approx(np.eye(made.size), abs=1e-9)
 
 
+def test_directions_that_nearly_depend_on_others_spoil_no_space(model):
+    """Each of them is made of the one before, which multiplies what rounding has left of its product with H."""
+    _, made, *_ = model
+    space = Reduced(made.operator, made.s[:1], [False], -2.0, -2.0, ChannelBlock(made.operator))
+    for k in range(6):
+        new = made.Q[k].reshape(1, *made.operator.on_grid_shape)
+        space.add(space.Q[-1].reshape(new.shape) + 1e-5 * new if k else new)
+    exact = -made.operator.residual(
+        space.Q.reshape(-1, *made.operator.on_grid_shape), None, np.full(space.size, space.E0, complex)
+    ).reshape(space.size, -1)
+    assert space.size == 6
+    assert np.linalg.norm(space.W - exact, axis=1) == pytest.approx(np.zeros(6), abs=1e-9)
+
+
 @pytest.mark.parametrize(
     ("L", "S", "pairs"), [(1, 0, [(0, 1), (1, 2)]), (1, 1, [(0, 1)]), (0, 0, [(0, 0), (1, 1)])]
 )

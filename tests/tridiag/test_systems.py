@@ -2,6 +2,7 @@
 
 import gzip
 import itertools
+import time
 
 import h5py
 import numpy as np
@@ -10,9 +11,11 @@ import pytest
 from qsim.core.device.device import cpu
 from qsim.core.errors import FileError
 from qsim.core.results.hdf5 import Dataset
+from qsim.core.run.loop import Progress
 from qsim.tridiag.solver import systems
 from qsim.tridiag.solver.pieces import gtsv
 from qsim.tridiag.solver.readers import open_system, read_rhs, read_system
+from qsim.tridiag.systems.run import _Whole
 
 RNG = np.random.default_rng(5)
 
@@ -502,3 +505,21 @@ def test_explicit_zeros_far_from_the_diagonal_do_not_count(tmp_path):
     path.write_text(HEAD + "coordinate real general\n3 3 4\n1 1 1\n2 2 1\n3 3 1\n3 1 0\n")
     np.save(tmp_path / "d.npy", np.ones(3))
     assert np.array_equal(read_system(path, tmp_path / "d.npy").a, np.ones(3))
+
+
+def test_a_stop_is_heard_beside_work_in_memory():
+    """Reports come every quarter of a second; one that raises ends the caller while the work goes on."""
+    reports = []
+    whole = _Whole(lambda: time.sleep(0.8) or 5, cpu(1), True)
+    whole.advance(reports.append)
+    assert whole.found == 5
+    assert len(reports) >= 3
+    assert reports[-1] == Progress(1, savable=False)
+
+    def refuse(progress):
+        raise KeyboardInterrupt
+
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        _Whole(lambda: time.sleep(2.0), cpu(1), False).advance(refuse)
+    assert time.monotonic() - begun < 1.5

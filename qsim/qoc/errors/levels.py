@@ -46,8 +46,8 @@ FAR = 0.1
 # Operations of a propagation of density matrices below which each basis has its own, probability of jumps up to which kets show
 # how the levels settle, and the ratio of changes that is taken of what jumps.
 QUICK, WEAK, JUMPED = 1e7, 0.2, 0.5
-# Factor of the extrapolated rest.
-MARGIN = 2.0
+# Factor of the extrapolated rest, and the least ratio of changes by which it is extrapolated.
+MARGIN, FASTEST = 2.0, 0.2
 # Rounding of one product of a series, relative.
 ROUNDING = 1e-16
 
@@ -236,13 +236,15 @@ def of_other_curves(system: System, objective: SlotObjective, course: Course) ->
 def extrapolated(values: Sequence[float], ratio: float) -> float:
     """Return how far the first of the values of growing bases may be from their limit.
 
-    What follows the last basis is that of changes that fall with `ratio` or faster. A change may vanish by accident, so that the
-    last one counts as `ratio` times the one before at least.
+    Changes beyond the last basis are taken to fall with `ratio`, and no faster than with `FASTEST`: a basis that has all that
+    matters tells little of the next one. A change may vanish by accident, so that the last one counts as `ratio` times the one
+    before at least.
     """
     changes = np.abs(np.diff(values))
     last = float(changes[-1]) if changes.size else 0.0
     if changes.size > 1:
         last = max(last, ratio * float(changes[-2]))
+    ratio = max(ratio, FASTEST)
     return abs(float(values[-1]) - float(values[0])) + MARGIN * last * ratio / (1.0 - ratio)
 
 

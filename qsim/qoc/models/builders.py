@@ -81,6 +81,8 @@ def observable_of(system: System, formula: str, key: str, *, hermitian: bool = T
 
 def other_curves(system: System) -> System | None:
     """Return a system with other curves that the rows of its tables allow; None without such tables."""
+    if isinstance(system, Grid2dSystem):
+        return _other_surfaces(system)
     if not isinstance(system, GridSystem):
         return None
     found: dict[str, object] = {
@@ -91,4 +93,18 @@ def other_curves(system: System) -> System | None:
     named = {name: doubted(block) or block for name, block in system.dipoles.items()}
     if any(block is not system.dipoles[name] for name, block in named.items()):
         found["dipoles"] = named
+    return system.model_copy(update=found) if found else None
+
+
+def _other_surfaces(system: Grid2dSystem) -> Grid2dSystem | None:
+    """Return two coordinates with other surfaces that the rows of their tables allow; None without such tables."""
+    found: dict[str, object] = {}
+    if (other := doubted(system.potential)) is not None:
+        found["potential"] = other
+    components = {name: getattr(system.dipole, name) for name in ("x", "y")}
+    tables = {
+        name: doubted(component) for name, component in components.items() if not isinstance(component, str)
+    }
+    if any(tables.values()):
+        found["dipole"] = system.dipole.model_copy(update={name: one for name, one in tables.items() if one})
     return system.model_copy(update=found) if found else None

@@ -255,8 +255,8 @@ def _memory(
     each = int(16 * rows * wide)
     one = each * slots * parts
     if chosen.search == "trajectories":
-        # histories come in batches
-        kept = min(one, 2 * int(BATCH_BYTES))
+        # histories come in batches, and one is kept while the next is made
+        kept = min(one, int(BATCH_BYTES))
         return Memory(host=2 * kept, parts={"trajectory": kept}, reduce="dissipation.trajectories.count")
     # Members come in batches below the limit, but one trajectory must fit whatever the limit is.
     there, on_gpu = (int(min(one * members, max(one, limit))) for limit in (HOST_BYTES, DEVICE_BYTES))

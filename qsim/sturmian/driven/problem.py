@@ -62,8 +62,8 @@ class Problem:
 
     @property
     def errors(self) -> bool:
-        """True if coarser solutions tell the errors; not beside what a table leaves open."""
-        return self.task.errors and not self.potential.left_open()
+        """True if coarser solutions tell the errors."""
+        return self.task.errors
 
     def pairs(self) -> list[list[tuple[int, int]]]:
         """Return the pairs of every sector."""
@@ -111,10 +111,11 @@ class Problem:
         return max(1.5, self.l_max / 3.0 + 1.0) if more else max(1.0, self.l_max / 3.0)
 
     def setup(self, *, coarser: bool = False) -> Setup:
-        """Return grid and operators."""
+        """Return grid and operators; the coarser grid, which tells the errors, has another curve through the rows of a table."""
         Z = float(self.settings.system.Z)
-        numbers = self.numbers.coarser(Z) if coarser else self.numbers
-        return Setup(self.device, numbers, Z, self.potential, coarser)
+        if coarser:
+            return Setup(self.device, self.numbers.coarser(Z), Z, self.potential.doubted(), coarser)
+        return Setup(self.device, self.numbers, Z, self.potential)
 
     def rounding(self, operator: Driven) -> float:
         """Return the residual that the condition of the contour allows."""

@@ -49,6 +49,8 @@ __all__ = ["Demand", "Reduced"]
 
 # Share of a new direction left by an orthogonalisation, below which it holds nothing new.
 DEPENDENT = 1e-6
+# The same, below which its product with H is made anew.
+RENEWED = 1e-3
 # Hartree: how far below the lowest energy of two independent electrons the energy of the products lies.
 BELOW = 0.5
 # Energies at which the residual is followed while the space grows; all of them are looked at in the end.
@@ -176,8 +178,7 @@ class Reduced:
         if not operator.whole:
             raise ValueError("the equation of many energies needs the whole grid as its basis")
         self.operator, self.device, self.xp, self.s = operator, operator.device, operator.device.xp, s
-        self.chained, self.ion, self.E0 = list(chained), ion, 2.0 * lowest - BELOW
-        self.block = block
+        self.chained, self.ion, self.E0, self.block = list(chained), ion, 2.0 * lowest - BELOW, block
         self.precondition = operator.green if block is None else block.green
         self.count, self.size = int(s.shape[0]), 0
         self._s = s.reshape(self.count, -1)
@@ -189,9 +190,8 @@ class Reduced:
         # After every batch: directions, largest residual over the allowed one at the energies that are followed.
         self.history: list[tuple[int, float]] = []
         self.energies: list[float] = []
-        self.worst = np.inf
-        # Largest relative residual of the energies that the space was last grown for.
-        self.left = np.inf
+        # The largest one, and the largest relative residual, of the energies that the space was last grown for.
+        self.worst = self.left = np.inf
         # Directions of the model that tells the errors of cross sections.
         self.earlier = 0
         self._known: dict[tuple[bytes, int, int], tuple[NDArray[np.complex128], NDArray[np.float64]]] = {}
@@ -232,8 +232,25 @@ class Reduced:
 
     def add(self, vectors: Any) -> None:
         """Add vectors (m, P, n, n) to the space, on the device."""
-        xp, device = self.xp, self.device
-        v = xp.empty((vectors.shape[0], self._s.shape[1]), complex)
+        v, w = self._with_products(vectors)
+        turn, share = self._orthogonalised(v, w)
+        if share < RENEWED:
+            # Rounding grows by 1/share in the products, from one such direction to the next: they are made anew.
+            left = self.xp.empty((int(turn.shape[0]), v.shape[1]), complex)
+            combined(self.device, turn, v, left)
+            v, w = self._with_products(left)
+            turn, _ = self._orthogonalised(v, w)
+        if not turn.shape[0]:
+            return
+        first, self.size = self.size, self.size + int(turn.shape[0])
+        self._make_room()
+        for of, out in ((v, self.Q), (w, self.W)):
+            combined(self.device, turn, of, out[first:])
+        self._extend_products(first)
+
+    def _with_products(self, vectors: Any) -> tuple[Any, Any]:
+        """Return vectors (m, ...) as v, and ``w = (E0 - H) v`` of norm one, both (m, P n n)."""
+        device, v = self.device, self.xp.empty((vectors.shape[0], self._s.shape[1]), complex)
         scaled(device, vectors.reshape(v.shape), device.asarray(np.ones(v.shape[0])), v)
         # residual without a source: -(E0 - H) v
         energies = device.asarray(np.full(v.shape[0], self.E0, complex))
@@ -242,17 +259,10 @@ class Reduced:
         norms = np.sqrt(self._host(squares(device, w)).real)
         scaled(device, w, device.asarray(-1.0 / norms), w)
         scaled(device, v, device.asarray(1.0 / norms), v)
-        turn = self._orthogonalised(v, w)
-        if not turn.shape[0]:
-            return
-        first, self.size = self.size, self.size + int(turn.shape[0])
-        self._make_room()
-        for of, out in ((v, self.Q), (w, self.W)):
-            combined(device, turn, of, out[first:])
-        self._extend_products(first)
+        return v, w
 
-    def _orthogonalised(self, v: Any, w: Any) -> Any:
-        """Subtract from w (m, P n n) its part along W, from v the same of Q; return what makes w orthonormal, (k, m)."""
+    def _orthogonalised(self, v: Any, w: Any) -> tuple[Any, float]:
+        """Subtract from w (m, P n n) its part along W, v alike; return what makes w orthonormal, (k, m), and the least share."""
         device = self.device
         if self.size:
             # W is not quite orthonormal: its own products make the projection exact, so that errors do not add up.
@@ -263,7 +273,8 @@ class Reduced:
         # Eigenvectors of the Gram matrix rather than Cholesky's factor: vectors that depend on each other are told apart.
         squared, x = np.linalg.eigh(self._host(products(device, w, w, (True,))))
         keep = squared > DEPENDENT**2
-        return device.asarray(np.ascontiguousarray(x[:, keep].conj().T / np.sqrt(squared[keep])[:, None]))
+        turn = device.asarray(np.ascontiguousarray(x[:, keep].conj().T / np.sqrt(squared[keep])[:, None]))
+        return turn, float(np.sqrt(squared[keep]).min(initial=1.0))
 
     def _make_room(self) -> None:
         """Make room for some directions more than there are."""
@@ -438,11 +449,9 @@ class Reduced:
         for _ in range(NEIGHBOURS):
             padded = np.pad(change, [(0, 0)] * (change.ndim - 1) + [(1, 1)], mode="edge")
             change = np.maximum(change, np.maximum(padded[..., :-2], padded[..., 2:]))
-        share = self.residuals(E) / np.maximum(self.residuals(E, self.earlier), 1e-300)
-        share = np.minimum(share, UNCHANGED)
+        earlier = np.maximum(self.residuals(E, self.earlier), 1e-300)
+        share = np.minimum(self.residuals(E) / earlier, UNCHANGED)
         return np.asarray(change * share / (1.0 - share))
-
-    # ------------------------------------------------------------------------------------ growth
 
     def grow(self, E: NDArray[np.float64], demand: Demand) -> NDArray[np.float64]:
         """Add directions until the residuals are small at some energies.

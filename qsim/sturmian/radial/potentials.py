@@ -30,6 +30,8 @@ FAR = 1e4
 SETTLED = 1e-6
 # What the rows of a table may leave open of r V, of the charge.
 NEGLIGIBLE = 1e-9
+# Of the change to the other curve that the rows of a table allow: the truth may be further.
+DOUBT = 2.0
 # Radii at which a potential is looked at.
 SCANNED = 4000
 KEY = "system.potential"
@@ -46,6 +48,8 @@ class OneBody:
         Charge of the nucleus.
     key : str
         Where the block stands in the deck.
+    doubt : float
+        Share of the way from the curve of a table to the other one that its rows allow.
 
     Attributes
     ----------
@@ -62,8 +66,8 @@ class OneBody:
         If a table cannot be read.
     """
 
-    def __init__(self, block: Any, Z: float, key: str = KEY) -> None:
-        self.block, self.Z, self.key = block, float(Z), key
+    def __init__(self, block: Any, Z: float, key: str = KEY, doubt: float = 0.0) -> None:
+        self.block, self.Z, self.key, self.doubt = block, float(Z), key, doubt
         self.type: str = "coulomb" if block is None else block.type
         self.charge, self.coulombic = self.Z, True
         self.curve: Curve | None = None
@@ -122,6 +126,9 @@ class OneBody:
         if self.curve is None:
             return self._formula(r)
         spline = chosen(self.block, self.curve)
+        if self.doubt:
+            other = self.curve.other
+            spline = type(other)(spline.c + self.doubt * (other.c - spline.c), spline.x)
         first, last = float(spline.x[0]), float(spline.x[-1])
         # Inside of the first row V goes on as -a/r + b, outside of the last one as -charge/r.
         inner = np.where(r < first, first, np.minimum(r, last))
@@ -142,19 +149,16 @@ class OneBody:
         out[inside] = np.abs(apart) / r[inside]
         return out
 
-    def left_open(self) -> str:
-        """Return what the rows of a table leave open where that counts, for a warning; empty without it."""
+    def left_open(self) -> bool:
+        """Tell whether the rows of a table leave something open that counts."""
         if self.curve is None:
-            return ""
+            return False
         r = 0.5 * (self.curve.at.x[1:] + self.curve.at.x[:-1])
-        off = self.unsure(r)
-        worst = int(np.argmax(off * r))
-        if off[worst] * r[worst] <= NEGLIGIBLE * max(1.0, abs(self.charge)):
-            return ""
-        return (
-            f"{self.key}.file: no error known, for the rows of {self.block.file} leave V open by up to {off[worst]:.2g} hartree "
-            f"near r = {r[worst]:.4g} bohr; more rows determine V, interpolation: linear states it"
-        )
+        return bool((self.unsure(r) * r).max() > NEGLIGIBLE * max(1.0, abs(self.charge)))
+
+    def doubted(self) -> OneBody:
+        """Return what tells the error of a table: the potential itself where its rows leave nothing open."""
+        return OneBody(self.block, self.Z, self.key, DOUBT) if self.left_open() else self
 
     def _formula(self, r: NDArray[np.float64]) -> NDArray[np.float64]:
         try:

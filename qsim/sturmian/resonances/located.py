@@ -9,6 +9,7 @@ none of its states is lost between them.  The residual of each state is then mad
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -48,6 +49,10 @@ DECAYS = ((0.35, 0.25), (0.5, 0.125), (0.25, 0.075))
 NODE, EXCHANGED = 0.15, 0.5
 # Change of a state with the latest directions, of its width, and hartree, up to which it is one.
 SETTLED, STILL = 0.3, 5e-3
+# Hartree: distance of an energy from a state up to which rounding, not the space, decides about the residual there.
+BESIDE = 1e-4
+# Residuals, of the last one, with which states are known well enough to tell such energies.
+ROUGHLY = (1e3, 1e2)
 # Largest width of a state, of the lowest level of the ion.
 WIDEST = 0.03
 # Share of the slope of the rotated continuum above which an energy belongs to it.
@@ -191,7 +196,7 @@ def states_of(
     else:
         some = np.unique(np.add.outer(np.asarray(energies), WITHIN * abs(lowest) * ABOUT))
     angle, rounding = numbers
-    space.grow(some, Demand(TOLERANCE, MOST, TOGETHER, poll, rounding))
+    _grow(space, some, Demand(TOLERANCE, MOST, TOGETHER, poll, rounding))
     (now, x), (before, _) = space.states(), space.states(space.recent)
     found = []
     for energy, coefficients in zip(now, x.T, strict=True):
@@ -202,6 +207,24 @@ def states_of(
         if not rotated(energy, levels, angle):
             found.append(Located(complex(energy), coefficients))
     return States(space, sorted(found, key=lambda one: one.energy.real))
+
+
+def _grow(space: Reduced, energies: NDArray[np.float64], demand: Demand) -> None:
+    """Let a space grow until the equations hold at some energies, hartree, but for those that come to lie on a narrow state.
+
+    There the solution is little but the vector of the state, and its residual what rounding leaves of it: directions made of it
+    would be rounding as well, and spoil the space.
+
+    Raises
+    ------
+    NumericsError
+        If the equations do not hold.
+    """
+    clear = energies
+    for larger in (*ROUGHLY, 1.0):
+        space.grow(clear, replace(demand, tolerance=larger * demand.tolerance))
+        off = np.abs(np.subtract.outer(energies, space.states()[0])).min(axis=1)
+        clear = energies[off > min(BESIDE, float(off.max()) / 2.0)]
 
 
 def levels_of(operator: Driven) -> NDArray[np.float64]:

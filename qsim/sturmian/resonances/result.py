@@ -102,11 +102,6 @@ class ResonanceResult:
     condition: float
     task: ClassVar[str] = "resonances"
 
-    @property
-    def claims(self) -> bool:
-        """False beside what the rows of a table leave open, which the errors do not hold."""
-        return not self.problem.potential.left_open()
-
 
 def _each(
     name: str, unit: str, value: Callable[[Resonance], tuple[float, float | None]], text: str

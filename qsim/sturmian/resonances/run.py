@@ -84,7 +84,7 @@ class Resonances:
         self.setup = problem.setup()
         self.coarse: Setup | None = None
         # States of the symmetry at work in the coarser grid, and there with other partial waves.
-        self._there: list[States] | None = None
+        self._there: list[States] | NumericsError | None = None
         self.near = problem.task.sought
         # Of a range, what lies beyond it or in the continuum is no answer.
         self.span = (self.near[0], self.near[-1]) if isinstance(problem.task.near, NearRange) else None
@@ -219,9 +219,16 @@ class Resonances:
         other = self.problem.other_pairs()
         if self._there is None:
             variants = [pairs] if other is None else [pairs, other[number]]
-            self._there = [
-                self._states(self.coarse.operator(sector.L, sector.S, some, 1.0), poll) for some in variants
-            ]
+            try:
+                self._there = [
+                    self._states(self.coarse.operator(sector.L, sector.S, some, 1.0), poll)
+                    for some in variants
+                ]
+            except NumericsError as failed:
+                self._there = failed
+        if isinstance(self._there, NumericsError):
+            # for the other states it would be sought in vain as well
+            raise self._there
         near = self._there[0].nearest(resonance.energy)
         if near is None:
             raise NumericsError(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from qsim.sturmian.radial.potentials import DOUBT
 from qsim.sturmian.two_electron.extrapolation import partial_wave_limit, response_limit
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ __all__ = ["Limit", "limits_of"]
 WITH_GAUGES = ("f", "A", "rate", "alpha", "alpha_tensor")
 # Relative error of arithmetic, and of the first-order functions.
 ROUNDING = 1e-10
-# Of the change to the other curve that the rows of a table allow: the truth may be further.
-TABLE = 2.0
 
 
 class Limit(NamedTuple):
@@ -66,7 +65,7 @@ def limits_of(
         found[name] = _limit(l_max, values, coarse[name], spins)
     for table in others[1:]:
         for name, (value, error) in found.items():
-            found[name] = Limit(value, error + TABLE * np.abs(table[name] - coarse[name]))
+            found[name] = Limit(value, error + DOUBT * np.abs(table[name] - coarse[name]))
     if "c6_with" in found:
         # A file without errors of its polarisabilities leaves none of the coefficient.
         value, error = found["c6_with"]

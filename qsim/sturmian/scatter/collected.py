@@ -50,11 +50,6 @@ class CollisionResult:
     elastic: Elastic = field(default_factory=Elastic)
 
     @property
-    def claims(self) -> bool:
-        """False beside what the rows of a table leave open, which the errors do not hold."""
-        return not self.problem.potential.left_open()
-
-    @property
     def condition(self) -> float:
         """Largest condition number of the eigenvectors of h that were used."""
         return max((solved.condition for solved in self.solved), default=1.0)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
 from qsim.core.device.parallel import agreed, first
 from qsim.core.run.loop import Progress, drive
+from qsim.core.run.stops.aside import aside
 from qsim.tridiag.deck.model import FileSystem
 from qsim.tridiag.solver.systems import ArraySource, Share, is_random
 from qsim.tridiag.systems.build import FREE_SHARE, STORED, block_findings, bytes_in_memory, streamable
@@ -37,12 +38,13 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Array, Device
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
-    from qsim.tridiag.solver.solution import Solution
     from qsim.tridiag.solver.stream import Streamed
     from qsim.tridiag.solver.systems import BatchSource
     from qsim.tridiag.systems.problem import SolveProblem
 
 __all__ = ["run_solve"]
+
+T = TypeVar("T")
 
 
 def run_solve(problem: SolveProblem, monitor: Monitor) -> SolveResult:
@@ -173,10 +175,7 @@ def _solved(
     serial = solver.type != "nshape"
     where = cpu(device.threads) if serial else device
     with monitor.stage("make"), where.use():
-        a, b, c, d = _whole(source, where)
-        # files and CPUs; a random system that was made on a GPU is finite, and stays there
-        if not (where.is_cuda and is_random(source)):
-            _require_finite(a, b, c, d)
+        a, b, c, d = _heard(partial(_made, source, where), where, monitor)
         rows = source.n // batch
         corners = _corners(problem, source)
         if corners is not None:
@@ -201,14 +200,15 @@ def _solved(
     # a small system first: compilation is not part of the time of the solution
     with monitor.stage("compile"):
         _warm_up(options, source.dtype, alone, where)
-    if corners is None:
-        solution = _Solution(partial(solve, a2, b2, c2, right, **options))
-    else:
-        solution = _Solution(partial(_solve_cyclic, a, b, c, d, rows, options))
+    work = (
+        partial(solve, a2, b2, c2, right, **options)
+        if corners is None
+        else partial(_solve_cyclic, a, b, c, d, rows, options)
+    )
     with monitor.stage("solve"):
-        drive(solution, monitor, total=1, unit="systems" if batch == 1 else "batches", what="solve")
-    found = solution.found
-    with monitor.stage("analyse"):
+        found = _heard(work, where, monitor, "systems" if batch == 1 else "batches")
+
+    def analysed() -> tuple[NDArray[Any], Any, Any]:
         x = where.to_host(found.x)
         flat = np.ascontiguousarray(x.reshape(source.n) if source.columns == 1 else x)
         parts = [where.to_host(part) for part in (a, b, c, d)]
@@ -222,24 +222,39 @@ def _solved(
                 PROFILE, lambda: profile_of(lambda lo, hi: defect.read(lo, hi)[3], flat, low, whole), None
             )
             checks = monitor.judged(CHECKS, lambda: checks_of(flat, low, whole), NO_CHECKS)
+        return flat, profile, checks
+
+    with monitor.stage("analyse"):
+        flat, profile, checks = _heard(analysed, where, monitor)
     info = {name: getattr(found, name) for name in (*NAMES, "equilibrated")}
     return Solved(flat, info, found.seconds, checks, profile, list(found.notes))
 
 
-class _Solution:
-    """A solution in memory, which cannot be interrupted."""
+class _Whole(Generic[T]):
+    """Work in memory, which cannot be continued; on a CPU a stop is heard beside it."""
 
-    def __init__(self, work: Callable[[], Solution]) -> None:
-        self.work = work
+    def __init__(self, work: Callable[[], T], where: Device, counted: bool) -> None:
+        self.work, self.where, self.counted = work, where, counted
 
     def advance(self, report: Report) -> None:
-        """Solve."""
-        self.found = self.work()
-        report(Progress(1, savable=False))
+        """Do it."""
+        if self.where.is_cuda:
+            # the device of a thread is its own
+            self.found = self.work()
+        else:
+            self.found = aside(self.work, lambda: report(Progress(savable=False)))
+        report(Progress(1 if self.counted else None, savable=False))
 
     def state(self) -> State:
-        """Return nothing: a solution is not continued."""
+        """Return nothing: it is not continued."""
         return {}
+
+
+def _heard(work: Callable[[], T], where: Device, monitor: Monitor, unit: str = "") -> T:
+    """Return what some work returns; a stop is heard meanwhile. It is counted as progress where it has a unit."""
+    whole = _Whole(work, where, bool(unit))
+    drive(whole, monitor, total=1 if unit else None, unit=unit or "rows", what="solve")
+    return whole.found
 
 
 class _StreamedSolution:
@@ -315,6 +330,15 @@ class _Arrays:
         """Return the rows lo .. hi - 1."""
         a, b, c, d = (part[..., lo:hi] for part in self._parts)
         return a, b, c, d
+
+
+def _made(source: BatchSource, device: Device) -> tuple[Any, Any, Any, Any]:
+    """Return the whole system, whose numbers are finite."""
+    parts = _whole(source, device)
+    # files and CPUs; a random system that was made on a GPU is finite, and stays there
+    if not (device.is_cuda and is_random(source)):
+        _require_finite(*parts)
+    return parts
 
 
 def _whole(source: BatchSource, device: Device) -> tuple[Any, Any, Any, Any]:

@@ -177,8 +177,8 @@ def _levels(drawn: Drawn, count: int, mass: float, depth: float, fine: bool) -> 
     from scipy.linalg import eigh
 
     a, b = drawn.world.span
-    m, reach = drawn.world.mass * mass, (0.7 if fine else 0.55) * (b - a)
-    x = np.linspace(a - reach, b + reach, 421 if fine else 361)
+    m, reach = drawn.world.mass * mass, (1.0 if fine else 0.7) * (b - a)
+    x = np.linspace(a - reach, b + reach, 521 if fine else 421)
     dx, i = float(x[1] - x[0]), np.arange(x.size)
     distance = i[:, None] - i
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -348,7 +348,7 @@ def _judge(drawn: Drawn, deck: dict[str, Any], results: Results) -> list[Claim]:
             block.get("field_scale", [1.0]),
         )
     )
-    counts = [min(kept + 10, most), min(kept + 4, most)]
+    counts = [min(2 * kept + 14, most), min(2 * kept + 6, most)]
     values = [
         float(
             np.mean(

@@ -168,6 +168,31 @@ def test_a_table_is_the_function_that_it_was_made_of(tmp_path):
         model(deck)
 
 
+@pytest.mark.parametrize("rows", [6, 13])
+def test_errors_hold_what_the_rows_of_surfaces_leave_open(tmp_path, rows):
+    """A driven anharmonic well whose potential and dipole are tables, against their formulas."""
+    x, y = np.meshgrid(np.linspace(-5, 5, rows), np.linspace(-4, 4, rows), indexing="ij")
+    values = {
+        "v": 0.5 * (x**2 + 2 * y**2) + 0.3 * np.exp(-((x - 0.4) ** 2) - y**2),
+        "mu": x * np.exp(-(x**2) / 9) + 0.2 * y,
+    }
+    tables = {}
+    for name, of in values.items():
+        np.savetxt(tmp_path / f"{name}.txt", np.array([x.ravel(), y.ravel(), of.ravel()]).T, fmt="%.16e")
+        tables[name] = {"type": "table", "file": str(tmp_path / f"{name}.txt")}
+    system = SMALL | {"initial": 0, "target": 1, "states": 12, "dipole": {"x": "x*exp(-x^2/9) + 0.2*y"}}
+    system["potential"] = {"type": "expression", "value": "0.5*(x^2 + 2*y^2) + 0.3*exp(-(x - 0.4)^2 - y^2)"}
+    system["grid"] = {"x": {"min": -5, "max": 5, "points": 22}, "y": {"min": -4, "max": 4, "points": 20}}
+    deck = {"method": "qoc", "time": {"T": 6.0, "slots": 60}, "optimizer": "none"}
+    deck["control"] = {"name": "x", "guess": {"type": "expression", "value": "0.2*cos(1.1*t)*sin(pi*t/6)^2"}}
+    deck["output"] = {"figures": "none"}
+    formula = qsim.run(deck | {"system": system}).scalars["probability"]
+    given = system | {"potential": tables["v"], "dipole": {"x": tables["mu"]}}
+    table = qsim.run(deck | {"system": given}).scalars["probability"]
+    assert abs(table.value - formula.value) <= table.error + formula.error
+    assert table.error < 0.5 / rows
+
+
 def test_tables_in_other_units_are_the_same_functions(tmp_path):
     """Angstrom, eV and debye, said by the deck or by the header of the file."""
     bohr, hartree, debye = 0.529177210903, 27.211386245988, 2.541746473

@@ -17,6 +17,7 @@ from qsim.core.errors import FileError
 from qsim.core.results.hdf5 import save_datasets
 from qsim.core.results.reading import reading
 from qsim.qmc.deck.elements import ELEMENTS
+from qsim.qmc.system.cell import Cell
 from qsim.qmc.wavefunction.crystals.bloch import Crystal, KPoint
 from qsim.qmc.wavefunction.formats.hdf import HdfFile
 
@@ -29,6 +30,7 @@ __all__ = ["StoredEcp", "read_eshdf", "stored_ecp", "write_eshdf"]
 
 NORM = 1e-4  # how closely bands must be normalised
 ECP = "qsim/ecp"  # where effective core potentials are kept
+ROUNDED = 1e-6  # what a norm may lack by the single precision of a file
 KINETIC = "qsim_kinetic"  # and, beside the eigenvalues, kinetic energies of the bands that plane waves were cut from
 COMPRESSED = 64  # numbers from which an array is compressed
 ORTHOGONAL = 1e-3  # and how small their overlaps must be
@@ -71,7 +73,7 @@ def _read(path: Path, file: HdfFile) -> Crystal:
         charges[names[k]] = float(file.numbers(valence).ravel()[0]) if valence in file else None
     spins = file.whole("electrons/number_of_spins")
     count = file.whole("electrons/number_of_kpoints")
-    points = tuple(_point(path, file, k, spins) for k in range(count))
+    points = tuple(_point(path, file, k, spins, Cell(lattice).reciprocal) for k in range(count))
     symbols = tuple(names[int(k)] for k in ids)
     return Crystal(lattice, symbols, positions, charges, points, str(path))
 
@@ -88,7 +90,7 @@ def _symbol(path: Path, file: HdfFile, group: str) -> str:
     return ELEMENTS[number - 1]
 
 
-def _point(path: Path, file: HdfFile, k: int, spins: int) -> KPoint:
+def _point(path: Path, file: HdfFile, k: int, spins: int, reciprocal: NDArray[np.float64]) -> KPoint:
     group = f"electrons/kpoint_{k}"
     # Newer files have a list of waves for each k point, older ones a list for all.
     own = f"{group}/gvectors"
@@ -98,7 +100,8 @@ def _point(path: Path, file: HdfFile, k: int, spins: int) -> KPoint:
         raise FileError(
             f"{path}: k point {k} needs reduced_k (3) and gvectors (n, 3), found {gvectors.shape}"
         )
-    energies, coefficients, kinetic = [], [], []
+    k2 = (((gvectors + kappa) @ reciprocal) ** 2).sum(1)
+    energies, coefficients, kinetic, least = [], [], [], []
     for s in range(spins):
         part = f"{group}/spin_{s}"
         bands = file.whole(f"{part}/number_of_states")
@@ -120,6 +123,9 @@ def _point(path: Path, file: HdfFile, k: int, spins: int) -> KPoint:
             kinetic.append(file.numbers(f"{part}/{KINETIC}").ravel().astype(np.float64)[:bands])
             if len(kinetic[-1]) < bands or not np.all(np.isfinite(kinetic[-1]) & (kinetic[-1] >= 0.0)):
                 raise FileError(f"{path}: {part}/{KINETIC} must be {bands} energies of at least 0")
+        least.append(_least_kinetic(c, k2))
+    if not kinetic and any(lacks for _, lacks in least):
+        kinetic = [T for T, _ in least]
     # Spins may have different numbers of bands.
     fewest = min(len(e) for e in energies)
     return KPoint(
@@ -129,6 +135,18 @@ def _point(path: Path, file: HdfFile, k: int, spins: int) -> KPoint:
         np.array([c[:fewest] for c in coefficients]),
         np.array([t[:fewest] for t in kinetic]) if len(kinetic) == spins else None,
     )
+
+
+def _least_kinetic(c: NDArray[np.complex128], k2: NDArray[np.float64]) -> tuple[NDArray[np.float64], bool]:
+    """Return the least kinetic energies of bands (bands, waves), hartree, and whether a norm lacks something.
+
+    What it lacks was beyond the waves of the file, and had their largest energy at least.
+    """
+    weight = np.abs(c) ** 2
+    norms = weight.sum(1)
+    lacking = np.where(1.0 - norms > ROUNDED, 1.0 - norms, 0.0)
+    inside = 0.5 * weight @ k2 / norms
+    return (1.0 - lacking) * inside + lacking * 0.5 * float(k2.max(initial=0.0)), bool(lacking.any())
 
 
 def _check_bands(path: Path, k: int, spin: int, c: NDArray[np.complex128]) -> None:

@@ -98,6 +98,9 @@ class DipoleUnitsOfXY(UnitsOfXY):
 class TableOfXY(Tabulated):
     """Three columns on a rectangular grid, interpolated by cubic splines."""
 
+    # the only one: its rows allow others, which tell the error
+    interpolation: ClassVar[str] = "cubic"
+
     type: Literal["table"]
     file: DeckPath = Field(description="CSV, white-space or .h5 file, relative to the deck")
 

@@ -131,6 +131,12 @@ class Landscape:
         last = allowed[-1] + int(np.flatnonzero(right <= ACTION)[-1])
         return float(x[max(first - 1, 0)]), float(x[min(last + 1, x.size - 1)])
 
+    def ends(self, box: tuple[float, float]) -> bool:
+        """Return whether a wall stands as far out as walls go."""
+        slack = 1e-9 * self.width
+        farthest = self.inner[0] - REACH * self.width, self.inner[1] + REACH * self.width
+        return box[0] <= farthest[0] + slack or box[1] >= farthest[1] - slack
+
 
 def landscape(system: System) -> Landscape:
     """Look at the formulas of a system on both sides of its box."""

@@ -17,7 +17,7 @@ from qsim.core.deck.expression import Expression, ExpressionError, operator_prog
 from qsim.core.errors import InvalidInput
 from qsim.qoc.deck.functions.given import FormulaOfX
 from qsim.qoc.deck.systems.states import Formula, Gate, Level, Observable, Overlap, Thermal
-from qsim.qoc.models.line.landscape import Landscape, enough_points, landscape, sine_levels
+from qsim.qoc.models.line.landscape import REACH, Landscape, enough_points, landscape, sine_levels
 from qsim.qoc.models.molecule import Molecule, function_of_x, lowest_states, on_grid
 from qsim.qoc.models.operators import evaluate, sparse_matrix
 from qsim.qoc.models.plane.levels import sine_axis
@@ -42,6 +42,8 @@ LEAST, SPARE = 16, 12
 MOST = 400
 # Levels that a larger basis adds, relative to those of the deck.
 MORE = 8
+# How far walls may go in the first larger basis, and how much farther in each further one, of the farthest.
+CLOSER, FARTHER = 0.4, 0.15
 # Points of a sine basis, relative to the next smaller one, and the most.
 FINER, MOST_POINTS = 1.3, 960
 # Points up to which a formula may have projectors on levels, which are dense there.
@@ -202,7 +204,7 @@ def line(system: GridSystem, units: Units, extra: int = 0) -> Line:
     molecule = on_grid(x, mass, v, mu, count)
     ground = landscape(system)
     own = Line(system, molecule, ground, None, np.zeros(count), top)
-    larger = _in_sines(own, max(extra, 1), count + max(extra, 1) * max(2, count // MORE))
+    larger = _in_sines(own, max(extra, 1), count + max(extra, 1) * max(2, count // MORE), first=not extra)
     if extra:
         return larger
     return replace(own, errors=_errors(molecule, larger.molecule))
@@ -217,13 +219,20 @@ def _errors(run: Molecule, reference: Molecule) -> FloatArray:
     return found
 
 
-def _in_sines(own: Line, extra: int, count: int) -> Line:
-    """Return more levels, in sines between walls that no level in use feels."""
+def _in_sines(own: Line, extra: int, count: int, *, first: bool) -> Line:
+    """Return more levels, in sines between walls that no level in use feels; the first ones tell the errors of the levels."""
     system, run = own.system, own.molecule
     # Levels that a pulse may reach feel the walls, too: each basis leaves room for higher ones.
-    reached = min(run.energies.size - 1, own.top + 2 * extra)
-    energy, scale = float(run.energies[reached]), system.potential_scale
+    reached = min(own.top + 2 * extra, run.x.size // 2 - 1)
+    energies = run.energies
+    if reached >= energies.size:
+        energies = lowest_states(run.diagonal, float(run.off[0]), float(run.off[1]), reached + 1)[0]
+    energy, scale = float(energies[reached]), system.potential_scale
     box = own.ground.box(energy, run.mass, scale)
+    # Levels that feel the farthest walls are free. Theirs go outwards from one basis to the next, so that a result of what they
+    # reflect does not settle.
+    if not first and own.ground.ends(box):
+        box = own.ground.box(energy, run.mass, scale, REACH * min(1.0, CLOSER + FARTHER * np.log2(extra)))
     points = enough_points(own.ground, box, float(run.energies[-1]), count, run.mass, scale)
     points = max(min(int(points * FINER ** np.log2(2 * extra)), MOST_POINTS), 2 * count)
     found = sine_levels(own.ground, box, points, count, system.mass_scale, scale)

@@ -11,6 +11,7 @@ from qsim.sturmian.deck.photon import PhotonRange
 from qsim.sturmian.deck.symmetry import pairs as pairs_up_to
 from qsim.sturmian.driven.problem import Problem
 from qsim.sturmian.driven.sources import GAUGES
+from qsim.sturmian.radial.potentials import DOUBT
 from qsim.sturmian.two_electron.extrapolation import partial_wave_limit
 
 if TYPE_CHECKING:
@@ -98,4 +99,8 @@ class Photoionisation(Problem):
         momenta = list(range(first, top + 1))
         energies = [self.initial(setup, poll, l).energy for l in momenta[:-1]] + [bound.energy]
         value, error, _ = partial_wave_limit(momenta, energies, L=block.L, S=block.S)
-        return float(value), float(error)
+        # both electrons, first order
+        density = sum((part**2).sum(axis=1) for part in bound.components.values())
+        real = setup.grid.is_real
+        table = 2.0 * DOUBT * float(density[real] @ self.potential.unsure(setup.grid.r.real[real]))
+        return float(value), float(error) + table

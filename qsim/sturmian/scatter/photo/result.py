@@ -72,11 +72,6 @@ class PhotoResult:
     task: ClassVar[str] = "photoionisation"
 
     @property
-    def claims(self) -> bool:
-        """False beside what the rows of a table leave open, which the errors do not hold."""
-        return not self.problem.potential.left_open()
-
-    @property
     def photons(self) -> NDArray[np.float64]:
         """Photon energies of the deck, hartree, ascending."""
         return self.problem.photons(self.threshold[0])
