@@ -17,12 +17,17 @@ from qsim.trotter.kernels.states.measure import Moments, moments_of_axis
 from qsim.trotter.measurement.entanglement import schmidt
 from qsim.trotter.model.hamiltonian import Model
 from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.digits import measure as digits
+from qsim.trotter.sectors.digits.orbits import DigitOrbits, StoredDigits
+from qsim.trotter.sectors.digits.product import DigitOperator
+from qsim.trotter.sectors.digits.space import DigitSpace
 from qsim.trotter.sectors.moments import sector_moments
 from qsim.trotter.sectors.operator import SectorOperator
 from qsim.trotter.sectors.parity import ParitySector, WholeSpace
 from qsim.trotter.sectors.parity_operator import ParityOperator, WholeOperator
 from qsim.trotter.sectors.schmidt import Spectrum, sector_schmidt
 from qsim.trotter.sectors.spin_operators import raised, target_of, weighted
+from qsim.trotter.sectors.states import whole_state
 from qsim.trotter.sectors.symmetric import StoredOperator, SymmetricSector
 
 if TYPE_CHECKING:
@@ -42,14 +47,17 @@ __all__ = [
     "moments_in",
     "operator_in",
     "plain",
+    "products_of_spins",
     "rotated",
     "schmidt_in",
+    "squares_in",
+    "strings_of_deck",
     "target_in",
 ]
 
-PlainSpace = WholeSpace | ParitySector | Sector
+PlainSpace = WholeSpace | ParitySector | Sector | DigitSpace
 Space = PlainSpace | SymmetricSector
-AnyOperator = WholeOperator | SectorOperator | StoredOperator
+AnyOperator = WholeOperator | SectorOperator | StoredOperator | DigitOperator
 
 # spins that one matrix product turns
 TOGETHER = 6
@@ -70,6 +78,8 @@ operator_in.register(WholeSpace)(lambda space, device, model: WholeOperator(devi
 operator_in.register(ParitySector)(lambda space, device, model: ParityOperator(device, space, model))
 operator_in.register(Sector)(lambda space, device, model: SectorOperator(device, space, model))
 operator_in.register(SymmetricSector)(lambda space, device, model: StoredOperator(device, space, model))
+operator_in.register(DigitSpace)(lambda space, device, model: DigitOperator(device, space, model))
+operator_in.register(DigitOrbits)(lambda space, device, model: StoredDigits(device, space, model))
 
 
 @singledispatch
@@ -116,6 +126,9 @@ def _(space: Sector, device: Device, psi: NDArray[Any], pairs: Iterable[Pair] = 
     return sector_moments(SectorOperator(device, space, Model.zero(space.spins)), psi, list(pairs))
 
 
+moments_in.register(DigitSpace)(digits.moments)
+
+
 @moments_in.register(SymmetricSector)
 def _(space: SymmetricSector, device: Device, psi: NDArray[Any], pairs: Iterable[Pair] = ()) -> Moments:
     base, vector = plain(space, psi)
@@ -131,6 +144,9 @@ def schmidt_in(space: Space, device: Device, psi: NDArray[Any], sites: Iterable[
 @schmidt_in.register(Sector)
 def _(space: Sector, device: Device, psi: NDArray[Any], sites: Iterable[int]) -> Spectrum:
     return sector_schmidt(space, device, psi, sites)
+
+
+schmidt_in.register(DigitSpace)(lambda space, device, psi, sites: digits.spectrum_of(space, psi, sites))
 
 
 @schmidt_in.register(SymmetricSector)
@@ -158,6 +174,9 @@ def _(space: ParitySector, c: NDArray[np.complex128]) -> Space | None:
 def _(space: Sector, c: NDArray[np.complex128]) -> Space | None:
     # S^+ and S^- alone lead to one other Sz
     return target_of(space, "sz" if c[2].any() else _ladder(c))
+
+
+target_in.register(DigitSpace)(digits.target)
 
 
 @singledispatch
@@ -192,6 +211,43 @@ def _(
         return weighted(space, device, psi, c[2])
     assert isinstance(target, Sector)
     return raised(space, target, device, psi, c[0])
+
+
+applied_in.register(DigitSpace)(digits.applied)
+
+
+@singledispatch
+def squares_in(space: Space) -> NDArray[np.float64]:
+    """Return ``S (S + 1)`` of every site, (N,)."""
+    return np.full(space.spins, 0.75)
+
+
+squares_in.register(DigitSpace)(lambda space: digits.squares(space.twos))
+squares_in.register(SymmetricSector)(lambda space: squares_in(space.base))
+
+
+@singledispatch
+def products_of_spins(space: Space) -> Model:
+    """Return ``S^2 - sum_j S_j (S_j + 1) = 2 sum_(j<k) S_j . S_k`` as a Hamiltonian."""
+    n = space.spins
+    return Model(n, np.broadcast_to(2.0 * (1.0 - np.eye(n)), (3, n, n)).copy(), np.zeros((3, n)))
+
+
+products_of_spins.register(DigitSpace)(lambda space: digits.isotropic_products(space.twos))
+
+
+@singledispatch
+def strings_of_deck(space: Space, device: Device, psi: NDArray[Any], axis: str) -> Any:
+    """Return a vector as a state of all spins, of the strings along z of the deck; those of the space are along `axis`."""
+    return rotated(device, _all(space, device, psi), axis)
+
+
+@strings_of_deck.register(Sector)
+def _(space: Sector, device: Device, psi: NDArray[Any], axis: str) -> Any:
+    return rotated(device, whole_state(space, device, psi), axis)
+
+
+strings_of_deck.register(DigitSpace)(lambda space, device, psi, axis: digits.turned_to_z(space, psi, axis))
 
 
 def _ladder(c: NDArray[np.complex128]) -> str:
