@@ -95,6 +95,11 @@ class TaskProblem(Generic[B]):
         return self.models.system.quanta
 
     @property
+    def largest(self) -> float:
+        """Largest S of a site."""
+        return 0.5 * max(self.models.system.twos)
+
+    @property
     def halves(self) -> bool:
         """True if all spins are 1/2 with couplings and fields alone, whose strings are bits."""
         return self.models.system.halves

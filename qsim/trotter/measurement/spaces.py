@@ -18,6 +18,7 @@ from qsim.trotter.measurement.entanglement import schmidt
 from qsim.trotter.model.hamiltonian import Model
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.digits import measure as digits
+from qsim.trotter.sectors.digits.conserved import isotropic_products
 from qsim.trotter.sectors.digits.orbits import DigitOrbits, StoredDigits
 from qsim.trotter.sectors.digits.product import DigitOperator
 from qsim.trotter.sectors.digits.space import DigitSpace
@@ -46,6 +47,7 @@ __all__ = [
     "columns_in",
     "moments_in",
     "operator_in",
+    "pairs_in",
     "plain",
     "products_of_spins",
     "rotated",
@@ -217,6 +219,44 @@ applied_in.register(DigitSpace)(digits.applied)
 
 
 @singledispatch
+def pairs_in(
+    space: PlainSpace,
+    device: Device,
+    vectors: NDArray[Any],
+    weights: NDArray[np.float64],
+    keys: Iterable[tuple[str, int, int]],
+) -> list[NDArray[np.float64]]:
+    """Return ``sum_n w_n <n| S^a_j S^a_k |n>`` of states (columns) for axes and pairs, (T,) each.
+
+    Parameters
+    ----------
+    weights : (T, states) float64
+    keys : of (axis, j, k)
+    """
+    strings = space.strings()
+    spin = 0.5 - (strings[:, None] >> np.arange(space.spins) & 1)
+    # (D, T)
+    # diagonal operators need the weight of every string alone, flips the overlap of strings in which two spins differ
+    weight = (np.abs(vectors) ** 2) @ weights.T
+    rows = []
+    for axis, j, k in keys:
+        if axis == "z":
+            rows.append((spin[:, j] * spin[:, k]) @ weight)
+            continue
+        # with a definite Sz two spins flip that differ; S^y S^y has the opposite sign where they are equal
+        differ = (strings >> j ^ strings >> k) & 1
+        chosen = np.flatnonzero(differ) if isinstance(space, Sector) else np.arange(strings.size)
+        sign = np.where(differ[chosen] == 1, 1.0, -1.0 if axis == "y" else 1.0)
+        other = space.index(strings[chosen] ^ (1 << j | 1 << k))
+        overlap = np.einsum("s,sn,sn->n", sign, vectors[chosen].conj(), vectors[other]).real
+        rows.append(0.25 * (weights @ overlap))
+    return rows
+
+
+pairs_in.register(DigitSpace)(digits.pair_means)
+
+
+@singledispatch
 def squares_in(space: Space) -> NDArray[np.float64]:
     """Return ``S (S + 1)`` of every site, (N,)."""
     return np.full(space.spins, 0.75)
@@ -233,7 +273,7 @@ def products_of_spins(space: Space) -> Model:
     return Model(n, np.broadcast_to(2.0 * (1.0 - np.eye(n)), (3, n, n)).copy(), np.zeros((3, n)))
 
 
-products_of_spins.register(DigitSpace)(lambda space: digits.isotropic_products(space.twos))
+products_of_spins.register(DigitSpace)(lambda space: isotropic_products(space.twos))
 
 
 @singledispatch

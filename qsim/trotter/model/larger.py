@@ -307,7 +307,7 @@ def local_part(term: blocks.LocalTerm, system: blocks.System, part: Model) -> Mo
     for j, k, ahead, back, strength in _bonds(term, system):
         twos = system.twos[j], system.twos[k]
         if isinstance(term, blocks.Biquadratic):
-            one = back_one = strength * _biquadratic(*twos)
+            one, back_one = strength * _biquadratic(*twos), strength * _biquadratic(*twos[::-1])
         else:
             one, back_one = _matrix(term, twos), _matrix(term, twos[::-1])
         made = ahead * one

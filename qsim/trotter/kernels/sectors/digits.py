@@ -33,12 +33,12 @@ def digit_diagonal(strings, sites, bits, energies, out):
     strings : (D,) int64
     sites : (T, 2) int64
         Lowest bits of the digits of the two sites of a term.
-    energies : (T << 2 bits,) float64
+    energies : (T << 2 bits,) float64, or complex128 of an operator that is not Hermitian
         Diagonal element by the digits of the two sites.
-    out : (D,) float64
+    out : (D,) of the same kind
     """
     for row in range(strings.size):
-        total = 0.0
+        total = energies[0] * 0.0
         for term in range(sites.shape[0]):
             total += energies[_row_of(strings[row], sites, bits, term)]
         out[row] = total

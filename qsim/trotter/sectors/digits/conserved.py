@@ -16,7 +16,7 @@ from qsim.trotter.sectors.spin_operators import current_of, reach
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["isotropic"]
+__all__ = ["isotropic", "isotropic_products"]
 
 # of the largest element of a matrix: less is rounding
 ROUNDING = 1e-13
@@ -82,3 +82,9 @@ def isotropic(model: SpinModel) -> bool:
             if np.abs(off).max() > ROUNDING * np.abs(term.matrix).max():
                 return False
     return True
+
+
+def isotropic_products(twos: tuple[int, ...]) -> SpinModel:
+    """Return ``2 sum_(j<k) S_j . S_k`` as a model."""
+    n = len(twos)
+    return replace(SpinModel.empty(twos), J=np.broadcast_to(2.0 * (1.0 - np.eye(n)), (3, n, n)).copy())

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 __all__ = [
     "applied",
     "component",
-    "isotropic_products",
     "magnetisation",
     "moments",
+    "pair_means",
     "product_of",
     "spectrum_of",
     "squares",
@@ -52,12 +52,6 @@ def component(twos: tuple[int, ...], c: NDArray[np.complex128]) -> SpinModel:
         j: np.einsum("a,axy->xy", c[:, j], spin_matrices(two)) for j, two in enumerate(twos) if c[:, j].any()
     }
     return replace(SpinModel.empty(twos), sites=sites)
-
-
-def isotropic_products(twos: tuple[int, ...]) -> SpinModel:
-    """Return ``2 sum_(j<k) S_j . S_k`` as a model."""
-    n = len(twos)
-    return replace(SpinModel.empty(twos), J=np.broadcast_to(2.0 * (1.0 - np.eye(n)), (3, n, n)).copy())
 
 
 def product_of(twos: tuple[int, ...], axis: str, j: int, k: int) -> SpinModel:
@@ -114,6 +108,21 @@ def moments(space: DigitSpace, device: Device, psi: NDArray[Any], pairs: Iterabl
     return Moments(norm, s, ss)
 
 
+def pair_means(
+    space: DigitSpace,
+    device: Device,
+    vectors: NDArray[Any],
+    weights: NDArray[np.float64],
+    keys: Iterable[tuple[str, int, int]],
+) -> list[NDArray[np.float64]]:
+    """Return ``sum_n w_n <n| S^a_j S^a_k |n>`` of states (columns) for axes and pairs, (T,) each; weights are (T, states)."""
+    rows, strings = [], space.strings()
+    for axis, j, k in keys:
+        matrix = DigitOperator(device, space, product_of(space.twos, axis, j, k), strings=strings).matrix
+        rows.append(weights @ np.einsum("sn,sn->n", vectors.conj(), matrix @ vectors).real)
+    return rows
+
+
 def magnetisation(rows: DigitSpace, columns: DigitSpace, device: Device, axis: str) -> Any:
     """Return the total spin along an axis of the strings between two spaces, (D, D') sparse."""
     c = np.zeros((3, rows.spins), np.complex128)
@@ -133,10 +142,21 @@ def target(space: DigitSpace, c: NDArray[np.complex128]) -> DigitSpace | None:
     return replace(space, odd=-1) if kept else replace(space, odd=space.odd ^ 1)
 
 
+def whole(space: DigitSpace, psi: NDArray[Any]) -> NDArray[np.complex128]:
+    """Return a vector as a state of all strings."""
+    every = space.everything
+    state = np.zeros(every.dimension, np.complex128)
+    state[every.index(space.strings())] = psi
+    return state
+
+
 def applied(
     space: DigitSpace, to: DigitSpace, device: Device, psi: NDArray[Any], c: NDArray[np.complex128]
 ) -> NDArray[Any]:
     """Return ``sum_aj c_aj S^a_j psi`` in the space that it leads to."""
+    if to == to.everything and space != to:
+        # a string of all states couples to strings outside of the space
+        psi, space = whole(space, psi), to
     made = DigitOperator(device, to, component(space.twos, c), space).applied(psi)
     return np.asarray(made, np.complex128)
 
@@ -170,9 +190,7 @@ def spectrum_of(space: DigitSpace, psi: NDArray[Any], sites: Iterable[int]) -> S
 
 def turned_to_z(space: DigitSpace, psi: NDArray[Any], axis: str) -> NDArray[np.complex128]:
     """Return a vector as a state of all strings along z of the deck, where those of the space are along another axis."""
-    whole = space.everything
-    state = np.zeros(whole.dimension, np.complex128)
-    state[whole.index(space.strings())] = psi
+    state = whole(space, psi)
     # the last site is the slowest index
     tensor = state.reshape([two + 1 for two in space.twos[::-1]])
     for place, two in enumerate(space.twos[::-1]):

@@ -92,7 +92,7 @@ class StoredDigits(StoredOperator):
     @property
     def dtype(self) -> Any:
         """Of the vectors: real where H and all characters are."""
-        real = self.sector.is_real and self.tables.value.dtype.kind == "f"
+        real = self.sector.is_real and self.tables.is_real
         return np.dtype(np.float64 if real else np.complex128)
 
     @cached_property

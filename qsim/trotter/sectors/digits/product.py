@@ -32,7 +32,7 @@ class Transitions(NamedTuple):
     starts : ((T << 2 bits) + 1,) int64
     change : (n,) int64
     value : (n,) float64 or complex128
-    energies : (T << 2 bits,) float64
+    energies : (T << 2 bits,) float64 or complex128
     """
 
     sites: NDArray[np.int64]
@@ -40,11 +40,18 @@ class Transitions(NamedTuple):
     starts: NDArray[np.int64]
     change: NDArray[np.int64]
     value: NDArray[Any]
-    energies: NDArray[np.float64]
+    energies: NDArray[Any]
 
-    def diagonal(self, strings: NDArray[np.int64]) -> NDArray[np.float64]:
+    @property
+    def is_real(self) -> bool:
+        """True if all elements are real."""
+        return self.value.dtype.kind == "f" and self.energies.dtype.kind == "f"
+
+    def diagonal(self, strings: NDArray[np.int64]) -> NDArray[Any]:
         """Return the diagonal elements of strings, (D,)."""
-        out = np.zeros(strings.size)
+        out = np.zeros(strings.size, self.energies.dtype)
+        if not len(self.sites):
+            return out
         digit_diagonal(strings, self.sites, self.bits, self.energies, out)
         return out
 
@@ -64,7 +71,7 @@ def transitions(terms: tuple[Local, ...], rows: DigitSpace, columns: DigitSpace)
     """Return the tables of operators that lead from one space of digits to another."""
     bits, twos = rows.bits, rows.twos
     elements: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.complex128]]] = []
-    energies = np.zeros(len(terms) << 2 * bits)
+    energies = np.zeros(len(terms) << 2 * bits, np.complex128)
     for number, term in enumerate(terms):
         own = [twos[j] for j in term.sites]
         digits = np.array(list(np.ndindex(*(two + 1 for two in own))), np.int64)
@@ -80,7 +87,7 @@ def transitions(terms: tuple[Local, ...], rows: DigitSpace, columns: DigitSpace)
         elif rows.odd >= 0 and columns.odd >= 0:
             kept &= more % 2 == rows.odd ^ columns.odd
         if rows == columns:
-            energies[places] = term.matrix.diagonal().real
+            energies[places] = term.matrix.diagonal()
             np.fill_diagonal(kept, val=False)
         row, column = np.nonzero(kept)
         elements.append((places[row], strings[column] - strings[row], term.matrix[row, column]))
@@ -90,14 +97,14 @@ def transitions(terms: tuple[Local, ...], rows: DigitSpace, columns: DigitSpace)
     order = np.argsort(place, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(place, minlength=len(terms) << 2 * bits))])
     sites = np.array([[term.sites[0], term.sites[-1]] for term in terms], np.int64).reshape(-1, 2) * bits
-    real = not value.imag.any()
+    value = value[order]
     return Transitions(
         sites,
         bits,
         starts.astype(np.int64),
         change[order],
-        np.ascontiguousarray(value.real if real else value)[order],
-        energies,
+        value if value.imag.any() else value.real.copy(),
+        energies if energies.imag.any() else energies.real.copy(),
     )
 
 
@@ -145,7 +152,7 @@ class DigitOperator:
         return transitions(self.model.terms, self.sector, self.columns)
 
     @cached_property
-    def diagonal(self) -> NDArray[np.float64]:
+    def diagonal(self) -> NDArray[Any]:
         """Diagonal elements, (D,); of length 0 between different spaces."""
         return self.tables.diagonal(self.strings) if self.columns == self.sector else np.zeros(0)
 
@@ -157,7 +164,7 @@ class DigitOperator:
     @property
     def dtype(self) -> Any:
         """Of the vectors: real where H is."""
-        return np.dtype(np.float64 if self.tables.value.dtype.kind == "f" else np.complex128)
+        return np.dtype(np.float64 if self.tables.is_real else np.complex128)
 
     @property
     def is_real(self) -> bool:
