@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from qsim_checks.trotter.larger import dense_larger
 from qsim_checks.trotter.oracle import PAULI, Evolution, Part, couplings, fields, spin
 
 __all__ = ["anywhere", "dense", "parity_basis", "spaces", "symmetric_bases", "uniform"]
@@ -113,7 +114,9 @@ def _field(rng: Generator, spins: int) -> float | list[float]:
 
 
 def dense(system: Mapping[str, Any], numbers: Sequence[int] | None = None) -> Complex:
-    """Return H (2^N, 2^N) of the terms of a system, or of some of them."""
+    """Return H (2^N, 2^N) of the terms of a system, or of some of them; of spins above 1/2 all of it."""
+    if "spin" in system:
+        return dense_larger(system)
     spins = system["spins"]
     pair, single = (4.0, 2.0) if system.get("operators") == "pauli" else (1.0, 1.0)
     parts, oriented = [], np.zeros((1 << spins, 1 << spins), complex)

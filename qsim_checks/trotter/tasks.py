@@ -16,8 +16,9 @@ from scipy.linalg import expm
 
 from qsim_checks.coverage import Claim, Trial
 from qsim_checks.trotter.anywhere import anywhere, dense
+from qsim_checks.trotter.larger import component, larger
 from qsim_checks.trotter.momenta import crystal, momenta, waves
-from qsim_checks.trotter.oracle import Truth, entropy_bound, spin
+from qsim_checks.trotter.oracle import Truth, entropy_bound
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,12 +41,27 @@ ROUNDING = 1e-12  # of a dense matrix of order 1
 
 
 def beside(
-    rng: Generator, folder: Path | None = None, task: str | None = None, free: bool | None = None
+    rng: Generator,
+    folder: Path | None = None,
+    task: str | None = None,
+    free: bool | None = None,
+    large: bool = False,
 ) -> Trial:
-    """Draw a deck of a task beside an evolution, of one task or of any H (`free`) if that is named; return it with its judge."""
+    """Draw a deck of a task beside an evolution, of one task or of any H (`free`) if that is named; return it with its judge.
+
+    Of spins above 1/2 if they are `large`.
+    """
     draw, judge = TASKS[task] if task else _one(rng, *TASKS.values())
     free = rng.random() < 0.4 if free is None else free
     deck = draw(rng, free)
+    if large:
+        system = larger(rng, charged=not free)
+        deck["system"] = system
+        for item in deck.get("observe", []):
+            item |= {"pairs": [[0, system["spins"] - 1]]} if "pairs" in item else {}
+            item |= {"q": [0.0, 1.0]} if "structure_factor" in item else {}
+        if "sites" in deck.get("dynamics", {}):
+            deck["dynamics"]["sites"] = [system["spins"] - 1]
     pick = int(rng.integers(1 << 30))  # of what a statistical claim is taken of
     return Trial(deck, lambda results: judge(deck, results, pick), refusable=_may_be_refused(deck))
 
@@ -126,7 +142,7 @@ def _judge_thermal(deck: Mapping[str, Any], results: Results, pick: int) -> list
     log_Z = math.log(p.sum())
     p /= p.sum()
     size = np.abs(vectors) ** 2
-    sz = spins / 2 - np.bitwise_count(np.arange(1 << spins)).astype(float)
+    sz = sum(component(deck["system"], "z", j) for j in range(spins)).diagonal().real
     m, m2 = p @ (size.T @ sz), p @ (size.T @ sz**2)
     e = p @ (energies - energies[0])
     heat = (p @ (energies - energies[0]) ** 2 - e**2) / T**2
@@ -135,7 +151,7 @@ def _judge_thermal(deck: Mapping[str, Any], results: Results, pick: int) -> list
     row = pick // 8 % len(THERMAL)
     if THERMAL[row] not in results:
         # without a total Sz: the response to a field, if all states are known
-        return _response(results, (energies, vectors), number, "xyz"[pick // 64 % 3])
+        return _response(deck["system"], results, (energies, vectors), number, "xyz"[pick // 64 % 3])
     # levels of one energy differ by rounding
     e2 = float(p @ (energies - energies[0]) ** 2) + (1e-14 * width) ** 2
     of_rows = [
@@ -147,7 +163,7 @@ def _judge_thermal(deck: Mapping[str, Any], results: Results, pick: int) -> list
     claims = [_statistical(results, THERMAL[row], number, expected[row], ROUNDING * float(of_rows[row]))]
     named = deck["observe"][0]["correlator"]
     axes = named[pick // 64 % len(named)]
-    applied = [spin(axes[0], site, spins) @ vectors for site in range(spins)]
+    applied = [component(deck["system"], axes[0], site) @ vectors for site in range(spins)]
     means = np.array([[p @ np.einsum("sn,sn->n", a.conj(), b).real for b in applied] for a in applied])
     rounding = ROUNDING * width * (1.0 + 1.0 / T)
     if len(deck["observe"]) == 1 or pick // 4096 % 2:
@@ -161,13 +177,15 @@ def _judge_thermal(deck: Mapping[str, Any], results: Results, pick: int) -> list
     return [*claims, *of_momenta, _statistical(results, name, (number, q), factor, spins * rounding)]
 
 
-def _response(results: Results, states: tuple[Real, Complex], number: int, axis: str) -> list[Claim]:
+def _response(
+    system: Mapping[str, Any], results: Results, states: tuple[Real, Complex], number: int, axis: str
+) -> list[Claim]:
     """Hold magnetisation and susceptibility along an axis against the integral over imaginary time."""
     if f"susceptibility_{axis}" not in results:
         return []
     energies, vectors = states
-    spins, T = len(energies).bit_length() - 1, float(results["temperature"][number])
-    M = vectors.conj().T @ (sum(spin(axis, j, spins) for j in range(spins)) @ vectors)
+    spins, T = system["spins"], float(results["temperature"][number])
+    M = vectors.conj().T @ (sum(component(system, axis, j) for j in range(spins)) @ vectors)
     up = energies - energies[0]
     p = np.exp(-up / T)
     Z = p.sum()
@@ -341,11 +359,11 @@ def _judge_spectral(deck: Mapping[str, Any], results: Results, pick: int) -> lis
         Claim("energy_0", float(scalar.value or 0.0) - energies[0], float(scalar.error or 0.0), oracle=1e-11)
     ]
     one = {
-        "sx": [spin("x", j, spins) for j in range(spins)],
-        "sy": [spin("y", j, spins) for j in range(spins)],
-        "sz": [spin("z", j, spins) for j in range(spins)],
-        "sp": [spin("x", j, spins) + 1j * spin("y", j, spins) for j in range(spins)],
-        "sm": [spin("x", j, spins) - 1j * spin("y", j, spins) for j in range(spins)],
+        "sx": [component(deck["system"], "x", j) for j in range(spins)],
+        "sy": [component(deck["system"], "y", j) for j in range(spins)],
+        "sz": [component(deck["system"], "z", j) for j in range(spins)],
+        "sp": [component(deck["system"], "x", j) + 1j * component(deck["system"], "y", j) for j in range(spins)],
+        "sm": [component(deck["system"], "x", j) - 1j * component(deck["system"], "y", j) for j in range(spins)],
     }[block["operator"]]
     omega, eta = np.asarray(results["omega"]), block["broadening"]
     if "sites" in block:

@@ -245,7 +245,7 @@ class TrotterDeck(Deck):
     }
     meant: ClassVar[Mapping[str, str]] = {
         "spectrum.sector": "sector is a key of the deck itself, beside task and spectrum",
-        "system.spin": "all spins are 1/2, and 'spins' is their number",
+        "system.S": "the size of the spins is 'spin'",
         "system.L": "the number of spins is 'spins'",
         "system.n": "the number of spins is 'spins'",
         "sector.S": "sectors have sz or up; task: spectrum tells the total spin of its levels",

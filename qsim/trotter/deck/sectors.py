@@ -113,8 +113,11 @@ Choice = Annotated[
 ]
 
 
-def check_symmetries(choice: SectorBlock, spins: int, task: str, key: str = "sector") -> Iterator[Finding]:
-    """Yield the mistakes in momentum, reflection and other permutations of a sector."""
+def check_symmetries(
+    choice: SectorBlock, spins: int, task: str, key: str = "sector", *, quanta: int | None = None
+) -> Iterator[Finding]:
+    """Yield the mistakes in momentum, reflection and other permutations of a sector; quanta are twice the largest Sz."""
+    quanta = spins if quanta is None else quanta
     if not choice.stored:
         return
     name = next(k for k in ("momentum", "reflection", "permutations") if getattr(choice, k) not in (None, []))
@@ -124,9 +127,9 @@ def check_symmetries(choice: SectorBlock, spins: int, task: str, key: str = "sec
             f"{name} belongs to task: spectrum or levels, but the deck has task: {task}; leave it out",
         )
         return
-    if not choice.charged and choice.parity is None and spins % 2 == 0:
+    if not choice.charged and choice.parity is None and quanta % 2 == 0:
         every = (
-            f"sz: [{-spins // 2}, ..., {spins // 2}] has all" if task == "spectrum" else "sz names another"
+            f"sz: [{-quanta // 2}, ..., {quanta // 2}] has all" if task == "spectrum" else "sz names another"
         )
         yield Finding(
             f"{key}.{name}",
@@ -171,27 +174,30 @@ def _check_permutation(item: Permutation, spins: int, key: str) -> Iterator[Find
         )
 
 
-def _check_parity(choice: SectorBlock, spins: int, task: str, key: str) -> Iterator[Finding]:
+def _check_parity(choice: SectorBlock, spins: int, quanta: int, task: str, key: str) -> Iterator[Finding]:
     # the other symmetries are told of by `check_symmetries`
     alone = ("sz", "up") if task in ("spectrum", "levels") else ("sz", "up", "inversion")
     for name in alone:
         if getattr(choice, name) is not None:
             yield Finding(f"{key}.{name}", "goes with a sector of Sz; parity stands alone")
-    if task in ("spectrum", "levels") and choice.inversion is not None and spins % 2:
+    if task in ("spectrum", "levels") and choice.inversion is not None and quanta % 2:
         yield Finding(
             f"{key}.inversion",
             f"the inversion of {spins} spins turns one parity into the other; leave one of them out",
         )
-    if spins < 2:
+    if quanta < 2:
         yield Finding(f"{key}.parity", "a single spin has no sectors of parity")
 
 
-def check_sector(choice: Any, spins: int, task: str, key: str = "sector") -> Iterator[Finding]:
-    """Yield the mistakes in a sector of `spins` spins."""
+def check_sector(
+    choice: Any, spins: int, task: str, key: str = "sector", *, quanta: int | None = None
+) -> Iterator[Finding]:
+    """Yield the mistakes in a sector of `spins` spins; quanta are twice the largest Sz, by default of spins 1/2."""
+    quanta = spins if quanta is None else quanta
     if not isinstance(choice, SectorBlock):
         return
     if choice.parity is not None:
-        yield from _check_parity(choice, spins, task, key)
+        yield from _check_parity(choice, spins, quanta, task, key)
         return
     if choice.sz is not None and choice.up is not None:
         yield Finding(f"{key}.up", "give either sz or up, not both")
@@ -207,25 +213,26 @@ def check_sector(choice: Any, spins: int, task: str, key: str = "sector") -> Ite
     if not choice.charged and task in ("spectrum", "levels"):
         # whether a total Sz is needed is a matter of H
         return
-    if not choice.charged and spins % 2:
+    if not choice.charged and quanta % 2:
         yield Finding(f"{key}.sz", f"missing key: Sz of {spins} spins is half an odd number, such as 0.5")
         return
-    for up in choice.ups(spins):
+    for up in choice.ups(quanta):
         if up != round(up):
-            what = "whole" if spins % 2 == 0 else "half an odd number"
+            what = "whole" if quanta % 2 == 0 else "half an odd number"
             yield Finding(
                 f"{key}.{name}",
-                f"Sz of {spins} spins is {what}; found {up - 0.5 * spins:g}: the sector is empty",
+                f"Sz of {spins} spins is {what}; found {up - 0.5 * quanta:g}: the sector is empty",
             )
             return
-        if not 0 <= up <= spins:
+        if not 0 <= up <= quanta:
+            counted = (f"0 to {spins} up and ", f"{up:g} up, ") if quanta == spins else ("", "")
             yield Finding(
                 f"{key}.{name}",
-                f"{spins} spins have 0 to {spins} up and Sz from {-0.5 * spins:g} to {0.5 * spins:g}; found {up:g} up, "
-                f"Sz = {up - 0.5 * spins:g}: the sector is empty",
+                f"{spins} spins have {counted[0]}Sz from {-0.5 * quanta:g} to {0.5 * quanta:g}; found {counted[1]}"
+                f"Sz = {up - 0.5 * quanta:g}: the sector is empty",
             )
             return
-    if choice.inversion is not None and any(2 * up != spins for up in choice.ups(spins)):
+    if choice.inversion is not None and any(2 * up != quanta for up in choice.ups(quanta)):
         yield Finding(
             f"{key}.inversion",
             "the inversion of all spins turns Sz over: it needs sz: 0 and an even number of spins",

@@ -10,6 +10,7 @@ from qsim.trotter.deck.couplings import (
     Dipolar,
     FieldTerm,
     LatticeTerm,
+    LocalTerm,
     OrientedTerm,
     Pairs,
     PlacedTerm,
@@ -20,6 +21,7 @@ from qsim.trotter.deck.couplings import (
     Term,
     _Isotropic,
 )
+from qsim.trotter.deck.larger import check_local, check_spins
 from qsim.trotter.deck.lattices import AllToAll, Crystal, Ladder, Lattice, Ring, cells_of
 from qsim.trotter.deck.oriented import check_oriented
 from qsim.trotter.deck.profiles import check_profile
@@ -32,7 +34,9 @@ def check_system(system: System, key: str = "system") -> Iterator[Finding]:
     """Yield contradictions in the lattice and the terms of a system."""
     if system.lattice is not None:
         yield from check_lattice(system.lattice, system.spins, f"{key}.lattice")
-    yield from check_terms(system.terms, system, f"{key}.terms")
+    # what is said of terms takes spins that exist
+    wrong = list(check_spins(system, key))
+    yield from wrong or check_terms(system.terms, system, f"{key}.terms")
 
 
 def check_terms(terms: Sequence[Term], system: System, key: str) -> Iterator[Finding]:
@@ -50,9 +54,11 @@ def _check_term(term: Term, system: System, key: str) -> Iterator[Finding]:
         yield from _check_pairs(term, system.spins, key)
     elif isinstance(term, OrientedTerm):
         yield from check_oriented(term, system, key)
+    elif isinstance(term, LocalTerm):
+        yield from check_local(term, system, key)
     else:
         yield from _check_coupling(term, system, key)
-    if not isinstance(term, Dipolar | Pairs | OrientedTerm):
+    if not isinstance(term, Dipolar | Pairs | OrientedTerm | LocalTerm):
         yield from _check_random(term.random, f"{key}.random")
 
 

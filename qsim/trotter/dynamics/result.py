@@ -76,8 +76,10 @@ class DynamicsResult:
         """Bound of the error of the sum of the static factors; None of the current, which has no simple norm."""
         if self.problem.block.operator == "current":
             return None
-        # the ground state is off by residual / gap; ||S_q||^2 is at most N / 4 for Sz, N for S+ and S-; of one site 1/4 and 1
-        largest = 1.0 if self.problem.block.operator in ("sp", "sm") else 0.25
+        # the ground state is off by residual / gap; ||S_q||^2 is at most N S^2 for Sz, of spins 1/2 N / 4, and N (S + 1/2)^2 for
+        # S+ and S-; of one site 1/N of it
+        S = self.problem.largest
+        largest = (S + 0.5) ** 2 if self.problem.block.operator in ("sp", "sm") else S**2
         size = largest * (self.problem.spins if self.problem.block.sites is None else 1)
         lost = min(self.residual / self.gap if self.gap > 0.0 else 1.0, 1.0)
         rounding = EPS * self.problem.spins

@@ -17,12 +17,18 @@ from qsim.trotter.kernels.states.measure import Moments, moments_of_axis
 from qsim.trotter.measurement.entanglement import schmidt
 from qsim.trotter.model.hamiltonian import Model
 from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.digits import measure as digits
+from qsim.trotter.sectors.digits.conserved import isotropic_products
+from qsim.trotter.sectors.digits.orbits import DigitOrbits, StoredDigits
+from qsim.trotter.sectors.digits.product import DigitOperator
+from qsim.trotter.sectors.digits.space import DigitSpace
 from qsim.trotter.sectors.moments import sector_moments
 from qsim.trotter.sectors.operator import SectorOperator
 from qsim.trotter.sectors.parity import ParitySector, WholeSpace
 from qsim.trotter.sectors.parity_operator import ParityOperator, WholeOperator
 from qsim.trotter.sectors.schmidt import Spectrum, sector_schmidt
 from qsim.trotter.sectors.spin_operators import raised, target_of, weighted
+from qsim.trotter.sectors.states import whole_state
 from qsim.trotter.sectors.symmetric import StoredOperator, SymmetricSector
 
 if TYPE_CHECKING:
@@ -41,15 +47,19 @@ __all__ = [
     "columns_in",
     "moments_in",
     "operator_in",
+    "pairs_in",
     "plain",
+    "products_of_spins",
     "rotated",
     "schmidt_in",
+    "squares_in",
+    "strings_of_deck",
     "target_in",
 ]
 
-PlainSpace = WholeSpace | ParitySector | Sector
+PlainSpace = WholeSpace | ParitySector | Sector | DigitSpace
 Space = PlainSpace | SymmetricSector
-AnyOperator = WholeOperator | SectorOperator | StoredOperator
+AnyOperator = WholeOperator | SectorOperator | StoredOperator | DigitOperator
 
 # spins that one matrix product turns
 TOGETHER = 6
@@ -70,6 +80,8 @@ operator_in.register(WholeSpace)(lambda space, device, model: WholeOperator(devi
 operator_in.register(ParitySector)(lambda space, device, model: ParityOperator(device, space, model))
 operator_in.register(Sector)(lambda space, device, model: SectorOperator(device, space, model))
 operator_in.register(SymmetricSector)(lambda space, device, model: StoredOperator(device, space, model))
+operator_in.register(DigitSpace)(lambda space, device, model: DigitOperator(device, space, model))
+operator_in.register(DigitOrbits)(lambda space, device, model: StoredDigits(device, space, model))
 
 
 @singledispatch
@@ -116,6 +128,9 @@ def _(space: Sector, device: Device, psi: NDArray[Any], pairs: Iterable[Pair] = 
     return sector_moments(SectorOperator(device, space, Model.zero(space.spins)), psi, list(pairs))
 
 
+moments_in.register(DigitSpace)(digits.moments)
+
+
 @moments_in.register(SymmetricSector)
 def _(space: SymmetricSector, device: Device, psi: NDArray[Any], pairs: Iterable[Pair] = ()) -> Moments:
     base, vector = plain(space, psi)
@@ -131,6 +146,9 @@ def schmidt_in(space: Space, device: Device, psi: NDArray[Any], sites: Iterable[
 @schmidt_in.register(Sector)
 def _(space: Sector, device: Device, psi: NDArray[Any], sites: Iterable[int]) -> Spectrum:
     return sector_schmidt(space, device, psi, sites)
+
+
+schmidt_in.register(DigitSpace)(lambda space, device, psi, sites: digits.spectrum_of(space, psi, sites))
 
 
 @schmidt_in.register(SymmetricSector)
@@ -158,6 +176,9 @@ def _(space: ParitySector, c: NDArray[np.complex128]) -> Space | None:
 def _(space: Sector, c: NDArray[np.complex128]) -> Space | None:
     # S^+ and S^- alone lead to one other Sz
     return target_of(space, "sz" if c[2].any() else _ladder(c))
+
+
+target_in.register(DigitSpace)(digits.target)
 
 
 @singledispatch
@@ -192,6 +213,81 @@ def _(
         return weighted(space, device, psi, c[2])
     assert isinstance(target, Sector)
     return raised(space, target, device, psi, c[0])
+
+
+applied_in.register(DigitSpace)(digits.applied)
+
+
+@singledispatch
+def pairs_in(
+    space: PlainSpace,
+    device: Device,
+    vectors: NDArray[Any],
+    weights: NDArray[np.float64],
+    keys: Iterable[tuple[str, int, int]],
+) -> list[NDArray[np.float64]]:
+    """Return ``sum_n w_n <n| S^a_j S^a_k |n>`` of states (columns) for axes and pairs, (T,) each.
+
+    Parameters
+    ----------
+    weights : (T, states) float64
+    keys : of (axis, j, k)
+    """
+    strings = space.strings()
+    spin = 0.5 - (strings[:, None] >> np.arange(space.spins) & 1)
+    # (D, T)
+    # diagonal operators need the weight of every string alone, flips the overlap of strings in which two spins differ
+    weight = (np.abs(vectors) ** 2) @ weights.T
+    rows = []
+    for axis, j, k in keys:
+        if axis == "z":
+            rows.append((spin[:, j] * spin[:, k]) @ weight)
+            continue
+        # with a definite Sz two spins flip that differ; S^y S^y has the opposite sign where they are equal
+        differ = (strings >> j ^ strings >> k) & 1
+        chosen = np.flatnonzero(differ) if isinstance(space, Sector) else np.arange(strings.size)
+        sign = np.where(differ[chosen] == 1, 1.0, -1.0 if axis == "y" else 1.0)
+        other = space.index(strings[chosen] ^ (1 << j | 1 << k))
+        overlap = np.einsum("s,sn,sn->n", sign, vectors[chosen].conj(), vectors[other]).real
+        rows.append(0.25 * (weights @ overlap))
+    return rows
+
+
+pairs_in.register(DigitSpace)(digits.pair_means)
+
+
+@singledispatch
+def squares_in(space: Space) -> NDArray[np.float64]:
+    """Return ``S (S + 1)`` of every site, (N,)."""
+    return np.full(space.spins, 0.75)
+
+
+squares_in.register(DigitSpace)(lambda space: digits.squares(space.twos))
+squares_in.register(SymmetricSector)(lambda space: squares_in(space.base))
+
+
+@singledispatch
+def products_of_spins(space: Space) -> Model:
+    """Return ``S^2 - sum_j S_j (S_j + 1) = 2 sum_(j<k) S_j . S_k`` as a Hamiltonian."""
+    n = space.spins
+    return Model(n, np.broadcast_to(2.0 * (1.0 - np.eye(n)), (3, n, n)).copy(), np.zeros((3, n)))
+
+
+products_of_spins.register(DigitSpace)(lambda space: isotropic_products(space.twos))
+
+
+@singledispatch
+def strings_of_deck(space: Space, device: Device, psi: NDArray[Any], axis: str) -> Any:
+    """Return a vector as a state of all spins, of the strings along z of the deck; those of the space are along `axis`."""
+    return rotated(device, _all(space, device, psi), axis)
+
+
+@strings_of_deck.register(Sector)
+def _(space: Sector, device: Device, psi: NDArray[Any], axis: str) -> Any:
+    return rotated(device, whole_state(space, device, psi), axis)
+
+
+strings_of_deck.register(DigitSpace)(lambda space, device, psi, axis: digits.turned_to_z(space, psi, axis))
 
 
 def _ladder(c: NDArray[np.complex128]) -> str:

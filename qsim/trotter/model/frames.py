@@ -6,7 +6,7 @@ quantity that H conserves along x or y (the total spin, its parity) to z, where 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,11 +43,7 @@ class Frame:
         """Return a model with its components along the axes of the strings."""
         if self.axis == "z":
             return model
-        axes, signs = list(self.axes), np.array(self.signs)
-        cross = None
-        if model.cross is not None:
-            cross = model.cross[axes][:, axes] * (signs[:, None] * signs)[:, :, None, None]
-        return replace(model, J=model.J[axes], h=signs[:, None] * model.h[axes], cross=cross)
+        return model.rotated(list(self.axes), np.array(self.signs))
 
     def place(self, axis: str) -> tuple[Axis, float]:
         """Return the axis of the strings along which an axis of the deck points, and its sign."""

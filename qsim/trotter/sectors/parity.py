@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -137,6 +138,7 @@ class ParitySector:
         return out
 
 
+@singledispatch
 def parity_obstacle(hamiltonian: Hamiltonian | Model, axis: int = 2) -> str:
     """Return why H does not conserve the parity of the number of spins down along an axis, ``""`` if it does."""
     # conserved by every part, at all times

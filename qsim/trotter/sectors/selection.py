@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import singledispatch
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from qsim.trotter.deck.model import TrotterDeck
     from qsim.trotter.model.hamiltonian import Hamiltonian, Model
 
-__all__ = ["frame_of", "mixing", "obstacle", "sector_of", "spaces_of"]
+__all__ = ["frame_of", "mixing", "obstacle", "sector_of", "space_with", "spaces_of"]
 
 # relative difference of Jx and Jy that is rounding, as in hamiltonian.conserved
 EQUAL = 1e-14
@@ -30,6 +31,7 @@ def obstacle(hamiltonian: Hamiltonian, inversion: int = 0) -> str:
     return next((why for model in models if (why := mixing(model, inversion))), "")
 
 
+@singledispatch
 def mixing(model: Model, inversion: int = 0) -> str:
     """Return why a constant H does not conserve Sz (or the inversion of all spins), ``""`` if it does."""
     scale = max(float(np.abs(model.J).max(initial=0.0)), 1e-300)
@@ -59,6 +61,16 @@ def mixing(model: Model, inversion: int = 0) -> str:
     return ""
 
 
+@singledispatch
+def space_with(
+    model: Model, down: int | None = None, odd: int | None = None, inversion: int = 0, axis: str = "z"
+) -> Sector | ParitySector | WholeSpace:
+    """Return the space of the spins of a model with a number of quanta below all up, with their parity, or of all states."""
+    if down is not None:
+        return Sector(model.spins, down, inversion, axis)
+    return WholeSpace(model.spins) if odd is None else ParitySector(model.spins, odd, axis)
+
+
 def frame_of(model: Model, requested: SectorBlock | str, totals: str = "zxy") -> Frame:
     """Return the frame in which the strings of a task are written: that of what H conserves, along z if it can be.
 
@@ -78,7 +90,9 @@ def frame_of(model: Model, requested: SectorBlock | str, totals: str = "zxy") ->
     return next((frame for frame in FRAMES.values() if not parity_obstacle(frame.turned(model))), FRAMES["z"])
 
 
-def spaces_of(model: Model, requested: SectorBlock | str, axis: str) -> list[WholeSpace | ParitySector]:
+def spaces_of(
+    model: Model, requested: SectorBlock | str, axis: str
+) -> list[Sector | ParitySector | WholeSpace]:
     """Return the spaces without a definite Sz that a deck asks for; with auto all that H allows, which hold every state.
 
     Raises
@@ -86,7 +100,6 @@ def spaces_of(model: Model, requested: SectorBlock | str, axis: str) -> list[Who
     DeckError
         If the deck names a parity that H does not conserve.
     """
-    spins = model.spins
     parity = requested.parity if isinstance(requested, SectorBlock) else None
     why = parity_obstacle(model)
     if parity is not None:
@@ -95,10 +108,10 @@ def spaces_of(model: Model, requested: SectorBlock | str, axis: str) -> list[Who
                 f"sector.parity: the parity of the number of spins down is conserved along no axis; along z: {why}; "
                 "use sector: auto"
             )
-        return [ParitySector(spins, int(parity == "odd"), axis)]
-    if why or spins < 2 or requested in ("full", "none"):
-        return [WholeSpace(spins)]
-    return [ParitySector(spins, odd, axis) for odd in (0, 1)]
+        return [space_with(model, odd=int(parity == "odd"), axis=axis)]
+    if why or model.quanta < 2 or requested in ("full", "none"):
+        return [space_with(model)]
+    return [space_with(model, odd=odd, axis=axis) for odd in (0, 1)]
 
 
 def _of_parity(

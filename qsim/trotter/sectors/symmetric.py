@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, singledispatch
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -41,12 +41,14 @@ __all__ = [
     "SymmetricSector",
     "Symmetry",
     "broken",
+    "cycles_of",
     "flips_of",
     "image_tables",
     "order_of",
     "reflected",
     "shifted",
     "symmetric_sectors",
+    "with_characters",
 ]
 
 # of a group
@@ -86,16 +88,22 @@ def reflected(spins: int) -> tuple[int, ...]:
     return tuple(range(spins - 1, -1, -1))
 
 
-def _cycles(sites: Sequence[int]) -> list[int]:
-    """Return the lengths of the cycles of a permutation."""
-    left, lengths = set(range(len(sites))), []
+def cycles_of(sites: Sequence[int]) -> list[list[int]]:
+    """Return the cycles of a permutation."""
+    left, cycles = set(range(len(sites))), []
     while left:
-        j, length = min(left), 0
+        j, cycle = min(left), []
         while j in left:
             left.remove(j)
-            j, length = sites[j], length + 1
-        lengths.append(length)
-    return lengths
+            cycle.append(j)
+            j = sites[j]
+        cycles.append(cycle)
+    return cycles
+
+
+def _cycles(sites: Sequence[int]) -> list[int]:
+    """Return the lengths of the cycles of a permutation."""
+    return [len(cycle) for cycle in cycles_of(sites)]
 
 
 def order_of(sites: Sequence[int]) -> int:
@@ -103,6 +111,7 @@ def order_of(sites: Sequence[int]) -> int:
     return math.lcm(*_cycles(sites))
 
 
+@singledispatch
 def broken(model: Model, sites: Sequence[int]) -> str:
     """Return where H is not invariant under a permutation of the sites, ``""`` if it is."""
     p = np.array(sites)
@@ -227,7 +236,7 @@ class SymmetricSector:
     def group(self) -> _Group:
         """The elements as the kernels take them."""
         elements = list(self.elements.items())
-        tables, turned = image_tables(self.spins, [element for element, _ in elements])
+        tables, turned = self.image_tables([element for element, _ in elements])
         phases = np.array([float(f) for _, f in elements])
         characters = np.exp(-2j * np.pi * phases)
         # chi = +-1 without the rounding of the exponential, so that the matrix is real exactly
@@ -240,13 +249,28 @@ class SymmetricSector:
         """True if all characters are 1 or -1, and the matrix is real."""
         return all(2 * f % 1 == 0 for f in self.elements.values())
 
+    def image_tables(
+        self, elements: Sequence[tuple[Sequence[int], bool]]
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the images of eight bits at a time, (G, bytes, 256), and whether all spins are turned over, (G,)."""
+        return image_tables(self.spins, elements)
+
+    def fixed(self, sites: Sequence[int], turned: bool) -> int:
+        """Return how many strings a permutation leaves as they are, with the inversion if `turned`."""
+        return self.base.fixed(_cycles(sites), turned)
+
+    def representatives(self, strings: NDArray[np.int64], norms: NDArray[np.float64]) -> int:
+        """Set the smallest string and nu of every orbit that has a state; return how many."""
+        odd = getattr(self.base, "odd", -1)
+        return int(representatives(self.spins, self.down, odd, *self.group, strings, norms))
+
     @cached_property
     def dimension(self) -> int:
         """Number of states: the mean over the group of ``chi(g)*`` times the number of strings that g leaves as they are."""
         # Burnside's formula with characters: (1 / |G|) sum_g chi(g)* (number of strings fixed by g)
         total = 0.0
         for (sites, turned), f in self.elements.items():
-            fixed = self.base.fixed(_cycles(sites), turned)
+            fixed = self.fixed(sites, turned)
             # real part: elements come in pairs g, g^-1 with conjugate characters
             total += fixed * math.cos(2.0 * math.pi * float(f))
         return round(total / len(self.elements))
@@ -255,8 +279,7 @@ class SymmetricSector:
     def orbits(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Smallest string and nu of every orbit that has a state."""
         strings, norms = np.empty(self.dimension, np.int64), np.empty(self.dimension)
-        odd = getattr(self.base, "odd", -1)
-        count = representatives(self.spins, self.down, odd, *self.group, strings, norms)
+        count = self.representatives(strings, norms)
         if count != self.dimension:
             raise AssertionError(f"{count} orbits, {self.dimension} expected")
         return strings, norms
@@ -285,6 +308,12 @@ class SymmetricSector:
     def __str__(self) -> str:
         """Return ``Sz = 0, momentum 2 pi 3/12``."""
         return ", ".join([str(self.base), *(symmetry.text for symmetry in self.symmetries)])
+
+
+@singledispatch
+def with_characters(base: Sector | ParitySector | WholeSpace, *rest: Any) -> SymmetricSector:
+    """Return the states of a space with given eigenvalues of symmetries; see :class:`SymmetricSector`."""
+    return SymmetricSector(base, *rest)
 
 
 def _symmetries(block: SectorBlock, momentum: int | None, spins: int) -> tuple[Symmetry, ...]:
@@ -333,9 +362,8 @@ def symmetric_sectors(
                     remedy = "; momentum is that of a ring, other lattices name their shifts in sector.permutations"
                 raise DeckError(f"sector: H is not invariant under {what}: {why}{remedy}")
         for base in bases:
-            sectors.append(
-                SymmetricSector(base, symmetries, block.inversion or 0, momentum, block.reflection or 0)
-            )
+            signs = block.inversion or 0, momentum, block.reflection or 0
+            sectors.append(with_characters(base, symmetries, *signs))
     left = [sector for sector in sectors if sector.dimension]
     if not left:
         raise DeckError(f"sector: no state has {sectors[0]}: the sector is empty")

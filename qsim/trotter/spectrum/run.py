@@ -95,7 +95,7 @@ class Computation:
 def run(problem: TaskProblem[Spectrum], monitor: Monitor) -> SpectrumResult:
     """Find the levels of all sectors and observe the lowest one."""
     for sector in problem.sectors:
-        monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
+        monitor.note(f"sector {sector}: {sector.dimension} of {problem.model.dimension} states")
     made = Computation(problem, monitor.restored)
     with monitor.stage("levels"):
         drive(made, monitor, total=len(problem.sectors), unit="sectors", what="levels", done=made.done)

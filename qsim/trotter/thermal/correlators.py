@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.trotter.measurement.spaces import columns_in, moments_in
+from qsim.trotter.measurement.spaces import columns_in, moments_in, pairs_in
 from qsim.trotter.observables.base import View, all_pairs
 from qsim.trotter.sectors.lanczos import chain, ritz
 
@@ -67,6 +67,9 @@ class Correlators:
         """Axis of the strings and sites of each pair that is averaged, those along z first."""
         pairs = self.problem.observables.needs.pairs
         keys = {(self.kind(axis), *pair) for axis, some in pairs.items() for pair in some}
+        # (S^a)^2 of a larger spin is no number
+        if not self.problem.halves:
+            keys |= {(axis, j, j) for axis in {key[0] for key in keys} for j in range(self.spins)}
         return sorted(keys, key=lambda key: (key[0] != "z", *key))
 
     def kind(self, axis: str) -> str:
@@ -97,23 +100,8 @@ class Correlators:
         # energies from the lowest of the sector, against overflow; the caller puts the factor back
         boltzmann = np.exp(-(values - values[0]) / T[:, None])
         space, vectors = columns_in(sector, vectors)
-        strings = space.strings()
-        spin = 0.5 - (strings[:, None] >> np.arange(self.spins) & 1)
-        # (D, T)
-        # diagonal operators need the weight of every string alone, flips the overlap of strings in which two spins differ
-        weight = (np.abs(vectors) ** 2) @ boltzmann.T
-        rows = []
-        for axis, j, k in self.keys:
-            if axis == "z":
-                rows.append((spin[:, j] * spin[:, k]) @ weight)
-                continue
-            # with a definite Sz two spins flip that differ; S^y S^y has the opposite sign where they are equal
-            differ = (strings >> j ^ strings >> k) & 1
-            chosen = np.flatnonzero(differ) if self.problem.charged else np.arange(strings.size)
-            sign = np.where(differ[chosen] == 1, 1.0, -1.0 if axis == "y" else 1.0)
-            other = space.index(strings[chosen] ^ (1 << j | 1 << k))
-            overlap = np.einsum("s,sn,sn->n", sign, vectors[chosen].conj(), vectors[other]).real
-            rows.append(0.25 * (boltzmann @ overlap))
+        device = self.problem.place
+        rows = pairs_in(space, device, vectors, boltzmann, self.keys)
         return np.array(rows).reshape(self.count, T.size).T
 
     @staticmethod
@@ -228,6 +216,8 @@ class Temperature(View):
     def correlator_matrix(self, axis: str) -> FloatArray:
         """Return ``<S^a_j S^a_k>`` of all sites."""
         ss, pairs = 0.25 * np.eye(self.source.spins), all_pairs(self.source.spins)
+        if not self.source.problem.halves:
+            np.fill_diagonal(ss, self.correlators(axis, [(j, j) for j in range(self.source.spins)]))
         if pairs:
             j, k = np.array(pairs).T
             ss[j, k] = ss[k, j] = self.correlators(axis, pairs)

@@ -9,8 +9,7 @@ from qsim.trotter.deck.tasks import Thermal
 from qsim.trotter.problem import TaskProblem
 
 if TYPE_CHECKING:
-    from qsim.trotter.sectors.basis import Sector
-    from qsim.trotter.sectors.parity import ParitySector, WholeSpace
+    from qsim.trotter.measurement.spaces import PlainSpace
 
 __all__ = ["ThermalProblem"]
 
@@ -20,9 +19,9 @@ class ThermalProblem(TaskProblem[Thermal]):
     """The problem of thermal averages; see :class:`TaskProblem`."""
 
     @property
-    def plain_sectors(self) -> list[WholeSpace | ParitySector | Sector]:
+    def plain_sectors(self) -> list[PlainSpace]:
         """The sectors, none of which has a character of permutations: their states are strings."""
-        return cast("list[WholeSpace | ParitySector | Sector]", self.sectors)
+        return cast("list[PlainSpace]", self.sectors)
 
     @property
     def responds(self) -> bool:
@@ -30,5 +29,5 @@ class ThermalProblem(TaskProblem[Thermal]):
         return not self.charged and max(s.dimension for s in self.sectors) <= self.block.exact
 
     def downs(self) -> range:
-        """Return the numbers of spins down of all sectors; where Sz and -Sz have the same levels, of those with Sz >= 0."""
-        return range(self.spins // 2 + 1) if self.doubled else range(self.spins + 1)
+        """Return the quanta below all spins up of all sectors; where Sz and -Sz have the same levels, of those with Sz >= 0."""
+        return range(self.quanta // 2 + 1) if self.doubled else range(self.quanta + 1)

@@ -11,18 +11,23 @@ space to another where these are parities along another axis.
 
 from __future__ import annotations
 
+from functools import singledispatch
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from qsim.trotter.deck.axes import AXES
 from qsim.trotter.measurement.spaces import columns_in
+from qsim.trotter.sectors.digits.measure import magnetisation
+from qsim.trotter.sectors.digits.space import DigitSpace
 from qsim.trotter.sectors.matrix import matrix_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from scipy.sparse import csr_array
 
+    from qsim.core.device.device import Device
+    from qsim.trotter.measurement.spaces import PlainSpace
     from qsim.trotter.thermal.problem import ThermalProblem
 
 __all__ = ["response_of"]
@@ -45,6 +50,15 @@ def total_spin(spins: int, axis: str) -> csr_array:
     return csr_array((values.ravel(), (rows.ravel(), np.tile(index, spins))), shape=(index.size, index.size))
 
 
+@singledispatch
+def total_between(rows: PlainSpace, columns: PlainSpace, device: Device, axis: str) -> csr_array:
+    """Return the total spin along an axis of the strings between the states of two spaces, (D, D')."""
+    return total_spin(rows.spins, axis)[rows.strings()][:, columns.strings()]
+
+
+total_between.register(DigitSpace)(magnetisation)
+
+
 def response_of(problem: ThermalProblem, temperatures: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
     """Return ``magnetisation_a`` and ``susceptibility_a`` per site of every axis of the deck, (T,) each."""
     place = problem.place
@@ -57,16 +71,14 @@ def response_of(problem: ThermalProblem, temperatures: NDArray[np.float64]) -> d
     lowest = min(float(values[0]) for values, _ in states)
     weights = [np.exp(-beta[:, None] * (values - lowest)) for values, _ in states]
     Z = sum(w.sum(axis=1) for w in weights)
-    strings = [space.strings() for space, _ in made]
+    spaces = [space for space, _ in made]
     found: dict[str, NDArray[np.float64]] = {}
     for axis in AXES:
         own, sign = problem.frame.place(axis)
-        M = total_spin(problem.spins, own)
         mean, square = np.zeros(beta.size), np.zeros(beta.size)
         for a, (ours, bras) in enumerate(states):
-            rows = M[strings[a]]
             for b, (theirs, kets) in enumerate(states):
-                between = rows[:, strings[b]]
+                between = total_between(spaces[a], spaces[b], place, own)
                 if not between.nnz:
                     continue
                 block = bras.conj().T @ (between @ kets)

@@ -541,9 +541,11 @@ def _observed_errors(
     left_out = [observed(problem, made, k) for k in range(samples)]
     cut = [np.repeat(part[..., None], made.correlators.count, axis=2) for part in made.changes]
     mean = _samples(problem, made, cut).mean(axis=0)
-    # correlators have the norm 1/4, and Z changes like a sum of norm 1; weights that are off by exp(x) shift means between +-1/4
-    off = np.maximum(
-        0.5 * mean[:, 1:2] / mean[:, :1], 0.5 * np.minimum(np.expm1(np.minimum(x, 1.0)), 1.0)[:, None]
+    # correlators have the norm S^2, of spins 1/2 1/4, and Z changes like a sum of norm 1; weights that are off by exp(x) shift
+    # means between +-S^2
+    twice = 2.0 * problem.largest**2
+    off = twice * np.maximum(
+         mean[:, 1:2] / mean[:, :1], np.minimum(np.expm1(np.minimum(x, 1.0)), 1.0)[:, None]
     )
     errors = {}
     for name in left_out[0]:

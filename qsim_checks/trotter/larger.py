@@ -1,0 +1,336 @@
+"""Spins above 1/2, equal and mixed: systems drawn from all that a deck can say of them, H by Kronecker products, and sectors.
+
+A spin S is the symmetric part of 2S spins 1/2, so that its matrices come from Pauli matrices alone.  Site 0 is the fastest index, and
+of each site m = S comes first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qsim_checks.trotter.oracle import entropy_bound, spin
+
+__all__ = ["bases_of", "component", "dense_larger", "entropy_of", "factor_of", "larger", "part_bound", "sector_of", "states_of"]
+
+Generator = np.random.Generator
+Block = dict[str, Any]
+Complex = NDArray[np.complex128]
+Real = NDArray[np.float64]
+
+SMALL = 1e-10
+MOST = 330
+"""States of a drawn system."""
+
+
+def _one(rng: Generator, *choices: Any) -> Any:
+    return choices[int(rng.integers(len(choices)))]
+
+
+def _strength(rng: Generator) -> float:
+    simple = _one(rng, 1.0, -1.0, 0.5, 2.0, -0.4)
+    return float(simple if rng.random() < 0.6 else round(float(rng.normal()), 4) or 1.0)
+
+
+# ------------------------------------------------------------------------------------------- systems
+
+
+def spins_of(system: Mapping[str, Any]) -> list[float]:
+    """Return S of every site."""
+    given = system.get("spin", 0.5)
+    return list(given) if isinstance(given, list) else [given] * system["spins"]
+
+
+def states_of(system: Mapping[str, Any]) -> int:
+    """Return the number of all states."""
+    return math.prod(round(2.0 * S) + 1 for S in spins_of(system))
+
+
+def _sites(rng: Generator) -> tuple[int, Any, bool]:
+    """Return number and sizes of the spins, and whether all are equal."""
+    while True:
+        n = int(rng.integers(2, 6))
+        S: Any = _one(rng, 1, 1, 1, 1.5, 2, 2.5)
+        even = bool(rng.random() < 0.6)
+        if not even:
+            S = [_one(rng, 0.5, 1, 1, 1.5) for _ in range(n)]
+            if max(S) == 0.5:
+                continue
+        if states_of({"spins": n, "spin": S}) <= MOST:
+            return n, S, even
+
+
+def larger(rng: Generator, *, charged: bool | None = None, uniform: bool = False) -> Block:
+    """Return a system of spins above 1/2, with a total Sz or not; a ring of equal spins and couplings if it is uniform."""
+    n, S, even = _sites(rng)
+    while uniform and not even:
+        n, S, even = _sites(rng)
+    charged = rng.random() < 0.6 if charged is None else charged
+    kind = "ring" if uniform or rng.random() < 0.5 else _one(rng, "chain", "all")
+    # of two sites a ring is a bond there and back
+    lattice: Block = {"type": "chain" if n == 2 and kind == "ring" else kind}
+    if uniform and n == 2:
+        lattice = {"type": "ring", "images": "all"}
+    terms: list[Block] = [_bilinear(rng, lattice, charged)]
+    large = [j for j, s in enumerate(spins_of({"spins": n, "spin": S})) if s > 0.5]
+    if rng.random() < 0.6:
+        terms.append(_single(rng, large, charged, uniform))
+    if rng.random() < 0.4:
+        terms.append({"type": "biquadratic", "lattice": lattice, "B": _strength(rng)})
+    if rng.random() < 0.4:
+        axis = "z" if charged else _one(rng, "x", "y", "z")
+        values: Any = _strength(rng) if uniform or rng.random() < 0.5 else np.round(rng.normal(size=n), 4).tolist()
+        terms.append({"type": "field", "axis": axis, "values": values})
+    if not uniform and rng.random() < 0.3:
+        terms.append(_matrix(rng, n, S))
+    return {"spins": n, "spin": S, "terms": terms}
+
+
+def _bilinear(rng: Generator, lattice: Block, charged: bool) -> Block:
+    directed = lattice["type"] != "all" and lattice.get("images") != "all"
+    kind = _one(rng, "heisenberg", "heisenberg", "xxz", "ising") if charged else _one(rng, "xyz", "xyz", "tensor")
+    if kind == "tensor" and not directed:
+        kind = "xyz"
+    names = {"heisenberg": ["J"], "ising": ["J"], "xxz": ["Jxy", "Jz"], "xyz": ["Jx", "Jy", "Jz"], "tensor": []}
+    found: Block = {"type": kind, "lattice": lattice} | {name: _strength(rng) for name in names[kind]}
+    if kind == "tensor":
+        K = np.round(rng.normal(size=(3, 3)), 3)
+        # across a ring of two neighbours both ways are equal: no direction
+        found["J"] = (K + K.T if rng.random() < 0.5 else K).tolist()
+    return found
+
+
+def _single(rng: Generator, large: list[int], charged: bool, uniform: bool) -> Block:
+    """Return an anisotropy of single sites."""
+    found: Block = {"type": _one(rng, "anisotropy", "single_ion")}
+    if not charged and rng.random() < 0.3:
+        A = np.round(rng.normal(size=(3, 3)), 3)
+        return found | {"A": (A + A.T).tolist()}
+    found["D"] = _strength(rng)
+    if not charged and rng.random() < 0.7:
+        found["E"] = _strength(rng)
+    if not uniform and rng.random() < 0.3:
+        sites = sorted({int(_one(rng, *large)) for _ in range(2)})
+        found |= {"sites": sites, "D": [_strength(rng) for _ in sites]}
+    return found
+
+
+def _matrix(rng: Generator, n: int, S: Any) -> Block:
+    """Return any symmetric matrix of some pairs with equally many states."""
+    sizes = [round(2.0 * s) + 1 for s in spins_of({"spins": n, "spin": S})]
+    pairs = list(combinations(range(n), 2))
+    j, k = pairs[int(rng.integers(len(pairs)))]
+    if rng.random() < 0.5:
+        j, k = k, j
+    size = sizes[j] * sizes[k]
+    M = np.round(rng.normal(size=(size, size)), 2)
+    return {"type": "bond_matrix", "list": [[j, k]], "matrix": (M + M.T).tolist()}
+
+
+# ------------------------------------------------------------------------------------------------- H
+
+
+@lru_cache(maxsize=16)
+def _alone(two: int) -> dict[str, Complex]:
+    """Return the components of a spin of 2 S = two, among the symmetric states of as many spins 1/2."""
+    index = np.arange(1 << two)
+    down = np.bitwise_count(index)
+    # states of k spins down, each string alike
+    dicke = np.array([(down == k) / math.sqrt(math.comb(two, k)) for k in range(two + 1)]).T
+    return {a: dicke.T @ sum(spin(a, j, two) @ dicke for j in range(two)) for a in "xyz"}
+
+
+def _product(matrices: Mapping[int, Complex], sizes: Sequence[int]) -> Complex:
+    """Return the product of matrices of some sites."""
+    found: Complex = np.eye(1, dtype=complex)
+    for j, size in enumerate(sizes):
+        found = np.asarray(np.kron(matrices.get(j, np.eye(size)), found), complex)
+    return found
+
+
+def component(system: Mapping[str, Any], axis: str, site: int) -> Any:
+    """Return ``S^a_j`` among all states of a system, of spins of any size."""
+    if "spin" not in system:
+        return spin(axis, site, system["spins"])
+    twos = [round(2.0 * S) for S in spins_of(system)]
+    return _product({site: _alone(twos[site])[axis]}, [two + 1 for two in twos])
+
+
+def _bonds(term: Mapping[str, Any], n: int) -> list[tuple[int, int]]:
+    if "list" in term:
+        return [(int(row[0]), int(row[1])) for row in term["list"]]
+    if term["lattice"]["type"] == "all":
+        return list(combinations(range(n), 2))
+    return [(j, (j + 1) % n) for j in range(n - (term["lattice"]["type"] == "chain"))]
+
+
+def dense_larger(system: Mapping[str, Any]) -> Complex:
+    """Return H among all states."""
+    n, sizes = system["spins"], [round(2.0 * S) + 1 for S in spins_of(system)]
+    S = [{a: component(system, a, j) for a in "xyz"} for j in range(n)]
+    H = np.zeros((states_of(system),) * 2, complex)
+    for term in system["terms"]:
+        kind = term["type"]
+        if kind == "field":
+            values = np.broadcast_to(term["values"], n)
+            H += sum(v * one[term["axis"]] for v, one in zip(values, S, strict=True))
+        elif kind in ("anisotropy", "single_ion"):
+            sites = term.get("sites", [j for j in range(n) if sizes[j] > 2])
+            D, E = (np.broadcast_to(term.get(name, 0.0), len(sites)) for name in "DE")
+            A = np.array(term.get("A", np.zeros((3, 3))))
+            for j, d, e in zip(sites, D, E, strict=True):
+                x, y, z = (S[j][a] for a in "xyz")
+                H += d * z @ z + e * (x @ x - y @ y)
+                H += sum(A[a, b] * S[j]["xyz"[a]] @ S[j]["xyz"[b]] for a in range(3) for b in range(3))
+        else:
+            for j, k in _bonds(term, n):
+                H += _bond(term, (S[j], S[k]), (j, k), sizes)
+    return H
+
+
+def _bond(
+    term: Mapping[str, Any], S: tuple[Mapping[str, Complex], Mapping[str, Complex]], pair: tuple[int, int], sizes: list[int]
+) -> Complex:
+    first, second = S
+    if term["type"] == "biquadratic":
+        both = sum(first[a] @ second[a] for a in "xyz")
+        return np.asarray(term["B"] * both @ both)
+    if term["type"] == "bond_matrix":
+        M, found = np.array(term["matrix"]), np.zeros_like(first["x"])
+        d = sizes[pair[1]]
+        for row, column in np.argwhere(M):
+            one, other = np.zeros((sizes[pair[0]],) * 2, complex), np.zeros((d, d), complex)
+            one[row // d, column // d] = M[row, column]
+            other[row % d, column % d] = 1.0
+            found += _product({pair[0]: one, pair[1]: other}, sizes)
+        return found
+    J = term.get("J", 1.0)
+    K = {
+        "heisenberg": lambda: J * np.eye(3),
+        "ising": lambda: np.diag([0.0, 0.0, J]),
+        "xxz": lambda: np.diag([term["Jxy"], term["Jxy"], term["Jz"]]),
+        "xyz": lambda: np.diag([term["Jx"], term["Jy"], term["Jz"]]),
+        "tensor": lambda: np.array(J),
+    }[term["type"]]()
+    return np.asarray(sum(K[a, b] * first["xyz"[a]] @ second["xyz"[b]] for a in range(3) for b in range(3)))
+
+
+def entropy_of(system: Mapping[str, Any], psi: Complex, count: int) -> float:
+    """Return the entropy of the first sites of a state."""
+    sizes = [round(2.0 * S) + 1 for S in spins_of(system)]
+    p = np.linalg.svd(psi.reshape(-1, math.prod(sizes[:count])), compute_uv=False) ** 2
+    p = p[p > 1e-300]
+    return float(-(p * np.log(p)).sum())
+
+
+def part_bound(system: Mapping[str, Any], error: float, count: int) -> float:
+    """Return the bound of the error of that entropy."""
+    sizes = [round(2.0 * S) + 1 for S in spins_of(system)]
+    return entropy_bound(error, math.ceil(math.log2(min(math.prod(sizes[:count]), math.prod(sizes[count:])))))
+
+
+def factor_of(system: Mapping[str, Any]) -> float:
+    """Return 4 S^2 of the largest spin, by which a correlator is larger than that of spins 1/2."""
+    return (2.0 * max(spins_of(system))) ** 2
+
+
+# ------------------------------------------------------------------------------------------- sectors
+
+
+def sector_of(rng: Generator, system: Block, several: bool) -> Block:
+    """Return a sector: a total Sz, a parity, momenta and signs, which H may not have."""
+    n, top = system["spins"], sum(spins_of(system))
+    sz = [top - k for k in range(round(2.0 * top) + 1)]
+    kind = _one(rng, "sz", "sz", "parity", "momentum", "momentum", "both", "signs")
+    if kind == "parity":
+        return {"parity": _one(rng, "even", "odd")}
+    found: Block = {"sz": _one(rng, *sz)}
+    if kind == "sz":
+        return {"sz": [found["sz"], -found["sz"]]} if several and found["sz"] and rng.random() < 0.3 else found
+    k = int(rng.integers(0, n))
+    if kind in ("momentum", "both"):
+        found["momentum"] = _one(rng, "all", k, k) if several else k
+    if kind in ("both", "signs"):
+        if rng.random() < 0.5 and found.get("momentum", 0) in (0, n / 2):
+            found["reflection"] = _one(rng, 1, -1)
+        if 0.0 in sz:
+            found |= {"sz": 0, "inversion": _one(rng, 1, -1)}
+        if rng.random() < 0.3 and "inversion" in found:
+            del found["sz"]
+    return found
+
+
+def _turn(system: Mapping[str, Any], axis: str) -> Complex:
+    """Return ``exp(-i pi (S^a - S))`` of all spins, which is 1 for an even number of quanta."""
+    top, total = sum(spins_of(system)), sum(component(system, axis, j) for j in range(system["spins"]))
+    values, vectors = np.linalg.eigh(total)
+    return np.asarray((vectors * np.exp(-1j * np.pi * (np.round(2.0 * values) / 2.0 - top))) @ vectors.conj().T)
+
+
+def _moved(system: Mapping[str, Any], sites: Sequence[int]) -> Complex:
+    """Return the matrix that takes the spin of site j to ``sites[j]``, of equal spins."""
+    n, size = system["spins"], states_of(system)
+    d = round(size ** (1.0 / n))
+    found = np.zeros((size, size), complex)
+    for index in range(size):
+        digits = [index // d**j % d for j in range(n)]
+        found[sum(digit * d ** sites[j] for j, digit in enumerate(digits)), index] = 1.0
+    return found
+
+
+def bases_of(system: Mapping[str, Any], H: Complex, sector: Mapping[str, Any]) -> list[Complex] | None:
+    """Return the states of each sector that a deck names; None where H has not these symmetries, or no sector has a state."""
+    size, n, top = len(H), system["spins"], sum(spins_of(system))
+    one, scale = np.eye(size, dtype=complex), np.abs(H).max() or 1.0
+
+    def kept(P: Complex) -> bool:
+        return bool(np.abs(P @ H - H @ P).max() < SMALL * scale)
+
+    totals = sum(component(system, "z", j) for j in range(n)).diagonal().real
+    given = sector.get("sz", None if "parity" in sector else 0 if kept(np.diag(totals).astype(complex)) else None)
+    projectors: list[tuple[Complex, Complex]] = []
+    if "parity" in sector:
+        axis = next((a for a in ("z" if "inversion" in sector else "zxy") if kept(_turn(system, a))), None)
+        if axis is None:
+            return None
+        projectors.append((_turn(system, axis), (1 if sector["parity"] == "even" else -1) * one))
+    mixed = len(set(spins_of(system))) > 1
+    if mixed and {"momentum", "reflection"} & set(sector):
+        return None
+    if "reflection" in sector:
+        projectors.append((_moved(system, list(range(n))[::-1]), sector["reflection"] * one))
+    if "inversion" in sector:
+        projectors.append((one[::-1].copy(), sector["inversion"] * one))
+    P = one
+    if not all(kept(operator) for operator, _ in projectors):
+        return None
+    for operator, sign in projectors:
+        P = P @ (0.5 * (one + sign @ operator))
+    asked = sector.get("momentum")
+    momenta: Any = range(n) if asked == "all" else [asked]
+    found = []
+    for m in given if isinstance(given, list) else [given]:
+        if m is not None:
+            if not kept(np.diag(totals).astype(complex)) or round(2.0 * (top - m)) % 2:
+                return None
+            P_m = P * (np.abs(totals - m) < 0.1)
+        else:
+            P_m = P
+        for k in momenta:
+            made, power = P_m, one
+            if k is not None:
+                shift, made = _moved(system, [(j + 1) % n for j in range(n)]), np.zeros_like(one)
+                for r in range(n):
+                    made = made + np.exp(2j * np.pi * k * r / n) * power @ P_m / n
+                    power = shift @ power
+            if not kept(made) or np.abs(made @ made - made).max() > 1e-9:
+                return None
+            values, vectors = np.linalg.eigh(0.5 * (made + made.conj().T))
+            found.append(vectors[:, values > 0.5])
+    return [basis for basis in found if basis.size] or None
