@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from qsim_checks.coverage import Claim, Kind, Trial
 from qsim_checks.trotter.draws import draw_deck
+from qsim_checks.trotter.fid import fid
 from qsim_checks.trotter.oracle import (
     Evolution,
     Part,
@@ -82,7 +83,10 @@ KINDS: Mapping[str, Kind] = {
     "spectrum_anywhere": lambda rng, folder: spectrum(rng, "spectrum", free=True),
     "levels_larger": lambda rng, folder: spectrum(rng, "levels", large=True),
     "spectrum_larger": lambda rng, folder: spectrum(rng, "spectrum", large=True),
-    **{f"{task}_larger": functools.partial(beside, task=task, large=True) for task in ("thermal", "dynamics")},
+    **{
+        f"{task}_larger": functools.partial(beside, task=task, large=True) for task in ("thermal", "dynamics")
+    },
+    "fid": fid,
     **{task: functools.partial(beside, task=task, free=False) for task in TASKS},
     **{f"{task}_anywhere": functools.partial(beside, task=task, free=True) for task in TASKS},
 }

@@ -17,7 +17,17 @@ from numpy.typing import NDArray
 
 from qsim_checks.trotter.oracle import entropy_bound, spin
 
-__all__ = ["bases_of", "component", "dense_larger", "entropy_of", "factor_of", "larger", "part_bound", "sector_of", "states_of"]
+__all__ = [
+    "bases_of",
+    "component",
+    "dense_larger",
+    "entropy_of",
+    "factor_of",
+    "larger",
+    "part_bound",
+    "sector_of",
+    "states_of",
+]
 
 Generator = np.random.Generator
 Block = dict[str, Any]
@@ -85,7 +95,9 @@ def larger(rng: Generator, *, charged: bool | None = None, uniform: bool = False
         terms.append({"type": "biquadratic", "lattice": lattice, "B": _strength(rng)})
     if rng.random() < 0.4:
         axis = "z" if charged else _one(rng, "x", "y", "z")
-        values: Any = _strength(rng) if uniform or rng.random() < 0.5 else np.round(rng.normal(size=n), 4).tolist()
+        values: Any = (
+            _strength(rng) if uniform or rng.random() < 0.5 else np.round(rng.normal(size=n), 4).tolist()
+        )
         terms.append({"type": "field", "axis": axis, "values": values})
     if not uniform and rng.random() < 0.3:
         terms.append(_matrix(rng, n, S))
@@ -94,10 +106,20 @@ def larger(rng: Generator, *, charged: bool | None = None, uniform: bool = False
 
 def _bilinear(rng: Generator, lattice: Block, charged: bool) -> Block:
     directed = lattice["type"] != "all" and lattice.get("images") != "all"
-    kind = _one(rng, "heisenberg", "heisenberg", "xxz", "ising") if charged else _one(rng, "xyz", "xyz", "tensor")
+    kind = (
+        _one(rng, "heisenberg", "heisenberg", "xxz", "ising")
+        if charged
+        else _one(rng, "xyz", "xyz", "tensor")
+    )
     if kind == "tensor" and not directed:
         kind = "xyz"
-    names = {"heisenberg": ["J"], "ising": ["J"], "xxz": ["Jxy", "Jz"], "xyz": ["Jx", "Jy", "Jz"], "tensor": []}
+    names = {
+        "heisenberg": ["J"],
+        "ising": ["J"],
+        "xxz": ["Jxy", "Jz"],
+        "xyz": ["Jx", "Jy", "Jz"],
+        "tensor": [],
+    }
     found: Block = {"type": kind, "lattice": lattice} | {name: _strength(rng) for name in names[kind]}
     if kind == "tensor":
         K = np.round(rng.normal(size=(3, 3)), 3)
@@ -195,7 +217,10 @@ def dense_larger(system: Mapping[str, Any]) -> Complex:
 
 
 def _bond(
-    term: Mapping[str, Any], S: tuple[Mapping[str, Complex], Mapping[str, Complex]], pair: tuple[int, int], sizes: list[int]
+    term: Mapping[str, Any],
+    S: tuple[Mapping[str, Complex], Mapping[str, Complex]],
+    pair: tuple[int, int],
+    sizes: list[int],
 ) -> Complex:
     first, second = S
     if term["type"] == "biquadratic":
@@ -252,7 +277,9 @@ def sector_of(rng: Generator, system: Block, several: bool) -> Block:
         return {"parity": _one(rng, "even", "odd")}
     found: Block = {"sz": _one(rng, *sz)}
     if kind == "sz":
-        return {"sz": [found["sz"], -found["sz"]]} if several and found["sz"] and rng.random() < 0.3 else found
+        return (
+            {"sz": [found["sz"], -found["sz"]]} if several and found["sz"] and rng.random() < 0.3 else found
+        )
     k = int(rng.integers(0, n))
     if kind in ("momentum", "both"):
         found["momentum"] = _one(rng, "all", k, k) if several else k
@@ -270,7 +297,9 @@ def _turn(system: Mapping[str, Any], axis: str) -> Complex:
     """Return ``exp(-i pi (S^a - S))`` of all spins, which is 1 for an even number of quanta."""
     top, total = sum(spins_of(system)), sum(component(system, axis, j) for j in range(system["spins"]))
     values, vectors = np.linalg.eigh(total)
-    return np.asarray((vectors * np.exp(-1j * np.pi * (np.round(2.0 * values) / 2.0 - top))) @ vectors.conj().T)
+    return np.asarray(
+        (vectors * np.exp(-1j * np.pi * (np.round(2.0 * values) / 2.0 - top))) @ vectors.conj().T
+    )
 
 
 def _moved(system: Mapping[str, Any], sites: Sequence[int]) -> Complex:
@@ -293,7 +322,9 @@ def bases_of(system: Mapping[str, Any], H: Complex, sector: Mapping[str, Any]) -
         return bool(np.abs(P @ H - H @ P).max() < SMALL * scale)
 
     totals = sum(component(system, "z", j) for j in range(n)).diagonal().real
-    given = sector.get("sz", None if "parity" in sector else 0 if kept(np.diag(totals).astype(complex)) else None)
+    given = sector.get(
+        "sz", None if "parity" in sector else 0 if kept(np.diag(totals).astype(complex)) else None
+    )
     projectors: list[tuple[Complex, Complex]] = []
     if "parity" in sector:
         axis = next((a for a in ("z" if "inversion" in sector else "zxy") if kept(_turn(system, a))), None)

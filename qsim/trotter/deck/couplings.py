@@ -12,12 +12,14 @@ from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, model_val
 from qsim.core.deck.blocks import Block, Count, DeckPath, PositiveCount
 from qsim.core.deck.expression import ExpressionText
 from qsim.trotter.deck.lattices import Lattice, sites_of
+from qsim.trotter.deck.nuclei import ISOTOPES, Hertz, Ppm, Spectrometer, spin_of
 from qsim.trotter.deck.profiles import Profile
 
 __all__ = [
     "BondTerm",
     "LatticeTerm",
     "LocalTerm",
+    "NuclearTerm",
     "OrientedTerm",
     "PlacedTerm",
     "Random",
@@ -57,8 +59,13 @@ BondRows = Annotated[list[list[Number]], Field(min_length=4)]
 SitePairs = Annotated[
     list[Annotated[list[Count], Field(min_length=2, max_length=2)]], Field(min_length=1, max_length=100_000)
 ]
+ScalarRows = Annotated[
+    list[Annotated[list[Hertz], Field(min_length=3, max_length=3)]], Field(min_length=1, max_length=100_000)
+]
 SiteFormula = Annotated[str, ExpressionText("j", numbers=False)]
-Spin = Annotated[float, Field(ge=0.5, le=MOST_SPIN), BeforeValidator(_ratio, json_schema_input_type=float | str)]
+Spin = Annotated[
+    float, Field(ge=0.5, le=MOST_SPIN), BeforeValidator(_ratio, json_schema_input_type=float | str)
+]
 SEED = "seed of these numbers alone; by default run.seed"
 
 # --------------------------------------------------------------------------------------------- disorder
@@ -374,6 +381,52 @@ class BondMatrix(_Oriented):
     list: SitePairs | None = Field(default=None, description="pairs [j, k] instead of a lattice")
 
 
+# ------------------------------------------------------------------------------------ terms of nuclei
+
+
+class Shifts(_Term):
+    """``nu_j I^z_j`` of every nucleus, its chemical shift times the frequency of its isotope."""
+
+    type: Literal["shifts"]
+    ppm: Annotated[list[Ppm], Field(min_length=1)] | None = Field(
+        default=None,
+        description="chemical shift of every nucleus; needs system.spectrometer",
+        json_schema_extra={"example": [7.27, 4.88, 4.57]},
+    )
+    Hz: Annotated[list[Hertz], Field(min_length=1)] | None = Field(
+        default=None, description="frequency of every nucleus beside its reference, instead of ppm"
+    )
+    file: DeckPath | None = Field(
+        default=None, description="one shift in ppm for every nucleus, instead of ppm"
+    )
+
+
+class Scalar(_Term):
+    """``J_jk I_j . I_k`` of pairs of nuclei; between unlike ones, and with `weak`, ``J_jk I^z_j I^z_k``."""
+
+    type: Literal["scalar"]
+    list: ScalarRows | None = Field(
+        default=None,
+        description="[j, k, J] with J in Hz",
+        json_schema_extra={"example": [[0, 1, "13.97 Hz"]]},
+    )
+    file: DeckPath | None = Field(default=None, description="CSV with the columns j, k, J, instead of list")
+    weak: bool = Field(
+        default=False, description="I^z I^z alone between like nuclei, too: first-order spectra"
+    )
+
+
+class Quadrupole(_Term):
+    """``Cq / (4 I (2 I - 1)) (3 (I^z)^2 - I (I + 1) + eta ((I^x)^2 - (I^y)^2))``, the axes along those of the field."""
+
+    type: Literal["quadrupole"]
+    Cq: Hertz = Field(description="coupling constant", json_schema_extra={"example": "200 kHz"})
+    eta: Annotated[float, Field(ge=0.0, le=1.0)] = Field(default=0.0, description="asymmetry")
+    sites: Sites | None = Field(
+        default=None, description="only these sites; by default all with a spin above 1/2"
+    )
+
+
 # whose sites may have positions of their own
 PlacedTerm = Dipolar | PowerLaw
 # one strength by shell or distance
@@ -381,6 +434,7 @@ BondTerm = Heisenberg | XX | XXZ | XYZ | Ising | DoubleQuantum | PowerLaw
 LatticeTerm = BondTerm | Dipolar
 OrientedTerm = DM | Tensor
 LocalTerm = Anisotropy | Biquadratic | BondMatrix
+NuclearTerm = Shifts | Scalar | Quadrupole
 Term = Annotated[
     Heisenberg
     | XX
@@ -396,7 +450,10 @@ Term = Annotated[
     | FieldTerm
     | Anisotropy
     | Biquadratic
-    | BondMatrix,
+    | BondMatrix
+    | Shifts
+    | Scalar
+    | Quadrupole,
     Field(discriminator="type"),
 ]
 
@@ -424,6 +481,16 @@ class System(Block):
         description="S of every spin, 0.5, 1, 1.5, ... (also: 3/2), or a list of one for each site",
         json_schema_extra={"example": 1},
     )
+    nuclei: Annotated[str, Field(max_length=8)] | Annotated[list[str], Field(min_length=1)] | None = Field(
+        default=None,
+        description="isotope of all sites, such as 1H or 13C, or a list; spins follow from them, and couplings are in Hz",
+        json_schema_extra={"example": "1H"},
+    )
+    spectrometer: Spectrometer | None = Field(
+        default=None,
+        description="frequency of protons, MHz, or the field: 400 MHz, 9.4 T",
+        json_schema_extra={"example": "400 MHz"},
+    )
     operators: Literal["spin", "pauli"] = Field(
         default="spin",
         description="spin: S = sigma/2; pauli: couplings and fields multiply Pauli matrices, so J counts 4 and h 2 times",
@@ -445,6 +512,18 @@ class System(Block):
         return tuple(round(2.0 * spin) for spin in spins)
 
     @property
+    def isotopes(self) -> list[str]:
+        """The isotope of every site; empty without nuclei."""
+        if self.nuclei is None:
+            return []
+        return self.nuclei if isinstance(self.nuclei, list) else [self.nuclei] * self.spins
+
+    @property
+    def larmor(self) -> list[float]:
+        """Frequency of the reference of every nucleus, MHz; 0 without a spectrometer."""
+        return [(self.spectrometer or 0.0) * ISOTOPES[name].share for name in self.isotopes]
+
+    @property
     def quanta(self) -> int:
         """Twice the largest total Sz: the number of spins 1/2, or the sum of 2 S."""
         return sum(self.twos)
@@ -457,8 +536,14 @@ class System(Block):
     @model_validator(mode="before")
     @classmethod
     def _spins_of_lattice(cls, data: Any) -> Any:
-        """Count the sites of the lattice, where the deck does not."""
-        if not isinstance(data, Mapping) or "spins" in data or "N" in data:
+        """Count the sites of the lattice or the nuclei, where the deck does not, and take the spins of nuclei."""
+        if not isinstance(data, Mapping):
+            return data
+        if "spin" not in data and (spin := spin_of(data.get("nuclei"))) is not None:
+            data = {**data, "spin": spin}
+        if isinstance(data.get("nuclei"), list) and "spins" not in data and "N" not in data:
+            data = {**data, "spins": len(data["nuclei"])}
+        if "spins" in data or "N" in data:
             return data
         terms = data.get("terms")
         named = (

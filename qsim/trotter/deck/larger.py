@@ -16,7 +16,7 @@ __all__ = ["check_larger", "check_local", "check_spins"]
 
 # of a string, which is a signed number of 64
 MOST_BITS = 62
-TASKS = ("spectrum", "levels", "thermal", "dynamics")
+TASKS = ("spectrum", "levels", "thermal", "dynamics", "fid")
 
 
 def check_spins(system: System, key: str) -> Iterator[Finding]:
@@ -31,7 +31,9 @@ def check_spins(system: System, key: str) -> Iterator[Finding]:
         yield Finding(f"{key}.spin", f"{len(given)} values, but system.spins = {system.spins}")
         return
     if not system.halves and system.operators == "pauli":
-        yield Finding(f"{key}.operators", "Pauli matrices belong to spins 1/2; larger ones take operators: spin")
+        yield Finding(
+            f"{key}.operators", "Pauli matrices belong to spins 1/2; larger ones take operators: spin"
+        )
     bits = 1 << max(0, (max(system.twos).bit_length() - 1).bit_length())
     if not system.halves and bits * system.spins > MOST_BITS:
         yield Finding(

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from qsim.core.deck.blocks import Block, Deck, Finding, PositiveCount
 from qsim.trotter.deck import sectors, tasks
 from qsim.trotter.deck.couplings import System, are_driven
+from qsim.trotter.deck.fid import Fid, Relaxation
 from qsim.trotter.deck.initial import Initial
 from qsim.trotter.deck.lattices import Crystal, Ladder, Ring
 from qsim.trotter.deck.observe import ObservableItem
@@ -231,10 +232,7 @@ UNITS = (
     "numbers have no unit here: couplings and fields are in one unit of energy of your choice, J, and times in hbar/J; with J in "
     "Hz a time of t seconds is 2 pi t"
 )
-PPM = (
-    "chemical shifts in ppm are not there yet: give each as a field in the unit of the couplings; where these are in Hz, 1 ppm "
-    "at 400 MHz is 400"
-)
+PPM = "chemical shifts in ppm are a term of their own: {type: shifts, ppm: [...]}, with system.nuclei and system.spectrometer"
 
 
 class TrotterDeck(Deck):
@@ -277,7 +275,7 @@ class TrotterDeck(Deck):
         default="evolve",
         description="evolve: a state in time; spectrum: lowest or highest levels of sectors; dynamics: S(q, w) of the ground "
         "state; thermal: energy, specific heat, susceptibility and entropy against temperature; levels: all levels of a sector; "
-        "floquet: a state through cycles of constant Hamiltonians",
+        "floquet: a state through cycles of constant Hamiltonians; fid: lines, decay and spectrum of nuclei",
     )
     initial: Initial = Field(
         default=NeelState(type="neel"),
@@ -301,6 +299,10 @@ class TrotterDeck(Deck):
     )
     levels: tasks.Levels = Field(default=tasks.Levels(), description="levels: window and statistics")
     floquet: tasks.Floquet = Field(default=tasks.Floquet(), description="floquet: cycle and observations")
+    fid: Fid = Field(default=Fid(), description="fid: sampling, detected nucleus, apodisation")
+    relaxation: Relaxation = Field(
+        default=Relaxation(), description="fid: decay of the transverse magnetisation", validate_default=True
+    )
     ensemble: Ensemble = Field(
         default=Ensemble(), description="disorder realisations and random states", validate_default=True
     )

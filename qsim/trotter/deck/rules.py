@@ -7,6 +7,7 @@ from qsim.trotter.deck.couplings import (
     Dipolar,
     FieldTerm,
     LocalTerm,
+    NuclearTerm,
     OrientedTerm,
     Pairs,
     RandomValues,
@@ -182,6 +183,6 @@ def _check_observe(deck: TrotterDeck) -> Iterator[Finding]:
 
 
 def _is_disordered(term: Term) -> bool:
-    if isinstance(term, Dipolar | Pairs | OrientedTerm | LocalTerm):
+    if isinstance(term, Dipolar | Pairs | OrientedTerm | LocalTerm | NuclearTerm):
         return False
     return term.random is not None or (isinstance(term, FieldTerm) and isinstance(term.values, RandomValues))

@@ -20,7 +20,7 @@ __all__ = [
     "Thermal",
 ]
 
-TASKS = Literal["evolve", "spectrum", "dynamics", "thermal", "levels", "floquet"]
+TASKS = Literal["evolve", "spectrum", "dynamics", "thermal", "levels", "floquet", "fid"]
 # of a random vector
 MOST_THERMAL_STEPS = 1000
 # of a gap ratio: two spacings

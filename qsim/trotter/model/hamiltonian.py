@@ -20,7 +20,7 @@ from qsim.core.errors import DeckError, FileError, NumericsError
 from qsim.trotter.deck import couplings as blocks
 from qsim.trotter.deck.axes import AXES
 from qsim.trotter.deck.lattices import AllToAll, Lattice
-from qsim.trotter.deck.term_rules import pair_problems
+from qsim.trotter.deck.sites import pair_problems
 from qsim.trotter.lattices import bonds as lattices
 from qsim.trotter.model import disorder
 from qsim.trotter.model.places import apart, axis_vector, dipolar, positions
@@ -333,6 +333,7 @@ def build_hamiltonian(
     field_scale = 2.0 if system.operators == "pauli" else 1.0
     # below, since it is a Model as well
     from qsim.trotter.model.larger import local_part, zero_of
+    from qsim.trotter.model.nuclei import nuclear_part
 
     static = zero_of(system)
     driven: list[tuple[Callable[[float], float], Model]] = []
@@ -346,8 +347,10 @@ def build_hamiltonian(
                 lattice = term.lattice if term.lattice is not None else system.lattice
                 J, cross = cross_of(pair_scale * tensors_of(term, lattice, system.spins))
                 part = replace(part, J=J, cross=cross)
+            elif isinstance(term, blocks.NuclearTerm):
+                part = nuclear_part(term, system, part)
             elif isinstance(term, blocks.LocalTerm):
-                part = pair_scale**(term.type != "anisotropy") * local_part(term, system, part)
+                part = pair_scale ** (term.type != "anisotropy") * local_part(term, system, part)
             else:
                 part = replace(part, J=pair_scale * _coupling(term, system, seed, number, realisation))
         if not (largest := _largest(part)) <= LARGEST:

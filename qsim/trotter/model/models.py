@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from qsim.trotter.deck.couplings import Anisotropy, Dipolar, FieldTerm, OrientedTerm, Pairs, are_driven
+from qsim.trotter.deck.couplings import (
+    Anisotropy,
+    Dipolar,
+    FieldTerm,
+    NuclearTerm,
+    OrientedTerm,
+    Pairs,
+    are_driven,
+)
 from qsim.trotter.deck.lattices import AllToAll
 from qsim.trotter.initial.ground import GroundState
 from qsim.trotter.lattices.bonds import wrapped
@@ -90,7 +98,7 @@ class Models:
             if (
                 lattice is None
                 or placed
-                or isinstance(term, FieldTerm | Pairs | Anisotropy)
+                or isinstance(term, FieldTerm | Pairs | Anisotropy | NuclearTerm)
                 or getattr(term, "list", None)
             ):
                 continue

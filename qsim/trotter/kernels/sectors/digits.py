@@ -45,7 +45,26 @@ def digit_diagonal(strings, sites, bits, energies, out):
 
 
 @nb.njit(**JIT)
-def digit_rows(first, last, strings, diagonal, split, above, below, sites, bits, starts, change, value, psi, own, out, a, b, c):
+def digit_rows(
+    first,
+    last,
+    strings,
+    diagonal,
+    split,
+    above,
+    below,
+    sites,
+    bits,
+    starts,
+    change,
+    value,
+    psi,
+    own,
+    out,
+    a,
+    b,
+    c,
+):
     """Set some rows of ``out = a H psi + b own + c out``.
 
     Parameters

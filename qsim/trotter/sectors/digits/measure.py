@@ -61,7 +61,9 @@ def product_of(twos: tuple[int, ...], axis: str, j: int, k: int) -> SpinModel:
     empty = SpinModel.empty(twos)
     if j == k:
         return replace(empty, sites={j: first @ first})
-    return replace(empty, bonds={(j, k) if j < k else (k, j): np.kron(*((first, second) if j < k else (second, first)))})
+    return replace(
+        empty, bonds={(j, k) if j < k else (k, j): np.kron(*((first, second) if j < k else (second, first)))}
+    )
 
 
 def moments(space: DigitSpace, device: Device, psi: NDArray[Any], pairs: Iterable[Pair] = ()) -> Moments:

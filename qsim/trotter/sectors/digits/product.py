@@ -181,7 +181,11 @@ class DigitOperator:
         made = csr_array((data, self.columns.index(to), first), shape=shape)
         # several terms may lead to the same string
         made.sum_duplicates()
-        return csr_array(made + dia_array((self.diagonal[None], [0]), shape=shape)) if self.diagonal.size else made
+        return (
+            csr_array(made + dia_array((self.diagonal[None], [0]), shape=shape))
+            if self.diagonal.size
+            else made
+        )
 
     def apply(
         self,

@@ -150,7 +150,9 @@ class DigitSpace:
         """Return the lower halves by their class, and the class of every upper half."""
         lower, upper = self._halves
         own = self._class(lower.quanta, upper=False)
-        return {int(c): lower.strings[own == c] for c in np.unique(own)}, self._class(upper.quanta, upper=True)
+        return {int(c): lower.strings[own == c] for c in np.unique(own)}, self._class(
+            upper.quanta, upper=True
+        )
 
     @cached_property
     def numbering(self) -> Numbering:
