@@ -1,5 +1,6 @@
 """Lines and decays of nuclei: closed forms, numbers of other programs, dense matrices."""
 
+import contextlib
 import itertools
 import math
 
@@ -7,9 +8,13 @@ import numpy as np
 import pytest
 
 import qsim
+from qsim.core.deck.load import load_deck
+from qsim.core.device.device import cpu
 from qsim.core.errors import DeckError
+from qsim.trotter.deck.model import TrotterDeck
+from qsim.trotter.fid.build import build
 from qsim.trotter.fid.problem import multiplicity
-from qsim.trotter.fid.run import decay, merged
+from qsim.trotter.fid.run import Computation, decay, merged
 
 
 def deck(shifts, couplings, *, field=100.0, nuclei=None, fid=None, T2=0.5, **more):
@@ -60,7 +65,11 @@ def test_a_vinyl_group():
         737.3462969797: 0.9205551724,
     }
     results = qsim.run(
-        deck([7.27, 4.88, 4.57], [[0, 1, "13.97 Hz"], [0, 2, 6.25], [1, 2, -1.58]], fid={"least": 1e-9, "points": 4096})
+        deck(
+            [7.27, 4.88, 4.57],
+            [[0, 1, "13.97 Hz"], [0, 2, 6.25], [1, 2, -1.58]],
+            fid={"least": 1e-9, "points": 4096},
+        )
     )
     found = np.column_stack([results["line_frequency"], 12.0 * results["line_intensity"]])[::-1]
     strong = found[found[:, 1] > 0.1]
@@ -252,3 +261,30 @@ def test_levels_of_nuclei_are_those_of_the_same_couplings():
     del given["fid"], given["relaxation"]
     c = math.hypot(100.0, 7.0)
     np.testing.assert_allclose(qsim.run(given)["levels"][0], [-7 / 4 - c / 2, -7 / 4 + c / 2], atol=1e-10)
+
+
+def test_a_stopped_run_continues_to_the_same_bits():
+    given = deck(
+        [1.2] * 3 + [3.6] * 2 + [5.2],
+        [[j, k, 7.0] for j in range(3) for k in (3, 4)] + [[3, 5, 4.8], [4, 5, 4.8]],
+    )
+    loaded = load_deck(given, TrotterDeck)
+    problem = build(loaded, cpu(1))
+
+    class Stop(Exception):
+        pass
+
+    def run(made, stop):
+        def report(progress):
+            if made.done == stop:
+                raise Stop
+
+        with contextlib.suppress(Stop):
+            made.advance(report)
+        return made
+
+    whole = run(Computation(problem, None), -1)
+    half = run(Computation(problem, None), 7)
+    assert half.done == 7
+    again = run(Computation(problem, half.state()), -1)
+    np.testing.assert_array_equal(again.state()["lines"], whole.state()["lines"])

@@ -484,12 +484,9 @@ class System(Block):
     nuclei: Annotated[str, Field(max_length=8)] | Annotated[list[str], Field(min_length=1)] | None = Field(
         default=None,
         description="isotope of all sites, such as 1H or 13C, or a list; spins follow from them, and couplings are in Hz",
-        json_schema_extra={"example": "1H"},
     )
     spectrometer: Spectrometer | None = Field(
-        default=None,
-        description="frequency of protons, MHz, or the field: 400 MHz, 9.4 T",
-        json_schema_extra={"example": "400 MHz"},
+        default=None, description="frequency of protons, MHz, or the field: 400 MHz, 9.4 T"
     )
     operators: Literal["spin", "pauli"] = Field(
         default="spin",

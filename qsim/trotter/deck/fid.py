@@ -53,7 +53,6 @@ class Fid(Block):
     width: Width | Annotated[str, Field(pattern=PPM)] | None = Field(
         default=None,
         description="width of the spectrum, Hz or a text such as 12 ppm; by default 1.5 times what the lines span",
-        json_schema_extra={"example": "12 ppm"},
     )
     points: Annotated[PositiveCount, Field(ge=8, le=1 << 22)] = Field(
         default=16384, description="samples of the decay"

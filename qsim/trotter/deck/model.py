@@ -240,6 +240,17 @@ class TrotterDeck(Deck):
 
     FIRST_DECKS: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "floquet": {"floquet": {"cycle": [{"terms": [0], "time": 0.8}]}},
+        "fid": {
+            "system": {
+                "spins": 3,
+                "nuclei": "1H",
+                "spectrometer": "60 MHz",
+                "terms": [
+                    {"type": "shifts", "ppm": [7.27, 4.88, 4.57]},
+                    {"type": "scalar", "list": [[0, 1, 13.97], [0, 2, 6.25], [1, 2, -1.58]]},
+                ],
+            }
+        },
     }
     meant: ClassVar[Mapping[str, str]] = {
         "spectrum.sector": "sector is a key of the deck itself, beside task and spectrum",

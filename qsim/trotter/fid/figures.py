@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SHOWN = 4
 # share of the span that is left free beside the outermost lines
 BESIDE = 0.06
-# of the decay: what is smaller is not drawn
+# of the decay, and of the strongest line: what is smaller does not widen a figure
 LEFT = 1e-3
 # points of the spectrum beside a multiplet, at least
 LEAST_POINTS = 12
@@ -61,7 +61,7 @@ def nmr(r: Results) -> Figure | None:
     ax.plot(x, y, color=COLORS["blue"], linewidth=0.7, label="absorption")
     _sticks(ax, lines, intensity, top)
     # each line is a step; the whole is the number of observed nuclei
-    total = np.cumsum(intensity)
+    total = r["integral"] / r.scalars["detected"].value
     ax.step(
         lines, top * (1.08 + INTEGRAL * total), where="post", color="0.45", linewidth=0.8, label="integral"
     )
@@ -76,7 +76,8 @@ def nmr(r: Results) -> Figure | None:
             fontsize="small",
             color="0.35",
         )
-    _window(ax, x, float(lines.min()), float(lines.max()))
+    strong = lines[intensity > LEFT * intensity.max()]
+    _window(ax, x, float(strong.min()), float(strong.max()))
     ax.set_ylim(-1.3 * STICKS * top - 0.03 * top, top * (1.22 + INTEGRAL))
     ax.set_yticks([])
     ax.set_xlabel(label)
@@ -109,7 +110,7 @@ def multiplets(r: Results) -> Figure | None:
         seen, inside = (x >= right) & (x <= left), (lines <= high + 1e-9) & (lines >= low - 1e-9)
         if not seen.any():
             continue
-        ax.plot(x[seen], y[seen], color=COLORS["blue"], linewidth=0.8)
+        ax.plot(x, y, color=COLORS["blue"], linewidth=0.8)
         top = float(y[seen].max())
         _sticks(ax, lines[inside], intensity[inside], top)
         ax.set_ylim(-1.3 * STICKS * top - 0.03 * top, 1.08 * top)

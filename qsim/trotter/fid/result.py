@@ -208,6 +208,13 @@ QUANTITIES: tuple[Q, ...] = (
         axes=("line",),
         note="lines closer than rounding are one",
     ),
+    Q(
+        "integral",
+        "",
+        "integral over the lines from the highest frequency on, in nuclei",
+        lambda r: np.cumsum(r.listed[:, 1]) * r.detected,
+        axes=("line",),
+    ),
     Q("multiplet_from", "ppm", "shift of the first line of a multiplet", lambda r: _ppm(r, r.multiplets[:, 0]),
       axes=("multiplet",), when=_field),
     Q("multiplet_to", "ppm", "shift of its last line", lambda r: _ppm(r, r.multiplets[:, 1]),
