@@ -121,8 +121,8 @@ def judge(deck: dict[str, Any], results: Results) -> list[Claim]:
             H = H + J * z[j] @ z[k]
             if names[j] == names[k] and not term.get("weak"):
                 H = H + J * (x[j] @ x[k] + y[j] @ y[k])
-    raised = sum(x[j] + 1j * y[j] for j, name in enumerate(names) if name == seen)
-    transverse = sum(x[j] for j, name in enumerate(names) if name == seen)
+    raised = np.sum([x[j] + 1j * y[j] for j, name in enumerate(names) if name == seen], axis=0)
+    transverse = np.sum([x[j] for j, name in enumerate(names) if name == seen], axis=0)
     norm = np.trace(transverse @ transverse).real
     energies, states = np.linalg.eigh(H)
     # frequencies of H, cycles per second: oracle's rounding of a phase
@@ -130,7 +130,7 @@ def judge(deck: dict[str, Any], results: Results) -> list[Claim]:
     carrier = deck["fid"]["carrier"] * own
     rho, seen_in = states.conj().T @ transverse @ states, states.conj().T @ raised @ states
     claims = []
-    error = results.scalars["fid_error"].value
+    error, line_error = (float(str(results.scalars[name].value)) for name in ("fid_error", "line_error"))
     for n in SAMPLES:
         t = n / width
         phase = np.exp(2j * np.pi * energies * t)
@@ -152,7 +152,7 @@ def judge(deck: dict[str, Any], results: Results) -> list[Claim]:
             Claim(
                 f"moment {power}",
                 float((w * nu**power).sum() - true),
-                power * results.scalars["line_error"].value * largest / max(largest ** (1.0 / power), 1e-300),
+                power * line_error * largest / max(largest ** (1.0 / power), 1e-300),
                 oracle=(1e-12 + abs(missing)) * largest,
             )
         )
