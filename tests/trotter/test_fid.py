@@ -202,6 +202,18 @@ def test_mistakes_are_told(change, text):
         qsim.run(given)
 
 
+def test_parts_without_a_coupling_are_found_apart():
+    """Twenty protons in ten pairs: each pair has the lines of two nuclei."""
+    shifts = [0.5 * k + d for k in range(10) for d in (0.06, -0.06)]
+    results = qsim.run(deck(shifts, [[2 * k, 2 * k + 1, 10.0] for k in range(10)], fid={"least": 1e-9}))
+    assert results.scalars["dimension"].value == 2
+    c = math.hypot(12.0, 10.0)
+    own = np.array([-(c + 10) / 2, -(c - 10) / 2, (c - 10) / 2, (c + 10) / 2])
+    known = np.sort(np.concatenate([50.0 * k + own for k in range(10)]))
+    np.testing.assert_allclose(results["line_frequency"][::-1], known, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(results["integral"][-1], 20.0, rtol=1e-12)
+
+
 def test_too_many_nuclei_are_refused():
     with pytest.raises(DeckError, match="too many to diagonalise"):
         qsim.run(deck(list(np.linspace(1, 8, 16)), [[j, j + 1, 7.0] for j in range(15)]))

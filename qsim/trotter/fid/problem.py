@@ -6,7 +6,8 @@ F = n/2, n/2 - 1, ..., each as often as
 
     binomial(n, n/2 - F) - binomial(n, n/2 - F - 1),
 
-and the lines are those of every choice of an F for each group, with the product of these numbers as weight.
+and the lines are those of every choice of an F for each group, with the product of these numbers as weight.  Parts of a molecule
+between which there is no coupling have lines of their own.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 
 from qsim.trotter.model.larger import SpinModel, spin_matrices
 from qsim.trotter.sectors.digits.space import DigitSpace
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
@@ -38,15 +42,15 @@ class Choice(NamedTuple):
 
     Attributes
     ----------
-    weight : int
-        How often it occurs.
+    weight : float
+        How often it occurs, over the number of states of its part of the molecule.
     model : SpinModel
         H of the spins of the groups, Hz.
     detected : tuple of bool
         Whether a group is observed.
     """
 
-    weight: int
+    weight: float
     model: SpinModel
     detected: tuple[bool, ...]
 
@@ -139,29 +143,44 @@ class FidProblem:
         )
 
     @cached_property
+    def parts(self) -> list[list[int]]:
+        """The parts of the molecule between which there is no coupling, as numbers of groups."""
+        model, first = self.model, [group[0] for group in self.groups]
+        coupled = model.J.any(axis=0)
+        if model.cross is not None:
+            coupled |= model.cross.any(axis=(0, 1))
+        for j, k in getattr(model, "bonds", {}):
+            coupled[j, k] = coupled[k, j] = True
+        count, labels = connected_components(coupled[np.ix_(first, first)], directed=False)
+        return [np.flatnonzero(labels == part).tolist() for part in range(count)]
+
+    @cached_property
     def choices(self) -> list[Choice]:
-        """All choices of total spins, those with the most states first."""
-        twos, groups, model = self.models.system.twos, self.groups, self.model
+        """All choices of total spins in all parts, those with the most states first."""
+        return sorted(
+            (one for part in self.parts for one in self._choices(part)), key=lambda one: -one.model.dimension
+        )
+
+    def _choices(self, part: list[int]) -> Iterator[Choice]:
+        """Yield the choices of total spins of the groups of a part."""
+        twos, groups = self.models.system.twos, [self.groups[number] for number in part]
         possible = [
             [(two, multiplicity(len(group), two)) for two in range(len(group), -1, -2)]
             if len(group) > 1
             else [(twos[group[0]], 1)]
             for group in groups
         ]
-        made = []
+        states = math.prod(twos[site] + 1 for group in groups for site in group)
         for choice in itertools.product(*possible):
-            kept = [number for number, (two, _) in enumerate(choice) if two]
             # groups without a spin have no lines, and act on nothing
-            if kept:
-                first = [groups[number][0] for number in kept]
-                made.append(
-                    Choice(
-                        math.prod(times for _, times in choice),
-                        _grouped(model, first, [choice[number][0] for number in kept]),
-                        tuple(self.detected[site] for site in first),
-                    )
+            kept = [number for number, (two, _) in enumerate(choice) if two]
+            first = [groups[number][0] for number in kept]
+            if any(self.detected[site] for site in first):
+                yield Choice(
+                    math.prod(times for _, times in choice) / states,
+                    _grouped(self.model, first, [choice[number][0] for number in kept]),
+                    tuple(self.detected[site] for site in first),
                 )
-        return sorted(made, key=lambda one: -one.model.dimension)
 
     @property
     def largest(self) -> int:

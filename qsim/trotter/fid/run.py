@@ -114,7 +114,7 @@ class Computation:
         """Return frequency and intensity (n, 2) of all lines between two spaces."""
         spaces = one.spaces
         raised = raised_matrix(one, spaces[down], spaces[down - 1])
-        least = WEAKEST * self.problem.norm * self.problem.model.dimension
+        least = WEAKEST * self.problem.norm
         rows = []
         for above in upper:
             part = raised[above.states]
