@@ -63,6 +63,6 @@ def _findings(problem: FidProblem) -> Iterator[Finding]:
         groups = len(problem.groups)
         yield Finding(
             "system.spins",
-            f"{states} states of one total Iz are too many to diagonalise, at most {MOST_STATES}: {problem.models.spins} nuclei in "
-            f"{groups} groups of equivalent ones; leave out nuclei that couple weakly",
+            f"{states} states of one total Iz are too many to diagonalise, at most {MOST_STATES}: {problem.models.spins} nuclei "
+            f"in {groups} groups of equivalent ones; leave out nuclei that couple weakly",
         )

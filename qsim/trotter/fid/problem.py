@@ -1,8 +1,8 @@
 r"""Nuclei in a strong field: which groups are equivalent, and the spaces in which their lines are found.
 
-Like nuclei with one shift and the same couplings to every other nucleus are magnetically equivalent: H depends on the sum F of their
-spins alone, but for couplings within the group, which commute with F and with H.  A group of n spins 1/2 is then one spin
-F = n/2, n/2 - 1, ..., each as often as
+Like nuclei with one shift and the same couplings to every other nucleus are magnetically equivalent: H depends on the sum F of
+their spins alone, but for couplings within the group, which commute with F and with H.  A group of n spins 1/2 is one spin F =
+n/2, n/2 - 1, ..., each as often as
 
     binomial(n, n/2 - F) - binomial(n, n/2 - F - 1),
 
@@ -146,7 +146,7 @@ class FidProblem:
     def parts(self) -> list[list[int]]:
         """The parts of the molecule between which there is no coupling, as numbers of groups."""
         model, first = self.model, [group[0] for group in self.groups]
-        coupled = model.J.any(axis=0)
+        coupled = np.asarray(model.J.any(axis=0))
         if model.cross is not None:
             coupled |= model.cross.any(axis=(0, 1))
         for j, k in getattr(model, "bonds", {}):
