@@ -13,8 +13,9 @@ from qsim.core.device.device import cpu
 from qsim.core.errors import DeckError
 from qsim.trotter.deck.model import TrotterDeck
 from qsim.trotter.fid.build import build
+from qsim.trotter.fid.lines import decay, merged
 from qsim.trotter.fid.problem import multiplicity
-from qsim.trotter.fid.run import Computation, decay, merged
+from qsim.trotter.fid.run import Computation
 
 
 def deck(shifts, couplings, *, field=100.0, nuclei=None, fid=None, T2=0.5, **more):

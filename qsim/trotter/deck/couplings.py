@@ -12,7 +12,7 @@ from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, model_val
 from qsim.core.deck.blocks import Block, Count, DeckPath, PositiveCount
 from qsim.core.deck.expression import ExpressionText
 from qsim.trotter.deck.lattices import Lattice, sites_of
-from qsim.trotter.deck.nuclei import ISOTOPES, Hertz, Ppm, Spectrometer, spin_of
+from qsim.trotter.deck.nmr.isotopes import ISOTOPES, Hertz, Ppm, Spectrometer, spin_of
 from qsim.trotter.deck.profiles import Profile
 
 __all__ = [

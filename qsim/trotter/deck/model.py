@@ -9,9 +9,9 @@ from pydantic import BeforeValidator, Field, model_validator
 from qsim.core.deck.blocks import Block, Deck, Finding, PositiveCount
 from qsim.trotter.deck import sectors, tasks
 from qsim.trotter.deck.couplings import System, are_driven
-from qsim.trotter.deck.fid import Fid, Relaxation
 from qsim.trotter.deck.initial import Initial
 from qsim.trotter.deck.lattices import Crystal, Ladder, Ring
+from qsim.trotter.deck.nmr.fid import Fid, Relaxation
 from qsim.trotter.deck.observe import ObservableItem
 from qsim.trotter.initial.ising import NeelState
 from qsim.trotter.observables.registry import Observables

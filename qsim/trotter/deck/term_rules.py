@@ -23,7 +23,7 @@ from qsim.trotter.deck.couplings import (
 )
 from qsim.trotter.deck.larger import check_local, check_spins
 from qsim.trotter.deck.lattices import AllToAll, Crystal, Ladder, Lattice, Ring, cells_of
-from qsim.trotter.deck.nuclear_rules import check_nuclear, check_nuclei
+from qsim.trotter.deck.nmr.rules import check_nuclear, check_nuclei
 from qsim.trotter.deck.oriented import check_oriented
 from qsim.trotter.deck.profiles import check_profile
 from qsim.trotter.deck.sites import check_sites, pair_problems

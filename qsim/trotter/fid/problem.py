@@ -19,7 +19,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.sparse.csgraph import connected_components
 
 from qsim.trotter.model.larger import SpinModel, spin_matrices
 from qsim.trotter.sectors.digits.space import DigitSpace
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
-    from qsim.trotter.deck.fid import Fid, Relaxation
+    from qsim.trotter.deck.nmr.fid import Fid, Relaxation
     from qsim.trotter.model.hamiltonian import Model
     from qsim.trotter.model.models import Models
 
@@ -145,6 +144,8 @@ class FidProblem:
     @cached_property
     def parts(self) -> list[list[int]]:
         """The parts of the molecule between which there is no coupling, as numbers of groups."""
+        from scipy.sparse.csgraph import connected_components
+
         model, first = self.model, [group[0] for group in self.groups]
         coupled = np.asarray(model.J.any(axis=0))
         if model.cross is not None:

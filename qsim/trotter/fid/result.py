@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
+from qsim.trotter.fid.lines import decay
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -103,8 +104,6 @@ class FidResult:
     @cached_property
     def fid(self) -> NDArray[np.complex128]:
         """The decay in the frame that turns with the carrier, 1 at t = 0."""
-        from qsim.trotter.fid.run import decay
-
         shifted = np.column_stack([self.lines[:, 0] - self.carrier, self.weights])
         return decay(shifted, 1.0 / self.width, self.problem.block.points) * self.envelope
 

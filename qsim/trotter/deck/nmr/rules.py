@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from qsim.core.deck.blocks import Finding
 from qsim.trotter.deck.couplings import NuclearTerm, Quadrupole, Scalar, Shifts, System
-from qsim.trotter.deck.nuclei import ISOTOPES
+from qsim.trotter.deck.nmr.isotopes import ISOTOPES
 from qsim.trotter.deck.sites import check_sites, pair_problems
 
 __all__ = ["check_nuclear", "check_nuclei"]

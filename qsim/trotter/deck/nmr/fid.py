@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from qsim.core.deck.blocks import Block, PositiveCount
-from qsim.trotter.deck.nuclei import Hertz, Ppm, Seconds
+from qsim.trotter.deck.nmr.isotopes import Hertz, Ppm, Seconds
 
 __all__ = ["Apodise", "Fid", "Relaxation"]
 
