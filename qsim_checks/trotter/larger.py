@@ -189,9 +189,17 @@ def dense_larger(system: Mapping[str, Any]) -> Complex:
                 H += d * z @ z + e * (x @ x - y @ y)
                 H += sum(A[a, b] * S[j]["xyz"[a]] @ S[j]["xyz"[b]] for a in range(3) for b in range(3))
         else:
-            for j, k in _bonds(term, n):
-                H += _bond(term, (S[j], S[k]), (j, k), sizes)
+            for number, (j, k) in enumerate(_bonds(term, n)):
+                H += _bond(_row(term, number), (S[j], S[k]), (j, k), sizes)
     return H
+
+
+def _row(term: Mapping[str, Any], number: int) -> Mapping[str, Any]:
+    """Return a term with the strengths of one of its rows, where it has a list."""
+    values = term["list"][number][2:] if "list" in term else []
+    if term["type"] == "tensor" and values:
+        return {**term, "J": np.reshape(values, (3, 3))}
+    return {**term, "B": values[0]} if term["type"] == "biquadratic" and values else term
 
 
 def _bond(

@@ -110,6 +110,9 @@ def _check_bonds(term: Biquadratic | BondMatrix, system: System, key: str) -> It
                     f"expected {len(term.matrix)} numbers, as many as rows, found {len(row)}",
                 )
                 return
+    if isinstance(term, Biquadratic) and set(system.twos) == {1}:
+        yield Finding(key, _constant(term))
+        return
     lattice = term.lattice if term.lattice is not None else system.lattice
     if term.list is None:
         if lattice is None:
