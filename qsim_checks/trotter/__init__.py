@@ -82,7 +82,9 @@ KINDS: Mapping[str, Kind] = {
     "spectrum_anywhere": lambda rng, folder: spectrum(rng, "spectrum", free=True),
     "levels_larger": lambda rng, folder: spectrum(rng, "levels", large=True),
     "spectrum_larger": lambda rng, folder: spectrum(rng, "spectrum", large=True),
-    **{f"{task}_larger": functools.partial(beside, task=task, large=True) for task in ("thermal", "dynamics")},
+    **{
+        f"{task}_larger": functools.partial(beside, task=task, large=True) for task in ("thermal", "dynamics")
+    },
     **{task: functools.partial(beside, task=task, free=False) for task in TASKS},
     **{f"{task}_anywhere": functools.partial(beside, task=task, free=True) for task in TASKS},
 }

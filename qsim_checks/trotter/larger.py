@@ -1,7 +1,7 @@
 """Spins above 1/2, equal and mixed: systems drawn from all that a deck can say of them, H by Kronecker products, and sectors.
 
-A spin S is the symmetric part of 2S spins 1/2, so that its matrices come from Pauli matrices alone.  Site 0 is the fastest index, and
-of each site m = S comes first.
+A spin S is the symmetric part of 2S spins 1/2, so that its matrices come from Pauli matrices alone.  Site 0 is the fastest index,
+and of each site m = S comes first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,17 @@ from numpy.typing import NDArray
 
 from qsim_checks.trotter.oracle import entropy_bound, spin
 
-__all__ = ["bases_of", "component", "dense_larger", "entropy_of", "factor_of", "larger", "part_bound", "sector_of", "states_of"]
+__all__ = [
+    "bases_of",
+    "component",
+    "dense_larger",
+    "entropy_of",
+    "factor_of",
+    "larger",
+    "part_bound",
+    "sector_of",
+    "states_of",
+]
 
 Generator = np.random.Generator
 Block = dict[str, Any]
@@ -85,7 +95,9 @@ def larger(rng: Generator, *, charged: bool | None = None, uniform: bool = False
         terms.append({"type": "biquadratic", "lattice": lattice, "B": _strength(rng)})
     if rng.random() < 0.4:
         axis = "z" if charged else _one(rng, "x", "y", "z")
-        values: Any = _strength(rng) if uniform or rng.random() < 0.5 else np.round(rng.normal(size=n), 4).tolist()
+        values: Any = (
+            _strength(rng) if uniform or rng.random() < 0.5 else np.round(rng.normal(size=n), 4).tolist()
+        )
         terms.append({"type": "field", "axis": axis, "values": values})
     if not uniform and rng.random() < 0.3:
         terms.append(_matrix(rng, n, S))
@@ -94,10 +106,20 @@ def larger(rng: Generator, *, charged: bool | None = None, uniform: bool = False
 
 def _bilinear(rng: Generator, lattice: Block, charged: bool) -> Block:
     directed = lattice["type"] != "all" and lattice.get("images") != "all"
-    kind = _one(rng, "heisenberg", "heisenberg", "xxz", "ising") if charged else _one(rng, "xyz", "xyz", "tensor")
+    kind = (
+        _one(rng, "heisenberg", "heisenberg", "xxz", "ising")
+        if charged
+        else _one(rng, "xyz", "xyz", "tensor")
+    )
     if kind == "tensor" and not directed:
         kind = "xyz"
-    names = {"heisenberg": ["J"], "ising": ["J"], "xxz": ["Jxy", "Jz"], "xyz": ["Jx", "Jy", "Jz"], "tensor": []}
+    names = {
+        "heisenberg": ["J"],
+        "ising": ["J"],
+        "xxz": ["Jxy", "Jz"],
+        "xyz": ["Jx", "Jy", "Jz"],
+        "tensor": [],
+    }
     found: Block = {"type": kind, "lattice": lattice} | {name: _strength(rng) for name in names[kind]}
     if kind == "tensor":
         K = np.round(rng.normal(size=(3, 3)), 3)
@@ -203,7 +225,10 @@ def _row(term: Mapping[str, Any], number: int) -> Mapping[str, Any]:
 
 
 def _bond(
-    term: Mapping[str, Any], S: tuple[Mapping[str, Complex], Mapping[str, Complex]], pair: tuple[int, int], sizes: list[int]
+    term: Mapping[str, Any],
+    S: tuple[Mapping[str, Complex], Mapping[str, Complex]],
+    pair: tuple[int, int],
+    sizes: list[int],
 ) -> Complex:
     first, second = S
     if term["type"] == "biquadratic":
@@ -260,7 +285,9 @@ def sector_of(rng: Generator, system: Block, several: bool) -> Block:
         return {"parity": _one(rng, "even", "odd")}
     found: Block = {"sz": _one(rng, *sz)}
     if kind == "sz":
-        return {"sz": [found["sz"], -found["sz"]]} if several and found["sz"] and rng.random() < 0.3 else found
+        return (
+            {"sz": [found["sz"], -found["sz"]]} if several and found["sz"] and rng.random() < 0.3 else found
+        )
     k = int(rng.integers(0, n))
     if kind in ("momentum", "both"):
         found["momentum"] = _one(rng, "all", k, k) if several else k
@@ -278,7 +305,9 @@ def _turn(system: Mapping[str, Any], axis: str) -> Complex:
     """Return ``exp(-i pi (S^a - S))`` of all spins, which is 1 for an even number of quanta."""
     top, total = sum(spins_of(system)), sum(component(system, axis, j) for j in range(system["spins"]))
     values, vectors = np.linalg.eigh(total)
-    return np.asarray((vectors * np.exp(-1j * np.pi * (np.round(2.0 * values) / 2.0 - top))) @ vectors.conj().T)
+    return np.asarray(
+        (vectors * np.exp(-1j * np.pi * (np.round(2.0 * values) / 2.0 - top))) @ vectors.conj().T
+    )
 
 
 def _moved(system: Mapping[str, Any], sites: Sequence[int]) -> Complex:
@@ -292,53 +321,66 @@ def _moved(system: Mapping[str, Any], sites: Sequence[int]) -> Complex:
     return found
 
 
-def bases_of(system: Mapping[str, Any], H: Complex, sector: Mapping[str, Any]) -> list[Complex] | None:
-    """Return the states of each sector that a deck names; None where H has not these symmetries, or no sector has a state."""
-    size, n, top = len(H), system["spins"], sum(spins_of(system))
-    one, scale = np.eye(size, dtype=complex), np.abs(H).max() or 1.0
+def _keeps(H: Complex, P: Complex) -> bool:
+    return bool(np.abs(P @ H - H @ P).max() < SMALL * (np.abs(H).max() or 1.0))
 
-    def kept(P: Complex) -> bool:
-        return bool(np.abs(P @ H - H @ P).max() < SMALL * scale)
 
-    totals = sum(component(system, "z", j) for j in range(n)).diagonal().real
-    given = sector.get("sz", None if "parity" in sector else 0 if kept(np.diag(totals).astype(complex)) else None)
-    projectors: list[tuple[Complex, Complex]] = []
+def _signs(
+    system: Mapping[str, Any], H: Complex, sector: Mapping[str, Any]
+) -> list[tuple[Complex, int]] | None:
+    """Return parity, reflection and inversion of a sector with their signs; None where H has them not."""
+    n, one = system["spins"], np.eye(len(H), dtype=complex)
+    found: list[tuple[Complex, int]] = []
     if "parity" in sector:
-        axis = next((a for a in ("z" if "inversion" in sector else "zxy") if kept(_turn(system, a))), None)
+        axes = "z" if "inversion" in sector else "zxy"
+        axis = next((a for a in axes if _keeps(H, _turn(system, a))), None)
         if axis is None:
             return None
-        projectors.append((_turn(system, axis), (1 if sector["parity"] == "even" else -1) * one))
-    mixed = len(set(spins_of(system))) > 1
-    if mixed and {"momentum", "reflection"} & set(sector):
+        found.append((_turn(system, axis), 1 if sector["parity"] == "even" else -1))
+    if len(set(spins_of(system))) > 1 and {"momentum", "reflection"} & set(sector):
         return None
     if "reflection" in sector:
-        projectors.append((_moved(system, list(range(n))[::-1]), sector["reflection"] * one))
+        found.append((_moved(system, list(range(n))[::-1]), sector["reflection"]))
     if "inversion" in sector:
-        projectors.append((one[::-1].copy(), sector["inversion"] * one))
-    P = one
-    if not all(kept(operator) for operator, _ in projectors):
+        found.append((one[::-1].copy(), sector["inversion"]))
+    return found if all(_keeps(H, operator) for operator, _ in found) else None
+
+
+def bases_of(system: Mapping[str, Any], H: Complex, sector: Mapping[str, Any]) -> list[Complex] | None:
+    """Return the states of each sector that a deck names; None where H has not these symmetries, or no sector has a state."""
+    n, top, one = system["spins"], sum(spins_of(system)), np.eye(len(H), dtype=complex)
+    totals = sum(component(system, "z", j) for j in range(n)).diagonal().real
+    charged = _keeps(H, np.diag(totals).astype(complex))
+    signs = _signs(system, H, sector)
+    # Sz = 0 is understood where H conserves it
+    given = sector.get("sz", 0 if charged and "parity" not in sector else None)
+    wanted = given if isinstance(given, list) else [given]
+    if signs is None or any(m is not None and (not charged or round(2.0 * (top - m)) % 2) for m in wanted):
         return None
-    for operator, sign in projectors:
-        P = P @ (0.5 * (one + sign @ operator))
+    P = one
+    for operator, sign in signs:
+        P = P @ (0.5 * (one + sign * operator))
     asked = sector.get("momentum")
     momenta: Any = range(n) if asked == "all" else [asked]
     found = []
-    for m in given if isinstance(given, list) else [given]:
-        if m is not None:
-            if not kept(np.diag(totals).astype(complex)) or round(2.0 * (top - m)) % 2:
-                return None
-            P_m = P * (np.abs(totals - m) < 0.1)
-        else:
-            P_m = P
+    for m in wanted:
+        inside = P if m is None else P * (np.abs(totals - m) < 0.1)
         for k in momenta:
-            made, power = P_m, one
-            if k is not None:
-                shift, made = _moved(system, [(j + 1) % n for j in range(n)]), np.zeros_like(one)
-                for r in range(n):
-                    made = made + np.exp(2j * np.pi * k * r / n) * power @ P_m / n
-                    power = shift @ power
-            if not kept(made) or np.abs(made @ made - made).max() > 1e-9:
+            made = inside if k is None else _wave(system, k) @ inside
+            if not _keeps(H, made) or np.abs(made @ made - made).max() > 1e-9:
                 return None
             values, vectors = np.linalg.eigh(0.5 * (made + made.conj().T))
             found.append(vectors[:, values > 0.5])
     return [basis for basis in found if basis.size] or None
+
+
+def _wave(system: Mapping[str, Any], k: int) -> Complex:
+    """Return the projector on the momentum 2 pi k / N."""
+    n = system["spins"]
+    shift, power = _moved(system, [(j + 1) % n for j in range(n)]), np.eye(states_of(system), dtype=complex)
+    total = np.zeros_like(power)
+    for r in range(n):
+        # T = exp(-2 pi i k / N)
+        total = total + np.exp(2j * np.pi * k * r / n) * power / n
+        power = shift @ power
+    return total

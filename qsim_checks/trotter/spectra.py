@@ -56,7 +56,9 @@ def spectrum(
     if task is None:
         task = "levels" if rng.random() < 0.2 else "spectrum"
     free = rng.random() < 0.4 if free is None else free
-    drawn = _large(rng, several=task == "spectrum") if large else _free(rng, task == "spectrum") if free else None
+    drawn = (
+        _large(rng, several=task == "spectrum") if large else _free(rng, task == "spectrum") if free else None
+    )
     deck = _levels(rng, drawn) if task == "levels" else _spectrum(rng, drawn)
     return Trial(deck, lambda results: _judge(deck, results), refusable=_may_be_refused(deck))
 

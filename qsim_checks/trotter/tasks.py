@@ -367,8 +367,12 @@ def _judge_spectral(deck: Mapping[str, Any], results: Results, pick: int) -> lis
         "sx": [component(deck["system"], "x", j) for j in range(spins)],
         "sy": [component(deck["system"], "y", j) for j in range(spins)],
         "sz": [component(deck["system"], "z", j) for j in range(spins)],
-        "sp": [component(deck["system"], "x", j) + 1j * component(deck["system"], "y", j) for j in range(spins)],
-        "sm": [component(deck["system"], "x", j) - 1j * component(deck["system"], "y", j) for j in range(spins)],
+        "sp": [
+            component(deck["system"], "x", j) + 1j * component(deck["system"], "y", j) for j in range(spins)
+        ],
+        "sm": [
+            component(deck["system"], "x", j) - 1j * component(deck["system"], "y", j) for j in range(spins)
+        ],
     }[block["operator"]]
     omega, eta = np.asarray(results["omega"]), block["broadening"]
     if "sites" in block:

@@ -58,7 +58,9 @@ SitePairs = Annotated[
     list[Annotated[list[Count], Field(min_length=2, max_length=2)]], Field(min_length=1, max_length=100_000)
 ]
 SiteFormula = Annotated[str, ExpressionText("j", numbers=False)]
-Spin = Annotated[float, Field(ge=0.5, le=MOST_SPIN), BeforeValidator(_ratio, json_schema_input_type=float | str)]
+Spin = Annotated[
+    float, Field(ge=0.5, le=MOST_SPIN), BeforeValidator(_ratio, json_schema_input_type=float | str)
+]
 SEED = "seed of these numbers alone; by default run.seed"
 
 # --------------------------------------------------------------------------------------------- disorder

@@ -31,7 +31,9 @@ def check_spins(system: System, key: str) -> Iterator[Finding]:
         yield Finding(f"{key}.spin", f"{len(given)} values, but system.spins = {system.spins}")
         return
     if not system.halves and system.operators == "pauli":
-        yield Finding(f"{key}.operators", "Pauli matrices belong to spins 1/2; larger ones take operators: spin")
+        yield Finding(
+            f"{key}.operators", "Pauli matrices belong to spins 1/2; larger ones take operators: spin"
+        )
     bits = 1 << max(0, (max(system.twos).bit_length() - 1).bit_length())
     if not system.halves and bits * system.spins > MOST_BITS:
         yield Finding(
@@ -74,6 +76,7 @@ def _constant(term: LocalTerm) -> str:
 
 
 def _check_anisotropy(term: Anisotropy, system: System, key: str) -> Iterator[Finding]:
+    """Yield strengths that do not fit together, and sites whose anisotropy is a constant."""
     if (term.A is None) == (term.D is None and term.E is None):
         yield Finding(key, "give either A, or D and E (one of them or both)")
     if term.A is not None:
@@ -100,6 +103,7 @@ def _check_anisotropy(term: Anisotropy, system: System, key: str) -> Iterator[Fi
 
 
 def _check_bonds(term: Biquadratic | BondMatrix, system: System, key: str) -> Iterator[Finding]:
+    """Yield matrices that are none, and bonds that are not named."""
     if isinstance(term, BondMatrix) and (term.matrix is None) == (term.file is None):
         yield Finding(key, "give either matrix or file")
     if isinstance(term, BondMatrix) and term.matrix is not None:

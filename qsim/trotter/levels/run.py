@@ -166,7 +166,12 @@ def left_over(model: Model, sector: Space) -> str:
     """Return a symmetry that the sector leaves unresolved, ``""`` if none of the usual ones is there."""
     n, momentum = model.spins, getattr(sector, "momentum", None)
     # without a definite Sz the parity, and with it or at Sz = 0 the product of all S^x, may be open
-    if sector.sz != sector.sz and sector.dimension == model.dimension and not parity_obstacle(model) and n > 1:
+    if (
+        sector.sz != sector.sz
+        and sector.dimension == model.dimension
+        and not parity_obstacle(model)
+        and n > 1
+    ):
         return "the parity of the number of spins down (give sector.parity)"
     if not sector.inversion:
         if sector.sz == 0.0 and not mixing(model, 1):

@@ -21,14 +21,21 @@ from qsim.core.errors import DeckError, FileError
 from qsim.trotter.deck import couplings as blocks
 from qsim.trotter.deck.lattices import AllToAll
 from qsim.trotter.lattices import bonds as lattices
-from qsim.trotter.model.hamiltonian import Model, scale_of
+from qsim.trotter.model.hamiltonian import ZEROS, Model, local_part, scale_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-__all__ = ["Local", "SpinModel", "flipped", "half_turn", "local_part", "quanta_of", "spin_matrices", "zero_of"]
+__all__ = [
+    "Local",
+    "SpinModel",
+    "flipped",
+    "half_turn",
+    "quanta_of",
+    "spin_matrices",
+]
 
 # of the largest element of a matrix: less is rounding of a rotation
 ROUNDING = 1e-13
@@ -79,7 +86,9 @@ class Local(NamedTuple):
     @property
     def name(self) -> str:
         """The sites, as a message names them."""
-        return f"site {self.sites[0]}" if len(self.sites) == 1 else f"sites {self.sites[0]} and {self.sites[1]}"
+        return (
+            f"site {self.sites[0]}" if len(self.sites) == 1 else f"sites {self.sites[0]} and {self.sites[1]}"
+        )
 
 
 def _added(first: Mapping[Any, Matrix], second: Mapping[Any, Matrix]) -> dict[Any, Matrix]:
@@ -172,12 +181,12 @@ class SpinModel(Model):
         def turn(two: int) -> Matrix:
             S = spin_matrices(two)
             values, vectors = np.linalg.eigh((S[first] + S[second]) * math.sqrt(0.5))
-            return np.asarray((vectors * np.exp(-1j * np.pi * np.round(2.0 * values) / 2.0)) @ vectors.conj().T)
+            return np.asarray(
+                (vectors * np.exp(-1j * np.pi * np.round(2.0 * values) / 2.0)) @ vectors.conj().T
+            )
 
         made = {j: conjugated(M, [turn(self.twos[j])]) for j, M in self.sites.items()}
-        bonds = {
-            pair: conjugated(M, [turn(self.twos[j]) for j in pair]) for pair, M in self.bonds.items()
-        }
+        bonds = {pair: conjugated(M, [turn(self.twos[j]) for j in pair]) for pair, M in self.bonds.items()}
         return replace(self, J=base.J, h=base.h, cross=base.cross, sites=made, bonds=bonds)
 
     # ------------------------------------------------------------------------------------ properties
@@ -286,12 +295,13 @@ def _(model: SpinModel) -> float:
 # ------------------------------------------------------------------------------------------ from a deck
 
 
-def zero_of(system: blocks.System) -> Model:
-    """Return the model without couplings and fields of the spins of a deck."""
-    return Model.zero(system.spins) if system.halves else SpinModel.empty(system.twos)
+ZEROS[False] = lambda system: SpinModel.empty(system.twos)
 
 
-def local_part(term: blocks.LocalTerm, system: blocks.System, part: Model) -> Model:
+@local_part.register(blocks.Anisotropy)
+@local_part.register(blocks.Biquadratic)
+@local_part.register(blocks.BondMatrix)
+def _(term: blocks.LocalTerm, system: blocks.System, part: Model) -> Model:
     """Return a term of matrices alone, as a model like `part`.
 
     Raises

@@ -24,7 +24,8 @@ TOGETHER = 64
 
 
 def matrix_of(
-    operator: SectorOperator | StoredOperator | WholeOperator | DigitOperator, look: Callable[[], None] = lambda: None
+    operator: SectorOperator | StoredOperator | WholeOperator | DigitOperator,
+    look: Callable[[], None] = lambda: None,
 ) -> NDArray[Any]:
     """Return H (D, D) on the device: the stored matrix, or a product for each column; `look` for a stop between some of them."""
     device, size = operator.device, operator.size

@@ -545,7 +545,7 @@ def _observed_errors(
     # means between +-S^2
     twice = 2.0 * problem.largest**2
     off = twice * np.maximum(
-         mean[:, 1:2] / mean[:, :1], np.minimum(np.expm1(np.minimum(x, 1.0)), 1.0)[:, None]
+        mean[:, 1:2] / mean[:, :1], np.minimum(np.expm1(np.minimum(x, 1.0)), 1.0)[:, None]
     )
     errors = {}
     for name in left_out[0]:

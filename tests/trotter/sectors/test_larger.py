@@ -20,7 +20,11 @@ from tests.changes import change
 
 RING = {"type": "heisenberg", "lattice": "ring"}
 #: Ground state and lowest level of Sz = 1 of spin-1 rings: reference/open_spins.json, dense and by QuSpin.
-RINGS = {4: (-6.0, -5.0), 6: (-8.61742318181421, -7.89679581919033), 8: (-11.3369560778974, -10.7434008235221)}
+RINGS = {
+    4: (-6.0, -5.0),
+    6: (-8.61742318181421, -7.89679581919033),
+    8: (-11.3369560778974, -10.7434008235221),
+}
 
 
 @pytest.fixture
@@ -135,9 +139,16 @@ def test_a_complex_bond_matrix_is_the_coupling_that_it_says(tmp_path):
 
 
 def test_a_bond_matrix_of_spins_one_half_is_a_model_of_digits(tmp_path):
-    pair = dense(build_hamiltonian(System(spins=2, terms=[{**RING, "lattice": {"type": "chain"}}]), seed=0).static)
-    system = {"spins": 4, "terms": [{"type": "bond_matrix", "matrix": pair.real.tolist(), "lattice": {"type": "ring"}}]}
-    expected = dense(build_hamiltonian(System(spins=4, terms=[{**RING, "lattice": {"type": "ring"}}]), seed=0).static)
+    pair = dense(
+        build_hamiltonian(System(spins=2, terms=[{**RING, "lattice": {"type": "chain"}}]), seed=0).static
+    )
+    system = {
+        "spins": 4,
+        "terms": [{"type": "bond_matrix", "matrix": pair.real.tolist(), "lattice": {"type": "ring"}}],
+    }
+    expected = dense(
+        build_hamiltonian(System(spins=4, terms=[{**RING, "lattice": {"type": "ring"}}]), seed=0).static
+    )
     np.testing.assert_allclose(operator(system).matrix.toarray(), expected, atol=1e-14)
 
 
@@ -194,7 +205,8 @@ def test_half_turns_of_the_ring_of_fields():
     assert "changes the total Sz by 2" in mixing(model)
     assert [bool(parity_obstacle(model, axis)) for axis in range(3)] == [False, False, False]
     tilted = build_hamiltonian(
-        System(**system | {"terms": [*system["terms"], {"type": "field", "axis": "y", "values": 1.0}]}), seed=0
+        System(**system | {"terms": [*system["terms"], {"type": "field", "axis": "y", "values": 1.0}]}),
+        seed=0,
     ).static
     assert [bool(parity_obstacle(tilted, axis)) for axis in range(3)] == [True, False, True]
 
@@ -232,7 +244,10 @@ def terms(*items):
 
 
 ERRORS = {
-    "a third": ({"system__spin": 0.7}, "system.spin: expected a whole or half number such as 1 or 1.5, found 0.7"),
+    "a third": (
+        {"system__spin": 0.7},
+        "system.spin: expected a whole or half number such as 1 or 1.5, found 0.7",
+    ),
     "too large": ({"system__spin": 9}, "system.spin: .*found 9"),
     "other length": ({"system__spin": [1, 1]}, "system.spin: 2 values, but system.spins = 4"),
     "pauli": ({"system__operators": "pauli"}, "system.operators: Pauli matrices belong to spins 1/2"),
@@ -271,9 +286,18 @@ ERRORS = {
         terms({"type": "bond_matrix", "matrix": np.eye(9).tolist(), "list": [[0, 1], [1, 0]]}),
         r"system.terms.0.list.1: the pair \(0, 1\) is listed twice",
     ),
-    "no matrix": (terms({"type": "bond_matrix", "lattice": "ring"}), "system.terms.0: give either matrix or file"),
+    "no matrix": (
+        terms({"type": "bond_matrix", "lattice": "ring"}),
+        "system.terms.0: give either matrix or file",
+    ),
     "ragged": (
-        terms({"type": "bond_matrix", "matrix": [[1, 0, 0, 0], [0, 1], [1, 2, 3, 4], [0, 0, 0, 0]], "lattice": "ring"}),
+        terms(
+            {
+                "type": "bond_matrix",
+                "matrix": [[1, 0, 0, 0], [0, 1], [1, 2, 3, 4], [0, 0, 0, 0]],
+                "lattice": "ring",
+            }
+        ),
         "system.terms.0.matrix.1: expected 4 numbers, as many as rows, found 2",
     ),
     "small": (
@@ -289,7 +313,10 @@ ERRORS = {
         "sector: total Sz is not conserved: the term at site 0 changes the total Sz by 2",
     ),
     "parity": (
-        {"sector": {"parity": "even"}, **terms({"type": "anisotropy", "A": [[1, 1, 1], [1, 0, 1], [1, 1, 0]]})},
+        {
+            "sector": {"parity": "even"},
+            **terms({"type": "anisotropy", "A": [[1, 1, 1], [1, 0, 1], [1, 1, 0]]}),
+        },
         "parity of the number of spins down is conserved along no axis",
     ),
     "momentum": (
@@ -299,7 +326,7 @@ ERRORS = {
 }
 
 
-@pytest.mark.parametrize("changes, message", ERRORS.values(), ids=list(ERRORS))
+@pytest.mark.parametrize(("changes", "message"), ERRORS.values(), ids=list(ERRORS))
 def test_what_larger_spins_cannot_be(trotter, changes, message):
     with pytest.raises(DeckError, match=message):
         trotter.load(**change(BASE, changes))

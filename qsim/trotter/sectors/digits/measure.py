@@ -61,7 +61,9 @@ def product_of(twos: tuple[int, ...], axis: str, j: int, k: int) -> SpinModel:
     empty = SpinModel.empty(twos)
     if j == k:
         return replace(empty, sites={j: first @ first})
-    return replace(empty, bonds={(j, k) if j < k else (k, j): np.kron(*((first, second) if j < k else (second, first)))})
+    return replace(
+        empty, bonds={(j, k) if j < k else (k, j): np.kron(*((first, second) if j < k else (second, first)))}
+    )
 
 
 def moments(space: DigitSpace, device: Device, psi: NDArray[Any], pairs: Iterable[Pair] = ()) -> Moments:
@@ -167,7 +169,7 @@ def spectrum_of(space: DigitSpace, psi: NDArray[Any], sites: Iterable[int]) -> S
     one = (1 << space.bits) - 1
     mask = sum(one << site * space.bits for site in inner)
     ours, row = np.unique(strings & mask, return_inverse=True)
-    theirs, column = np.unique(strings & ~np.int64(mask), return_inverse=True)
+    column = np.unique(strings & ~np.int64(mask), return_inverse=True)[1]
     quanta = sum((space.digit(ours, site) for site in inner), np.zeros(ours.size, np.int64))
     top = 0.5 * sum(space.twos[site] for site in inner)
     # a block for each number of quanta of the part, where the other part has then one, too

@@ -219,7 +219,11 @@ class DigitOperator:
         made = csr_array((data, self.columns.index(to).astype(kind), first.astype(kind)), shape=shape)
         # several terms may lead to the same string
         made.sum_duplicates()
-        return csr_array(made + dia_array((self.diagonal[None], [0]), shape=shape)) if self.diagonal.size else made
+        return (
+            csr_array(made + dia_array((self.diagonal[None], [0]), shape=shape))
+            if self.diagonal.size
+            else made
+        )
 
     def apply(
         self,
@@ -241,11 +245,11 @@ class DigitOperator:
             def rows(first: int, last: int) -> None:
                 stored_rows(first, last, *tables, psi, out, *factors)
         else:
-            given = self.strings, self.diagonal, *self.columns.numbering, *self.tables[:5]
+            given = self.strings, self.diagonal, tuple(self.columns.numbering), self.tables[:5]
             numbers = self.size * max(1, len(self.tables.sites))
 
             def rows(first: int, last: int) -> None:
-                digit_rows(first, last, *given, psi, psi, out, *factors)
+                digit_rows(first, last, *given, psi, out, factors)
 
         name = "stored_rows" if self.keeps else "digit_rows"
         each_part(rows, self.size, numbers, self.device.threads, alike=name)

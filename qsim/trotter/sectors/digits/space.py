@@ -2,8 +2,8 @@
 
 The digit d_j = S_j - m_j counts quanta of site j, 0 for m = S.  A string holds them in equally many bits for each site, site 0 in
 the lowest ones; bits per site are a power of two, so that no digit lies across two bytes.  States are numbered in the order of
-their strings: with the string cut into two halves, the index is the number of states whose upper half is smaller plus the place of
-the lower half among those that complete it (Lin tables).
+their strings: with the string cut into two halves, the index is the number of states whose upper half is smaller plus the place
+of the lower half among those that complete it (Lin tables).
 """
 
 from __future__ import annotations
@@ -150,12 +150,14 @@ class DigitSpace:
         """Return the lower halves by their class, and the class of every upper half."""
         lower, upper = self._halves
         own = self._class(lower.quanta, upper=False)
-        return {int(c): lower.strings[own == c] for c in np.unique(own)}, self._class(upper.quanta, upper=True)
+        return {int(c): lower.strings[own == c] for c in np.unique(own)}, self._class(
+            upper.quanta, upper=True
+        )
 
     @cached_property
     def numbering(self) -> Numbering:
         """The tables of the numbering."""
-        lower, upper = self._halves
+        upper = self._halves[1]
         split, high = self.low * self.bits, (self.spins - self.low) * self.bits
         by_class, wanted = self._completing()
         below = np.zeros(1 << split, np.int64)
