@@ -10,12 +10,19 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scipy.linalg import expm
+from scipy.sparse.linalg import expm_multiply
+
+from qsim_checks.coverage import Claim
 from qsim_checks.trotter.oracle import entropy_bound, spin
+
+if TYPE_CHECKING:
+    from qsim.core.results.results import Results
 
 __all__ = [
     "bases_of",
@@ -271,6 +278,108 @@ def part_bound(system: Mapping[str, Any], error: float, count: int) -> float:
 def factor_of(system: Mapping[str, Any]) -> float:
     """Return 4 S^2 of the largest spin, by which a correlator is larger than that of spins 1/2."""
     return (2.0 * max(spins_of(system))) ** 2
+
+
+# --------------------------------------------------------------------------------------- states in time
+
+
+def start(rng: Generator, system: Mapping[str, Any]) -> tuple[Block, Complex]:
+    """Return an initial state of a deck, and its amplitudes."""
+    n, twos = system["spins"], [round(2.0 * S) for S in spins_of(system)]
+    if rng.random() < 0.6:
+        digits = [int(rng.integers(two + 1)) for two in twos]
+        one = [np.eye(two + 1)[digit] for two, digit in zip(twos, digits, strict=True)]
+        block: Block = {"type": "basis", "m": [0.5 * two - digit for two, digit in zip(twos, digits, strict=True)]}
+    else:
+        theta, phi = (np.round(rng.uniform(0.0, math.pi, n), 3) for _ in range(2))
+        # a turn of the state m = S: about y, then about z
+        one = []
+        for two, t, f in zip(twos, theta, phi, strict=True):
+            S = _alone(two)
+            up = np.eye(two + 1)[0]
+            # exp(i S phi) makes the amplitude of m = S real
+            one.append(np.exp(0.5j * two * f) * expm(-1j * f * S["z"]) @ expm(-1j * t * S["y"]) @ up)
+        block = {"type": "product", "theta": theta.tolist(), "phi": phi.tolist()}
+    psi: Complex = np.ones(1, complex)
+    for state in one:
+        psi = np.kron(state, psi)
+    return block, psi
+
+
+def evolution(rng: Generator) -> tuple[Block, Complex]:
+    """Return a deck of an evolution of larger spins, under a constant H or a driven field, and its start."""
+    system = larger(rng)
+    initial, psi = start(rng, system)
+    end = round(float(rng.uniform(0.5, 4.0)), 2)
+    count = int(rng.integers(2, 5))
+    if rng.random() < 0.3:
+        field: Block = {"type": "field", "axis": _one(rng, "x", "z"), "values": _strength(rng)}
+        system["terms"].append(field | {"profile": {"type": "cosine", "omega": round(float(rng.uniform(0.2, 3.0)), 2)}})
+    n = system["spins"]
+    deck: Block = {
+        "system": system,
+        "initial": initial,
+        "sector": _one(rng, "auto", "full"),
+        "evolve": {
+            "t_final": end,
+            "outputs": {"count": count},
+            "integrator": _one(rng, "auto", "krylov"),
+            "accuracy": float(10.0 ** -int(rng.integers(4, 10))),
+        },
+        "observe": [
+            {"sz": "all"},
+            {"sx": "all"},
+            {"sy": "all"},
+            {"correlator": ["xx", "yy", "zz"], "pairs": [[0, n - 1]]},
+            {"entropy": {"sites": [0]}},
+            "return_probability",
+        ],
+        "run": {"seed": 1},
+    }
+    return deck, psi
+
+
+def judge_evolution(deck: Mapping[str, Any], psi: Complex, results: Results) -> list[Claim]:
+    """Hold the observables at all times against exponentials of the dense H, of a driven one in short steps of order four."""
+    system, n = deck["system"], deck["system"]["spins"]
+    driven = [term for term in system["terms"] if "profile" in term]
+    H = dense_larger({**system, "terms": [term for term in system["terms"] if "profile" not in term]})
+    V = dense_larger({**system, "terms": driven}) if driven else None
+    omega = driven[0]["profile"]["omega"] if driven else 0.0
+    error = float(results.scalars["error_estimate"].value or 0.0)
+    stated = deck["evolve"]["accuracy"]
+    S = {(a, j): component(system, a, j) for a in "xyz" for j in range(n)}
+    largest, now, time = max(spins_of(system)), psi, 0.0
+    claims = []
+    for k, t in enumerate(np.asarray(results["time"])):
+        now = _carried(H, V, omega, now, time, float(t))
+        time = float(t)
+        floor = 1e-10 if V is None else 1e-8
+        for a in "xyz":
+            true = [np.vdot(now, S[a, j] @ now).real for j in range(n)]
+            off = float(np.abs(results[f"s{a}"][k] - true).max())
+            claims.append(Claim(f"s{a}", off, 2.0 * largest * error, 2.0 * largest * stated, floor))
+            true = np.vdot(S[a, 0] @ now, S[a, n - 1] @ now).real
+            off = float(results[f"correlator_{a}{a}"][k][0]) - true
+            claims.append(Claim(f"{a}{a}", off, 2.0 * largest**2 * error, 2.0 * largest**2 * stated, floor))
+        off = float(np.ravel(results["entropy"])[k]) - entropy_of(system, now, 1)
+        claims.append(Claim("entropy", off, part_bound(system, error, 1), part_bound(system, stated, 1), 1e-7))
+        off = float(results["return_probability"][k]) - abs(np.vdot(psi, now)) ** 2
+        claims.append(Claim("return", off, 2.0 * error, 2.0 * stated, floor))
+    return claims
+
+
+def _carried(H: Complex, V: Complex | None, omega: float, psi: Complex, start: float, end: float) -> Complex:
+    """Return a state at a later time; H + cos(omega t) V in steps of Magnus of order four."""
+    if V is None or end == start:
+        return np.asarray(expm(-1j * (end - start) * H) @ psi)
+    steps = max(1, math.ceil(200.0 * (end - start)))
+    h = (end - start) / steps
+    for step in range(steps):
+        first, second = (H + math.cos(omega * (start + (step + 0.5 + s * math.sqrt(3.0) / 6.0) * h)) * V for s in (-1, 1))
+        M = 0.5 * h * (first + second) - 1j * math.sqrt(3.0) / 12.0 * h**2 * (second @ first - first @ second)
+        psi = np.asarray(expm_multiply(-1j * M, psi))
+    return psi
 
 
 # ------------------------------------------------------------------------------------------- sectors

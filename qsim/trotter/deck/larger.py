@@ -16,7 +16,12 @@ __all__ = ["check_larger", "check_local", "check_spins"]
 
 # of a string, which is a signed number of 64
 MOST_BITS = 62
-TASKS = ("spectrum", "levels", "thermal", "dynamics")
+# integrators that take products H psi
+EXPANSIONS = ("auto", "chebyshev", "krylov")
+# what an evolution observes of larger spins
+OBSERVED = (
+    "correlator", "energy", "energy_variance", "entropy", "imbalance", "return_probability", "sx", "sy", "sz", "total",
+)  # fmt: skip
 
 
 def check_spins(system: System, key: str) -> Iterator[Finding]:
@@ -43,14 +48,49 @@ def check_spins(system: System, key: str) -> Iterator[Finding]:
 
 
 def check_larger(deck: "TrotterDeck") -> Iterator[Finding]:
-    """Yield tasks and sectors that spins above 1/2 cannot have."""
+    """Yield starts, sectors, observables and integrators that spins above 1/2 cannot have."""
+    yield from _check_m(deck)
     if deck.system.halves:
         return
     what = "spins above 1/2" if set(deck.system.twos) != {1} else "terms of type bond_matrix"
-    if deck.task not in TASKS:
-        yield Finding("task", f"{what} go with task: {', '.join(TASKS)}; found {deck.task}")
+    if deck.task in ("evolve", "floquet"):
+        yield from _check_evolution(deck, what)
     if getattr(deck.sector, "up", None) is not None:
         yield Finding("sector.up", f"counts spins 1/2; of {what} give sz, such as 0")
+
+
+def _check_m(deck: "TrotterDeck") -> Iterator[Finding]:
+    """Yield an Sz of a site that its spin has not."""
+    m = getattr(deck.initial, "m", None) if deck.task in ("evolve", "floquet") else None
+    if m is None or len(m) != deck.system.spins:
+        return
+    for j, (two, value) in enumerate(zip(deck.system.twos, m, strict=True)):
+        if abs(2.0 * value) > two or (two - 2.0 * value) % 2.0:
+            yield Finding(
+                f"initial.m.{j}",
+                f"Sz of a spin {0.5 * two:g} is {0.5 * two:g}, {0.5 * two - 1.0:g}, ..., {-0.5 * two:g}; found {value:g}",
+            )
+            return
+
+
+def _check_evolution(deck: "TrotterDeck", what: str) -> Iterator[Finding]:
+    """Yield what a state of larger spins in time cannot have."""
+    if deck.initial.word not in ("basis", "neel", "domain_wall", "product", "polarised", "polarized", "haar", "random_phase"):
+        yield Finding(
+            "initial.type",
+            f"{deck.initial.word} is a state of spins 1/2; take basis, neel, domain_wall, product, polarised, haar or random_phase",
+        )
+    if getattr(deck.sector, "inversion", None) is not None:
+        yield Finding("sector.inversion", f"a state of {what} is carried in one Sz or parity; leave inversion out")
+    for index, item in enumerate(deck.observe):
+        for name in item.named():
+            if name not in OBSERVED:
+                yield Finding(f"observe.{index}.{name}", f"belongs to spins 1/2; of {what}: {', '.join(OBSERVED)}")
+    if deck.task == "evolve" and (deck.evolve.dt is not None or deck.evolve.integrator not in EXPANSIONS):
+        yield Finding(
+            "evolve.integrator",
+            f"{deck.evolve.integrator} is a product of layers of spins 1/2; use chebyshev, krylov or auto with accuracy",
+        )
 
 
 def check_local(term: LocalTerm, system: System, key: str) -> Iterator[Finding]:

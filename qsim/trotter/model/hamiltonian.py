@@ -168,6 +168,23 @@ class Model:
         """True if Sz and -Sz have the same levels, where Sz is conserved: time reversal, which turns all spins, leaves H."""
         return not self.h[2].any()
 
+    @property
+    def diagonal(self) -> bool:
+        """True if no spin flips: couplings and fields along z alone."""
+        return not (self.J[:2].any() or self.h[:2].any() or self.cross is not None)
+
+    @property
+    def strongest(self) -> float:
+        """Largest field of neighbours and external fields that a spin can feel along one axis."""
+        return float((0.5 * np.abs(self.J).sum(axis=2) + np.abs(self.h)).max(initial=0.0))
+
+    @property
+    def mean_square(self) -> float:
+        """Mean of the squared energy in a random state: J^2 / 16 of a pair and h^2 / 4 of a spin."""
+        # half of the double sum
+        square = (self.J**2).sum() / 32.0 + (self.h**2).sum() / 4.0
+        return float(square if self.cross is None else square + (self.cross**2).sum() / 32.0)
+
     def rotated(self, axes: list[int], signs: NDArray[np.float64]) -> Model:
         """Return the model with ``signs[a]`` times its component ``axes[a]`` as component a."""
         cross = None
@@ -503,6 +520,7 @@ def _listed(term: blocks.Pairs, spins: int, *, full: bool) -> NDArray[np.float64
 # ------------------------------------------------------------------------------------------ properties
 
 
+@singledispatch
 def conserved(model: Model | Hamiltonian) -> tuple[str, ...]:
     """Return which of the total ``S^x, S^y, S^z`` commute with H at all times, as axis letters.
 

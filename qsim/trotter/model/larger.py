@@ -19,9 +19,10 @@ import numpy as np
 
 from qsim.core.errors import DeckError, FileError
 from qsim.trotter.deck import couplings as blocks
+from qsim.trotter.deck.axes import AXES
 from qsim.trotter.deck.lattices import AllToAll
 from qsim.trotter.lattices import bonds as lattices
-from qsim.trotter.model.hamiltonian import ZEROS, Model, local_part, scale_of
+from qsim.trotter.model.hamiltonian import ZEROS, Model, conserved, local_part, scale_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Local",
     "SpinModel",
+    "commuting",
     "flipped",
     "half_turn",
     "quanta_of",
@@ -98,6 +100,12 @@ def _added(first: Mapping[Any, Matrix], second: Mapping[Any, Matrix]) -> dict[An
     return both
 
 
+def _size(matrix: Matrix) -> Matrix:
+    """Return a matrix with the energies ``+-||M||``, between which all energies of M lie."""
+    signs = np.where(np.arange(len(matrix)) % 2, -1.0, 1.0)
+    return np.diag(float(np.linalg.norm(matrix, 2)) * signs).astype(np.complex128)
+
+
 @dataclass(frozen=True)
 class SpinModel(Model):
     """A Hamiltonian of spins of any size at one time.
@@ -146,7 +154,7 @@ class SpinModel(Model):
     @property
     def size(self) -> SpinModel:
         """The model with the size of every coupling and field."""
-        return self._mapped(super().size, np.abs)
+        return self._mapped(super().size, _size)
 
     def _mapped(self, base: Model, call: Any) -> SpinModel:
         return replace(
@@ -205,6 +213,26 @@ class SpinModel(Model):
     def reversible(self) -> bool:
         """True if H is even under time reversal, ``exp(-i pi S^y)`` and complex conjugation."""
         return not self.unlike(lambda two: half_turn(two, 1), conjugate=True)
+
+    @property
+    def diagonal(self) -> bool:
+        """True if all terms are diagonal."""
+        return all(
+            np.count_nonzero(term.matrix) == np.count_nonzero(term.matrix.diagonal()) for term in self.terms
+        )
+
+    @property
+    def strongest(self) -> float:
+        """Bound of the rate at which a spin turns along any axis: the norms of all its terms."""
+        rate = np.zeros(self.spins)
+        for term in self.terms:
+            rate[list(term.sites)] += float(np.linalg.norm(term.matrix, 2))
+        return float(rate.max(initial=0.0))
+
+    @property
+    def mean_square(self) -> float:
+        """Mean of the squared energy in a random state: of traceless parts, whose squares add up."""
+        return sum(float(np.linalg.norm(term.matrix) ** 2) / len(term.matrix) for term in self.terms)
 
     @property
     def real(self) -> bool:
@@ -284,6 +312,26 @@ def conjugated(matrix: Matrix, turns: Sequence[Matrix]) -> Matrix:
     return np.where(np.abs(made.real) > least, made.real, 0.0) + 1j * np.where(
         np.abs(made.imag) > least, made.imag, 0.0
     )
+
+
+def commuting(model: SpinModel, axis: int) -> bool:
+    """Return True if every term of H commutes with the total spin along an axis."""
+    for term in model.terms:
+        parts = [
+            [spin_matrices(model.twos[j])[axis] if j == k else np.eye(model.twos[j] + 1) for j in term.sites]
+            for k in term.sites
+        ]
+        total = sum(one[0] if len(one) == 1 else np.kron(*one) for one in parts)
+        off = term.matrix @ total - total @ term.matrix
+        if np.abs(off).max() > ROUNDING * np.abs(term.matrix).max():
+            return False
+    return True
+
+
+@conserved.register(SpinModel)
+def _(model: SpinModel) -> tuple[str, ...]:
+    """Return which of the total ``S^x, S^y, S^z`` commute with H, as axis letters."""
+    return tuple(axis for a, axis in enumerate(AXES) if commuting(model, a))
 
 
 @scale_of.register(SpinModel)

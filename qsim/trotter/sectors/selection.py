@@ -115,8 +115,8 @@ def spaces_of(
 
 
 def _of_parity(
-    sector: ParitySector, hamiltonian: Hamiltonian, sigma: Hamiltonian | None, down: int | None
-) -> ParitySector:
+    sector: Any, hamiltonian: Hamiltonian, sigma: Hamiltonian | None, down: int | None
+) -> Any:
     for part, key in ((hamiltonian, "system.terms"), (sigma, "observe: echo: sigma")):
         if part is not None and (why := parity_obstacle(part)):
             raise DeckError(f"sector.parity: parity is not conserved ({key}): {why}; use sector: full")
@@ -127,9 +127,7 @@ def _of_parity(
     return sector
 
 
-def sector_of(
-    deck: TrotterDeck, hamiltonian: Hamiltonian, sigma: Hamiltonian | None
-) -> Sector | ParitySector | None:
+def sector_of(deck: TrotterDeck, hamiltonian: Hamiltonian, sigma: Hamiltonian | None) -> Any:
     """Return the sector of an evolution; None for all states.
 
     Parameters
@@ -142,10 +140,10 @@ def sector_of(
     DeckError
         If the deck asks for a sector that H or the start do not stay in.
     """
-    requested, spins = deck.sector, deck.system.spins
+    requested, quanta, model = deck.sector, deck.system.quanta, hamiltonian.static
     if requested in ("full", "none"):
         return None
-    down = deck.initial.down(spins)
+    down = deck.initial.lowered(deck.system.twos)
     if requested == "auto":
         # auto: a start of one Sz that H and the way back conserve, and no product formula, whose layers are in the whole space
         stays = (
@@ -158,18 +156,18 @@ def sector_of(
             and (sigma is None or deck.evolve.integrator == "krylov" or sigma.is_static)
             and (sigma is None or not obstacle(sigma))
         )
-        return Sector(spins, down) if stays and down is not None else None
+        return space_with(model, down) if stays and down is not None else None
     assert isinstance(requested, SectorBlock)
     if requested.parity is not None:
-        return _of_parity(ParitySector(spins, int(requested.parity == "odd")), hamiltonian, sigma, down)
+        return _of_parity(space_with(model, odd=int(requested.parity == "odd")), hamiltonian, sigma, down)
     # a sector of Sz named by the deck: refused with the reason unless H, Sigma and the start lie in it
-    sector = Sector(spins, spins - round(requested.ups(spins)[0]), requested.inversion or 0)
+    sector = space_with(model, quanta - round(requested.ups(quanta)[0]), inversion=requested.inversion or 0)
     for part, key in ((hamiltonian, "system.terms"), (sigma, "observe: echo: sigma")):
         if part is not None and (why := obstacle(part, sector.inversion)):
             raise DeckError(f"sector: {sector} is not conserved ({key}): {why}; use sector: full")
     if down is not None and down != sector.down:
         raise DeckError(
-            f"sector: the initial state has Sz = {0.5 * spins - down:g}, the sector {sector}; use sector: auto"
+            f"sector: the initial state has Sz = {0.5 * quanta - down:g}, the sector {sector}; use sector: auto"
         )
     if down is not None and sector.inversion and not isinstance(deck.initial, GroundState):
         raise DeckError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from qsim.trotter.initial.base import InitialState
     from qsim.trotter.sectors.basis import Sector
 
-__all__ = ["initial_state", "restricted", "unfolded", "whole_state"]
+__all__ = ["OUTSIDE", "initial_state", "restricted", "start_in", "unfolded", "whole_state"]
 
 # weight of a given state outside of the sector that is rounding
 OUTSIDE = 1e-10
@@ -50,6 +51,22 @@ def initial_state(
     # random states are drawn in the sector itself
     if block.fill(psi, device, seed=seed, member=member):
         return psi
+    return start_in(sector, block, device, dtype, seed=seed, member=member)
+
+
+@singledispatch
+def start_in(
+    sector: Sector | ParitySector | WholeSpace,
+    block: InitialState,
+    device: Device,
+    dtype: DTypeLike,
+    *,
+    seed: int,
+    member: int = 0,
+) -> Any:
+    """Return an initial state that is not drawn in the sector; as :func:`initial_state`."""
+    with device.use():
+        psi = device.xp.zeros(sector.dimension, dtype=dtype)
     # an Ising state is one amplitude; all others are made in the whole space, and the part in the sector is taken
     string = block.string(sector.spins)
     if string is not None:
