@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-
 from scipy.linalg import expm
 from scipy.sparse.linalg import expm_multiply
 
@@ -289,7 +288,10 @@ def start(rng: Generator, system: Mapping[str, Any]) -> tuple[Block, Complex]:
     if rng.random() < 0.6:
         digits = [int(rng.integers(two + 1)) for two in twos]
         one = [np.eye(two + 1)[digit] for two, digit in zip(twos, digits, strict=True)]
-        block: Block = {"type": "basis", "m": [0.5 * two - digit for two, digit in zip(twos, digits, strict=True)]}
+        block: Block = {
+            "type": "basis",
+            "m": [0.5 * two - digit for two, digit in zip(twos, digits, strict=True)],
+        }
     else:
         theta, phi = (np.round(rng.uniform(0.0, math.pi, n), 3) for _ in range(2))
         # a turn of the state m = S: about y, then about z
@@ -314,7 +316,9 @@ def evolution(rng: Generator) -> tuple[Block, Complex]:
     count = int(rng.integers(2, 5))
     if rng.random() < 0.3:
         field: Block = {"type": "field", "axis": _one(rng, "x", "z"), "values": _strength(rng)}
-        system["terms"].append(field | {"profile": {"type": "cosine", "omega": round(float(rng.uniform(0.2, 3.0)), 2)}})
+        system["terms"].append(
+            field | {"profile": {"type": "cosine", "omega": round(float(rng.uniform(0.2, 3.0)), 2)}}
+        )
     n = system["spins"]
     deck: Block = {
         "system": system,
@@ -363,7 +367,9 @@ def judge_evolution(deck: Mapping[str, Any], psi: Complex, results: Results) -> 
             off = float(results[f"correlator_{a}{a}"][k][0]) - true
             claims.append(Claim(f"{a}{a}", off, 2.0 * largest**2 * error, 2.0 * largest**2 * stated, floor))
         off = float(np.ravel(results["entropy"])[k]) - entropy_of(system, now, 1)
-        claims.append(Claim("entropy", off, part_bound(system, error, 1), part_bound(system, stated, 1), 1e-7))
+        claims.append(
+            Claim("entropy", off, part_bound(system, error, 1), part_bound(system, stated, 1), 1e-7)
+        )
         off = float(results["return_probability"][k]) - abs(np.vdot(psi, now)) ** 2
         claims.append(Claim("return", off, 2.0 * error, 2.0 * stated, floor))
     return claims
@@ -376,7 +382,9 @@ def _carried(H: Complex, V: Complex | None, omega: float, psi: Complex, start: f
     steps = max(1, math.ceil(200.0 * (end - start)))
     h = (end - start) / steps
     for step in range(steps):
-        first, second = (H + math.cos(omega * (start + (step + 0.5 + s * math.sqrt(3.0) / 6.0) * h)) * V for s in (-1, 1))
+        first, second = (
+            H + math.cos(omega * (start + (step + 0.5 + s * math.sqrt(3.0) / 6.0) * h)) * V for s in (-1, 1)
+        )
         M = 0.5 * h * (first + second) - 1j * math.sqrt(3.0) / 12.0 * h**2 * (second @ first - first @ second)
         psi = np.asarray(expm_multiply(-1j * M, psi))
     return psi

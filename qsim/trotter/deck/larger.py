@@ -75,17 +75,30 @@ def _check_m(deck: "TrotterDeck") -> Iterator[Finding]:
 
 def _check_evolution(deck: "TrotterDeck", what: str) -> Iterator[Finding]:
     """Yield what a state of larger spins in time cannot have."""
-    if deck.initial.word not in ("basis", "neel", "domain_wall", "product", "polarised", "polarized", "haar", "random_phase"):
+    if deck.initial.word not in (
+        "basis",
+        "neel",
+        "domain_wall",
+        "product",
+        "polarised",
+        "polarized",
+        "haar",
+        "random_phase",
+    ):
         yield Finding(
             "initial.type",
-            f"{deck.initial.word} is a state of spins 1/2; take basis, neel, domain_wall, product, polarised, haar or random_phase",
+            f"{deck.initial.word} is one of spins 1/2; take basis, neel, domain_wall, product, polarised, haar or random_phase",
         )
     if getattr(deck.sector, "inversion", None) is not None:
-        yield Finding("sector.inversion", f"a state of {what} is carried in one Sz or parity; leave inversion out")
+        yield Finding(
+            "sector.inversion", f"a state of {what} is carried in one Sz or parity; leave inversion out"
+        )
     for index, item in enumerate(deck.observe):
         for name in item.named():
             if name not in OBSERVED:
-                yield Finding(f"observe.{index}.{name}", f"belongs to spins 1/2; of {what}: {', '.join(OBSERVED)}")
+                yield Finding(
+                    f"observe.{index}.{name}", f"belongs to spins 1/2; of {what}: {', '.join(OBSERVED)}"
+                )
     if deck.task == "evolve" and (deck.evolve.dt is not None or deck.evolve.integrator not in EXPANSIONS):
         yield Finding(
             "evolve.integrator",

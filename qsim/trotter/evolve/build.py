@@ -23,7 +23,7 @@ from qsim.trotter.sectors.basis import Sector
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
-    from qsim.trotter.sectors.parity import ParitySector
+    from qsim.trotter.sectors.selection import PlainSpace
 
 __all__ = ["build", "plan"]
 
@@ -149,7 +149,7 @@ def _problem(deck: TrotterDeck, device: Device | None) -> Problem:
     )
 
 
-def _sector(deck: TrotterDeck, models: Models) -> Sector | ParitySector | None:
+def _sector(deck: TrotterDeck, models: Models) -> PlainSpace | None:
     """Return the sector of an evolution, None for the whole space.
 
     Raises

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from qsim.core.deck.blocks import Finding
+from qsim.trotter.measurement.spaces import charged
 from qsim.trotter.observables.base import Setting
 from qsim.trotter.observables.registry import OBSERVABLES
-from qsim.trotter.measurement.spaces import charged
 
 if TYPE_CHECKING:
     from qsim.trotter.evolve.problem import Problem

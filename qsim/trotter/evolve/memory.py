@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from qsim.trotter.model.larger import SpinModel
 from qsim.trotter.observables.entropy import Entropy
 from qsim.trotter.observables.state import State
-from qsim.trotter.model.larger import SpinModel
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.digits.memory import digit_bytes
 from qsim.trotter.sectors.digits.space import DigitSpace

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from qsim.trotter.observables.base import Observable
     from qsim.trotter.observables.registry import Observables
     from qsim.trotter.sectors.ground import Ground
-    from qsim.trotter.sectors.parity import ParitySector
+    from qsim.trotter.sectors.selection import PlainSpace
 
 __all__ = ["MOST_STEPS", "PIECE", "Path", "Problem"]
 
@@ -74,8 +74,8 @@ class Problem:
         All times at which the evolution stops, 0 and t_final among them, 1/J.
     output_times : list of float
         Output times of the deck, which the arrays hold.
-    sector : Sector, ParitySector or None
-        Sector of conserved Sz, or parity, in which the states are carried; None for the whole space.
+    sector : PlainSpace or None
+        Sector of conserved Sz, or parity, in which the states are carried; None for the whole space of spins 1/2.
     ranks : int
         Processes that share each state.
     links : Links or None
@@ -94,7 +94,7 @@ class Problem:
     precision: Literal["single", "double"]
     times: list[float]
     output_times: list[float]
-    sector: Sector | ParitySector | None = None
+    sector: PlainSpace | None = None
     notices: list[str] = field(default_factory=list)
     ranks: int = 1
     links: Links | None = None

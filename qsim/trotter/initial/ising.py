@@ -51,7 +51,9 @@ class BasisState(InitialState):
         given = [name for name, value in values.items() if value is not None]
         if len(given) != 1:
             keys = " and ".join(given) or "none of them"
-            yield Finding(key, f"give exactly one of bits, up and down; found {keys}; larger spins have m, too")
+            yield Finding(
+                key, f"give exactly one of bits, up and down; found {keys}; larger spins have m, too"
+            )
         if self.bits is not None and len(self.bits) != spins:
             yield Finding(f"{key}.bits", f"{len(self.bits)} bits, but system.spins = {spins}")
         if self.m is not None and len(self.m) != spins:

@@ -29,6 +29,7 @@ from qsim.trotter.sectors.operator import SectorOperator
 from qsim.trotter.sectors.parity import ParitySector, WholeSpace
 from qsim.trotter.sectors.parity_operator import ParityOperator, WholeOperator
 from qsim.trotter.sectors.schmidt import Spectrum, sector_schmidt
+from qsim.trotter.sectors.selection import PlainSpace
 from qsim.trotter.sectors.spin_operators import raised, target_of, weighted
 from qsim.trotter.sectors.states import start_in, whole_state
 from qsim.trotter.sectors.symmetric import StoredOperator, SymmetricSector
@@ -60,7 +61,6 @@ __all__ = [
     "target_in",
 ]
 
-PlainSpace = WholeSpace | ParitySector | Sector | DigitSpace
 Space = PlainSpace | SymmetricSector
 AnyOperator = WholeOperator | SectorOperator | StoredOperator | DigitOperator
 

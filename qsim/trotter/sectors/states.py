@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.initial.base import InitialState
     from qsim.trotter.sectors.basis import Sector
+    from qsim.trotter.sectors.selection import PlainSpace
 
 __all__ = ["OUTSIDE", "initial_state", "restricted", "start_in", "unfolded", "whole_state"]
 
@@ -30,7 +31,7 @@ MOST_SPINS = 30
 
 def initial_state(
     block: InitialState,
-    sector: Sector | ParitySector | WholeSpace,
+    sector: PlainSpace,
     device: Device,
     dtype: DTypeLike,
     *,

@@ -5,6 +5,7 @@ from itertools import count
 
 import numpy as np
 import pytest
+from scipy.linalg import expm
 
 from qsim.core.device.device import cpu
 from qsim.core.errors import DeckError
@@ -15,7 +16,7 @@ from qsim.trotter.sectors.digits.product import DigitOperator
 from qsim.trotter.sectors.digits.space import DigitSpace
 from qsim.trotter.sectors.parity import parity_obstacle
 from qsim.trotter.sectors.selection import mixing
-from qsim_checks.trotter.larger import component, dense_larger
+from qsim_checks.trotter.larger import component, dense_larger, entropy_of
 from tests.changes import change
 
 RING = {"type": "heisenberg", "lattice": "ring"}
@@ -231,6 +232,45 @@ def test_the_current_of_a_spin_1_chain(run):
     np.testing.assert_allclose(results["static"][0], np.linalg.norm(J @ ground) ** 2, atol=1e-9)
 
 
+@pytest.mark.parametrize("sector", ["auto", "full"])
+def test_a_cycle_of_spins_1(run, sector):
+    """A kicked spin-1 chain against exponentials of dense matrices; a step without flips is a phase."""
+    chain = {"type": "chain"}
+    terms = [
+        {"type": "heisenberg", "lattice": chain},
+        {"type": "anisotropy", "D": 0.6},
+        {"type": "field", "axis": "z", "values": [0.3, -0.2, 0.5]},
+    ]
+    system = {"spins": 3, "spin": [1, 1.5, 1], "terms": terms}
+    results = run(
+        task="floquet",
+        system=system,
+        sector=sector,
+        initial={"type": "basis", "m": [1, -0.5, 0]},
+        floquet={
+            "cycle": [{"terms": [0, 1], "time": 0.7}, {"terms": [1, 2], "time": 0.4}],
+            "cycles": 6,
+            "accuracy": 1e-10,
+            "quasienergies": True,
+        },
+        observe=["return_probability", {"entropy": {"sites": [0]}}],
+    )
+    U = np.eye(36, dtype=complex)
+    for some, time in (([0, 1], 0.7), ([1, 2], 0.4)):
+        U = expm(-1j * time * dense_larger(system | {"terms": [terms[k] for k in some]})) @ U
+    # digits 0, 2, 1 of 3, 4, 3 levels
+    psi = np.eye(36)[0 + 3 * 2 + 12 * 1]
+    now = np.linalg.matrix_power(U, 6) @ psi
+    expected = [np.vdot(now, component(system, "z", j) @ now).real for j in range(3)]
+    np.testing.assert_allclose(results["sz"][-1], expected, atol=1e-9)
+    np.testing.assert_allclose(results["return_probability"][-1], abs(np.vdot(psi, now)) ** 2, atol=1e-9)
+    np.testing.assert_allclose(np.ravel(results["entropy"])[-1], entropy_of(system, now, 1), atol=1e-8)
+    angles = np.angle(np.linalg.eigvals(U))
+    found = np.asarray(results["quasienergies"])
+    assert len(found) == (36 if sector == "full" else len(DigitSpace((2, 3, 2), down=3).strings()))
+    assert np.abs(np.exp(1j * angles)[:, None] - np.exp(1j * found)).min(axis=0).max() < 1e-10
+
+
 # --------------------------------------------------------------------------------------------- bad input
 
 BASE = {
@@ -324,6 +364,37 @@ ERRORS = {
         "not invariant under the shift by one site: the spin of site 1 is 1, that of site 2, to which it goes, 2",
     ),
 }
+
+
+QUENCH = {
+    "system": BASE["system"],
+    "initial": {"type": "basis", "m": [1, 0, -1, 0]},
+    "evolve": {"t_final": 1.0},
+    "observe": [{"sz": "all"}],
+}
+STARTS = {
+    "large m": ({"initial__m": [1, 0, 2, 0]}, "initial.m.2: Sz of a spin 1 is 1, 0, ..., -1; found 2"),
+    "half m": ({"initial__m": [1, 0.5, 0, 0]}, "initial.m.1: Sz of a spin 1 is 1, 0, ..., -1; found 0.5"),
+    "short m": ({"initial__m": [1, 0]}, "initial.m: 2 values, but system.spins = 4"),
+    "a1": ({"initial": {"type": "a1", "up": [0]}}, "initial.type: a1 is one of spins 1/2; take basis"),
+    "echo": ({"observe": [{"otoc": {"w": 0, "v": [1]}}]}, "observe.0.otoc: belongs to spins 1/2"),
+    "layers": (
+        {"evolve": {"t_final": 1.0, "integrator": "bm4", "accuracy": 1e-3}},
+        "evolve.integrator: bm4 is a product of layers of spins 1/2",
+    ),
+    "inversion": (
+        {"sector": {"sz": 0, "inversion": 1}},
+        "sector.inversion: a state of spins above 1/2 is carried",
+    ),
+    "other sz": ({"sector": {"sz": 1}}, "sector: the initial state has Sz = 0, the sector Sz = 1"),
+}
+
+
+@pytest.mark.parametrize(("changes", "message"), STARTS.values(), ids=list(STARTS))
+def test_what_a_larger_spin_in_time_cannot_be(trotter, changes, message):
+    trotter.load(**QUENCH)
+    with pytest.raises(DeckError, match=message):
+        trotter.load(**change(QUENCH, changes))
 
 
 @pytest.mark.parametrize(("changes", "message"), ERRORS.values(), ids=list(ERRORS))

@@ -13,12 +13,12 @@ from qsim.trotter.evolution.shared_product import SharedOperator
 from qsim.trotter.measurement.entanglement import schmidt
 from qsim.trotter.measurement.expectations import correlators, energy, energy_and_variance, local
 from qsim.trotter.measurement.overlaps import echo, fidelity
-from qsim.trotter.measurement.spaces import charged, schmidt_in
 from qsim.trotter.measurement.shared import shared_schmidt
+from qsim.trotter.measurement.spaces import charged, schmidt_in
 from qsim.trotter.observables.base import View
 from qsim.trotter.sectors.basis import Sector
-from qsim.trotter.sectors.parity import ParitySector
 from qsim.trotter.sectors.digits.space import DigitSpace
+from qsim.trotter.sectors.parity import ParitySector
 from qsim.trotter.sectors.schmidt import Spectrum
 from qsim.trotter.states.files import load_state
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["isotropic", "isotropic_products"]
 
+
 @mixing.register(SpinModel)
 def _(model: SpinModel, inversion: int = 0) -> str:
     """Return why H does not conserve Sz (or the inversion of all spins), ``""`` if it does."""

@@ -21,7 +21,7 @@ __all__ = ["coherent", "state_in"]
 
 
 def coherent(two: int, theta: float, phi: float) -> NDArray[np.complex128]:
-    """Return a spin S = two / 2 along a direction, (2S + 1,): the product of 2S spinors ``cos(theta/2), exp(i phi) sin(theta/2)``.
+    """Return a spin S = two / 2 along a direction, (2S + 1,): 2S spinors ``cos(theta/2), exp(i phi) sin(theta/2)`` together.
 
     ``<m| = binomial(2S, S - m)^(1/2) cos^(S + m) sin^(S - m) exp(i phi (S - m))``.
     """
@@ -56,7 +56,9 @@ def state_in(
         return psi
     angles = getattr(block, "angles", None)
     if angles is None:
-        raise DeckError(f"initial.type: {block.word} is a state of spins 1/2; take basis, product, haar or random_phase")
+        raise DeckError(
+            f"initial.type: {block.word} is a state of spins 1/2; take basis, product, haar or random_phase"
+        )
     strings = sector.strings()
     psi = np.ones(sector.dimension, np.complex128)
     for j, (theta, phi) in enumerate(zip(*angles(sector.spins), strict=True)):
