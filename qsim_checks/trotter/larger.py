@@ -363,8 +363,8 @@ def judge_evolution(deck: Mapping[str, Any], psi: Complex, results: Results) -> 
             true = [np.vdot(now, S[a, j] @ now).real for j in range(n)]
             off = float(np.abs(results[f"s{a}"][k] - true).max())
             claims.append(Claim(f"s{a}", off, 2.0 * largest * error, 2.0 * largest * stated, floor))
-            true = np.vdot(S[a, 0] @ now, S[a, n - 1] @ now).real
-            off = float(results[f"correlator_{a}{a}"][k][0]) - true
+            both = float(np.vdot(S[a, 0] @ now, S[a, n - 1] @ now).real)
+            off = float(results[f"correlator_{a}{a}"][k][0]) - both
             claims.append(Claim(f"{a}{a}", off, 2.0 * largest**2 * error, 2.0 * largest**2 * stated, floor))
         off = float(np.ravel(results["entropy"])[k]) - entropy_of(system, now, 1)
         claims.append(

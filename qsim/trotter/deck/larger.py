@@ -1,7 +1,7 @@
 """Rules of spins above 1/2, and of terms that are matrices between the states of one site or of two."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from qsim.core.deck.blocks import Finding
@@ -18,6 +18,10 @@ __all__ = ["check_larger", "check_local", "check_spins"]
 MOST_BITS = 62
 # integrators that take products H psi
 EXPANSIONS = ("auto", "chebyshev", "krylov")
+# of which initial states are made
+STARTS = (
+    "basis", "neel", "domain_wall", "product", "polarised", "polarized", "haar", "random_phase", "ground_state",
+)  # fmt: skip
 # what an evolution observes of larger spins
 OBSERVED = (
     "correlator", "energy", "energy_variance", "entropy", "imbalance", "return_probability", "sx", "sy", "sz", "total",
@@ -75,20 +79,10 @@ def _check_m(deck: "TrotterDeck") -> Iterator[Finding]:
 
 def _check_evolution(deck: "TrotterDeck", what: str) -> Iterator[Finding]:
     """Yield what a state of larger spins in time cannot have."""
-    if deck.initial.word not in (
-        "basis",
-        "neel",
-        "domain_wall",
-        "product",
-        "polarised",
-        "polarized",
-        "haar",
-        "random_phase",
-    ):
-        yield Finding(
-            "initial.type",
-            f"{deck.initial.word} is one of spins 1/2; take basis, neel, domain_wall, product, polarised, haar or random_phase",
-        )
+    if getattr(deck.initial, "up", None) is not None and deck.initial.word == "ground_state":
+        yield Finding("initial.up", f"counts spins 1/2; of {what} the ground state is that of the least |Sz|")
+    if deck.initial.word not in STARTS:
+        yield Finding("initial.type", f"{deck.initial.word} is one of spins 1/2; take {', '.join(STARTS)}")
     if getattr(deck.sector, "inversion", None) is not None:
         yield Finding(
             "sector.inversion", f"a state of {what} is carried in one Sz or parity; leave inversion out"
@@ -189,7 +183,8 @@ def _check_bonds(term: Biquadratic | BondMatrix, system: System, key: str) -> It
 def _check_pairs(term: Biquadratic | BondMatrix, system: System, key: str) -> Iterator[Finding]:
     """Yield the first row of a list that names no pair of different sites, or a pair that an earlier row names."""
     seen: dict[tuple[int, int], int] = {}
-    for number, row in enumerate(term.list or []):
+    rows: Sequence[Sequence[float]] = term.list or []
+    for number, row in enumerate(rows):
         where = f"{key}.list.{number}"
         if isinstance(term, Biquadratic) and len(row) != 3:
             yield Finding(where, f"expected [j, k, B], found {len(row)} numbers")

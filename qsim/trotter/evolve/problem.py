@@ -13,9 +13,11 @@ import numpy as np
 
 from qsim.core.errors import DeckError
 from qsim.trotter.initial.ground import GroundState
+from qsim.trotter.measurement.spaces import charged, operator_in
 from qsim.trotter.observables.correlations import Otoc
 from qsim.trotter.observables.echo import Echo
 from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.selection import space_with
 
 if TYPE_CHECKING:
     from qsim.core.device.arrays import StateVector
@@ -200,25 +202,30 @@ class Problem:
             if why := obstacle(terms, sector.inversion):
                 raise DeckError(f"initial.terms: a ground state is found in a sector of Sz, but {why}")
             self._grounds.clear()
-            self._grounds[realisation] = ground_state(self.device, sector, terms.at(0.0))
+            model = terms.at(0.0)
+            linear: Any = operator_in(sector, self.device, model)
+            self._grounds[realisation] = ground_state(self.device, sector, model, linear)
         return self._grounds[realisation]
 
     @property
-    def _ground_sector(self) -> Sector:
+    def _ground_sector(self) -> PlainSpace:
         """Sector of the ground state that the trajectories begin with."""
-        down = self.start.down(self.spins)
+        down = self.start.lowered(self.models.system.twos)
         assert down is not None
-        return self.sector if isinstance(self.sector, Sector) else Sector(self.spins, down)
+        given = self.sector
+        return given if given is not None and charged(given) else space_with(self.hamiltonian().static, down)
 
     def _ground_vector(self, member: int) -> StateVector:
         from qsim.trotter.sectors.states import whole_state
 
         vector = self.ground(member).vector.astype(self.dtype)
-        if isinstance(self.sector, Sector):
+        if charged(self.sector):
             return vector
         # made in its sector of Sz, then unfolded for runs elsewhere
         state = whole_state(self._ground_sector, self.device, vector)
-        return state if self.sector is None else self.sector.restricted(self.device, state)
+        if self.sector is None or isinstance(self.sector, Sector):
+            return state
+        return self.sector.restricted(self.device, state)
 
     @property
     def start_error(self) -> float:

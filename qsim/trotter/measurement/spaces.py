@@ -298,7 +298,9 @@ def _(space: Sector, device: Device, psi: NDArray[Any], axis: str) -> Any:
     return rotated(device, whole_state(space, device, psi), axis)
 
 
-strings_of_deck.register(DigitSpace)(lambda space, device, psi, axis: digits.turned_to_z(space, psi, axis))
+strings_of_deck.register(DigitSpace)(
+    lambda space, device, psi, axis: digits.turned_to_z(space, device, psi, axis)
+)
 
 
 def _ladder(c: NDArray[np.complex128]) -> str:

@@ -306,7 +306,7 @@ def conjugated(matrix: Matrix, turns: Sequence[Matrix]) -> Matrix:
     """Return ``U M U^dagger`` with U the product of matrices of the sites; rounding is left out."""
     U = turns[0]
     for turn in turns[1:]:
-        U = np.kron(U, turn)
+        U = np.asarray(np.kron(U, turn))
     made = U @ matrix @ U.conj().T
     least = ROUNDING * float(np.abs(matrix).max(initial=0.0))
     return np.where(np.abs(made.real) > least, made.real, 0.0) + 1j * np.where(
@@ -398,7 +398,8 @@ def _anisotropy(term: blocks.Anisotropy, system: blocks.System) -> dict[int, Mat
 
 def _biquadratic(first: int, second: int) -> Matrix:
     """Return ``(S_j . S_k)^2`` of two spins."""
-    product = sum(np.kron(a, b) for a, b in zip(spin_matrices(first), spin_matrices(second), strict=True))
+    both = zip(spin_matrices(first), spin_matrices(second), strict=True)
+    product = np.sum([np.kron(a, b) for a, b in both], axis=0)
     return np.asarray(product @ product)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import DeckError
+from qsim.trotter.sectors.digits.space import DigitSpace
 from qsim.trotter.sectors.parity import ParitySector, WholeSpace
 from qsim.trotter.states.vectors import norm2, scale
 
@@ -57,7 +58,7 @@ def initial_state(
 
 @singledispatch
 def start_in(
-    sector: Sector | ParitySector | WholeSpace,
+    sector: PlainSpace,
     block: InitialState,
     device: Device,
     dtype: DTypeLike,
@@ -68,6 +69,7 @@ def start_in(
     """Return an initial state that is not drawn in the sector; as :func:`initial_state`."""
     with device.use():
         psi = device.xp.zeros(sector.dimension, dtype=dtype)
+    assert not isinstance(sector, DigitSpace)
     # an Ising state is one amplitude; all others are made in the whole space, and the part in the sector is taken
     string = block.string(sector.spins)
     if string is not None:
@@ -128,9 +130,9 @@ def unfolded(sector: Sector, device: Device, psi: NDArray[Any]) -> tuple[Sector,
     return plain, out
 
 
-def whole_state(sector: Sector | ParitySector | WholeSpace, device: Device, psi: NDArray[Any]) -> Any:
+def whole_state(sector: PlainSpace, device: Device, psi: NDArray[Any]) -> Any:
     """Return a vector of a sector as a state (2^N,) of all spins."""
-    if isinstance(sector, ParitySector | WholeSpace):
+    if isinstance(sector, ParitySector | WholeSpace | DigitSpace):
         return sector.whole(device, psi)
     plain, amplitudes = unfolded(sector, device, psi)
     with device.use():

@@ -271,6 +271,29 @@ def test_a_cycle_of_spins_1(run, sector):
     assert np.abs(np.exp(1j * angles)[:, None] - np.exp(1j * found)).min(axis=0).max() < 1e-10
 
 
+@pytest.mark.parametrize("sector", ["auto", "full"])
+def test_a_quench_of_the_single_ion_anisotropy(run, sector):
+    """From the ground state of a spin-1 chain, at Sz = 0, under another H."""
+    chain = [{"type": "heisenberg", "lattice": {"type": "chain"}, "J": 1.0}, {"type": "anisotropy", "D": 0.2}]
+    system = {"spins": 4, "spin": 1, "terms": [chain[0], {"type": "anisotropy", "D": 1.5, "E": 0.0}]}
+    results = run(
+        system=system,
+        sector=sector,
+        initial={"type": "ground_state", "terms": chain},
+        evolve={"t_final": 1.3, "outputs": 2, "accuracy": 1e-9},
+        observe=[{"correlator": ["xx", "zz"], "pairs": [[0, 1]]}, {"entropy": {"sites": [0, 1]}}],
+    )
+    ground = np.linalg.eigh(dense_larger(system | {"terms": chain}))[1][:, 0]
+    now = expm(-1.3j * dense_larger(system)) @ ground
+    for axis in "xz":
+        both = component(system, axis, 0) @ component(system, axis, 1)
+        np.testing.assert_allclose(
+            results[f"correlator_{axis}{axis}"][-1], np.vdot(now, both @ now).real, atol=1e-8
+        )
+    np.testing.assert_allclose(np.ravel(results["entropy"])[-1], entropy_of(system, now, 2), atol=1e-7)
+    assert results.scalars["sector"].value == ("Sz = 0" if sector == "auto" else "all states")
+
+
 # --------------------------------------------------------------------------------------------- bad input
 
 BASE = {
