@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from qsim.trotter.deck.axes import Axis
     from qsim.trotter.deck.model import TrotterDeck
     from qsim.trotter.initial.base import InitialState
-    from qsim.trotter.measurement.spaces import AnyOperator, Space
+    from qsim.trotter.measurement.spaces import AnyOperator, PlainSpace, Space
     from qsim.trotter.model.frames import Frame
     from qsim.trotter.model.hamiltonian import Model
 
@@ -190,7 +190,7 @@ class TaskProblem(Generic[B]):
             downs = [quanta - round(up) for up in requested.ups(quanta)]
             if not self.stored:
                 return [space_with(model, down, inversion=inversion, axis=axis) for down in downs]
-            plain = [space_with(model, down) for down in downs]
+            plain: list[PlainSpace] = [space_with(model, down) for down in downs]
         else:
             plain = spaces_of(model, self.sector, axis)
             # the product of all 2 S^x, which turns a parity over where N is odd

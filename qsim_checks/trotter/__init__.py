@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from qsim_checks.coverage import Claim, Kind, Trial
 from qsim_checks.trotter.draws import draw_deck
 from qsim_checks.trotter.fid import fid
+from qsim_checks.trotter.larger import evolution, judge_evolution
 from qsim_checks.trotter.oracle import (
     Evolution,
     Part,
@@ -74,6 +75,11 @@ def _pulsed(rng: np.random.Generator, folder: Path) -> Trial:
     return Trial(_public(drawn), lambda results: judge(drawn, folder, results))
 
 
+def _larger(rng: np.random.Generator, folder: Path) -> Trial:
+    deck, psi = evolution(rng)
+    return Trial(deck, lambda results: judge_evolution(deck, psi, results))
+
+
 KINDS: Mapping[str, Kind] = {
     "evolve": _evolution,
     "pulses": _pulsed,
@@ -81,6 +87,7 @@ KINDS: Mapping[str, Kind] = {
     "levels": lambda rng, folder: spectrum(rng, "levels"),
     "levels_anywhere": lambda rng, folder: spectrum(rng, "levels", free=True),
     "spectrum_anywhere": lambda rng, folder: spectrum(rng, "spectrum", free=True),
+    "evolve_larger": _larger,
     "levels_larger": lambda rng, folder: spectrum(rng, "levels", large=True),
     "spectrum_larger": lambda rng, folder: spectrum(rng, "spectrum", large=True),
     **{

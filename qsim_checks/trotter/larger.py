@@ -1,7 +1,7 @@
 """Spins above 1/2, equal and mixed: systems drawn from all that a deck can say of them, H by Kronecker products, and sectors.
 
-A spin S is the symmetric part of 2S spins 1/2, so that its matrices come from Pauli matrices alone.  Site 0 is the fastest index, and
-of each site m = S comes first.
+A spin S is the symmetric part of 2S spins 1/2, so that its matrices come from Pauli matrices alone.  Site 0 is the fastest index,
+and of each site m = S comes first.
 """
 
 from __future__ import annotations
@@ -10,12 +10,18 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import expm
+from scipy.sparse.linalg import expm_multiply
 
+from qsim_checks.coverage import Claim
 from qsim_checks.trotter.oracle import entropy_bound, spin
+
+if TYPE_CHECKING:
+    from qsim.core.results.results import Results
 
 __all__ = [
     "bases_of",
@@ -211,9 +217,17 @@ def dense_larger(system: Mapping[str, Any]) -> Complex:
                 H += d * z @ z + e * (x @ x - y @ y)
                 H += sum(A[a, b] * S[j]["xyz"[a]] @ S[j]["xyz"[b]] for a in range(3) for b in range(3))
         else:
-            for j, k in _bonds(term, n):
-                H += _bond(term, (S[j], S[k]), (j, k), sizes)
+            for number, (j, k) in enumerate(_bonds(term, n)):
+                H += _bond(_row(term, number), (S[j], S[k]), (j, k), sizes)
     return H
+
+
+def _row(term: Mapping[str, Any], number: int) -> Mapping[str, Any]:
+    """Return a term with the strengths of one of its rows, where it has a list."""
+    values = term["list"][number][2:] if "list" in term else []
+    if term["type"] == "tensor" and values:
+        return {**term, "J": np.reshape(values, (3, 3))}
+    return {**term, "B": values[0]} if term["type"] == "biquadratic" and values else term
 
 
 def _bond(
@@ -265,6 +279,117 @@ def factor_of(system: Mapping[str, Any]) -> float:
     return (2.0 * max(spins_of(system))) ** 2
 
 
+# --------------------------------------------------------------------------------------- states in time
+
+
+def start(rng: Generator, system: Mapping[str, Any]) -> tuple[Block, Complex]:
+    """Return an initial state of a deck, and its amplitudes."""
+    n, twos = system["spins"], [round(2.0 * S) for S in spins_of(system)]
+    if rng.random() < 0.6:
+        digits = [int(rng.integers(two + 1)) for two in twos]
+        one = [np.eye(two + 1)[digit] for two, digit in zip(twos, digits, strict=True)]
+        block: Block = {
+            "type": "basis",
+            "m": [0.5 * two - digit for two, digit in zip(twos, digits, strict=True)],
+        }
+    else:
+        theta, phi = (np.round(rng.uniform(0.0, math.pi, n), 3) for _ in range(2))
+        # a turn of the state m = S: about y, then about z
+        one = []
+        for two, t, f in zip(twos, theta, phi, strict=True):
+            S = _alone(two)
+            up = np.eye(two + 1)[0]
+            # exp(i S phi) makes the amplitude of m = S real
+            one.append(np.exp(0.5j * two * f) * expm(-1j * f * S["z"]) @ expm(-1j * t * S["y"]) @ up)
+        block = {"type": "product", "theta": theta.tolist(), "phi": phi.tolist()}
+    psi: Complex = np.ones(1, complex)
+    for state in one:
+        psi = np.kron(state, psi)
+    return block, psi
+
+
+def evolution(rng: Generator) -> tuple[Block, Complex]:
+    """Return a deck of an evolution of larger spins, under a constant H or a driven field, and its start."""
+    system = larger(rng)
+    initial, psi = start(rng, system)
+    end = round(float(rng.uniform(0.5, 4.0)), 2)
+    count = int(rng.integers(2, 5))
+    if rng.random() < 0.3:
+        field: Block = {"type": "field", "axis": _one(rng, "x", "z"), "values": _strength(rng)}
+        system["terms"].append(
+            field | {"profile": {"type": "cosine", "omega": round(float(rng.uniform(0.2, 3.0)), 2)}}
+        )
+    n = system["spins"]
+    deck: Block = {
+        "system": system,
+        "initial": initial,
+        "sector": _one(rng, "auto", "full"),
+        "evolve": {
+            "t_final": end,
+            "outputs": {"count": count},
+            "integrator": _one(rng, "auto", "krylov"),
+            "accuracy": float(10.0 ** -int(rng.integers(4, 10))),
+        },
+        "observe": [
+            {"sz": "all"},
+            {"sx": "all"},
+            {"sy": "all"},
+            {"correlator": ["xx", "yy", "zz"], "pairs": [[0, n - 1]]},
+            {"entropy": {"sites": [0]}},
+            "return_probability",
+        ],
+        "run": {"seed": 1},
+    }
+    return deck, psi
+
+
+def judge_evolution(deck: Mapping[str, Any], psi: Complex, results: Results) -> list[Claim]:
+    """Hold the observables at all times against exponentials of the dense H, of a driven one in short steps of order four."""
+    system, n = deck["system"], deck["system"]["spins"]
+    driven = [term for term in system["terms"] if "profile" in term]
+    H = dense_larger({**system, "terms": [term for term in system["terms"] if "profile" not in term]})
+    V = dense_larger({**system, "terms": driven}) if driven else None
+    omega = driven[0]["profile"]["omega"] if driven else 0.0
+    error = float(results.scalars["error_estimate"].value or 0.0)
+    stated = deck["evolve"]["accuracy"]
+    S = {(a, j): component(system, a, j) for a in "xyz" for j in range(n)}
+    largest, now, time = max(spins_of(system)), psi, 0.0
+    claims = []
+    for k, t in enumerate(np.asarray(results["time"])):
+        now = _carried(H, V, omega, now, time, float(t))
+        time = float(t)
+        floor = 1e-10 if V is None else 1e-8
+        for a in "xyz":
+            true = [np.vdot(now, S[a, j] @ now).real for j in range(n)]
+            off = float(np.abs(results[f"s{a}"][k] - true).max())
+            claims.append(Claim(f"s{a}", off, 2.0 * largest * error, 2.0 * largest * stated, floor))
+            both = float(np.vdot(S[a, 0] @ now, S[a, n - 1] @ now).real)
+            off = float(results[f"correlator_{a}{a}"][k][0]) - both
+            claims.append(Claim(f"{a}{a}", off, 2.0 * largest**2 * error, 2.0 * largest**2 * stated, floor))
+        off = float(np.ravel(results["entropy"])[k]) - entropy_of(system, now, 1)
+        claims.append(
+            Claim("entropy", off, part_bound(system, error, 1), part_bound(system, stated, 1), 1e-7)
+        )
+        off = float(results["return_probability"][k]) - abs(np.vdot(psi, now)) ** 2
+        claims.append(Claim("return", off, 2.0 * error, 2.0 * stated, floor))
+    return claims
+
+
+def _carried(H: Complex, V: Complex | None, omega: float, psi: Complex, start: float, end: float) -> Complex:
+    """Return a state at a later time; H + cos(omega t) V in steps of Magnus of order four."""
+    if V is None or end == start:
+        return np.asarray(expm(-1j * (end - start) * H) @ psi)
+    steps = max(1, math.ceil(200.0 * (end - start)))
+    h = (end - start) / steps
+    for step in range(steps):
+        first, second = (
+            H + math.cos(omega * (start + (step + 0.5 + s * math.sqrt(3.0) / 6.0) * h)) * V for s in (-1, 1)
+        )
+        M = 0.5 * h * (first + second) - 1j * math.sqrt(3.0) / 12.0 * h**2 * (second @ first - first @ second)
+        psi = np.asarray(expm_multiply(-1j * M, psi))
+    return psi
+
+
 # ------------------------------------------------------------------------------------------- sectors
 
 
@@ -313,55 +438,66 @@ def _moved(system: Mapping[str, Any], sites: Sequence[int]) -> Complex:
     return found
 
 
-def bases_of(system: Mapping[str, Any], H: Complex, sector: Mapping[str, Any]) -> list[Complex] | None:
-    """Return the states of each sector that a deck names; None where H has not these symmetries, or no sector has a state."""
-    size, n, top = len(H), system["spins"], sum(spins_of(system))
-    one, scale = np.eye(size, dtype=complex), np.abs(H).max() or 1.0
+def _keeps(H: Complex, P: Complex) -> bool:
+    return bool(np.abs(P @ H - H @ P).max() < SMALL * (np.abs(H).max() or 1.0))
 
-    def kept(P: Complex) -> bool:
-        return bool(np.abs(P @ H - H @ P).max() < SMALL * scale)
 
-    totals = sum(component(system, "z", j) for j in range(n)).diagonal().real
-    given = sector.get(
-        "sz", None if "parity" in sector else 0 if kept(np.diag(totals).astype(complex)) else None
-    )
-    projectors: list[tuple[Complex, Complex]] = []
+def _signs(
+    system: Mapping[str, Any], H: Complex, sector: Mapping[str, Any]
+) -> list[tuple[Complex, int]] | None:
+    """Return parity, reflection and inversion of a sector with their signs; None where H has them not."""
+    n, one = system["spins"], np.eye(len(H), dtype=complex)
+    found: list[tuple[Complex, int]] = []
     if "parity" in sector:
-        axis = next((a for a in ("z" if "inversion" in sector else "zxy") if kept(_turn(system, a))), None)
+        axes = "z" if "inversion" in sector else "zxy"
+        axis = next((a for a in axes if _keeps(H, _turn(system, a))), None)
         if axis is None:
             return None
-        projectors.append((_turn(system, axis), (1 if sector["parity"] == "even" else -1) * one))
-    mixed = len(set(spins_of(system))) > 1
-    if mixed and {"momentum", "reflection"} & set(sector):
+        found.append((_turn(system, axis), 1 if sector["parity"] == "even" else -1))
+    if len(set(spins_of(system))) > 1 and {"momentum", "reflection"} & set(sector):
         return None
     if "reflection" in sector:
-        projectors.append((_moved(system, list(range(n))[::-1]), sector["reflection"] * one))
+        found.append((_moved(system, list(range(n))[::-1]), sector["reflection"]))
     if "inversion" in sector:
-        projectors.append((one[::-1].copy(), sector["inversion"] * one))
-    P = one
-    if not all(kept(operator) for operator, _ in projectors):
+        found.append((one[::-1].copy(), sector["inversion"]))
+    return found if all(_keeps(H, operator) for operator, _ in found) else None
+
+
+def bases_of(system: Mapping[str, Any], H: Complex, sector: Mapping[str, Any]) -> list[Complex] | None:
+    """Return the states of each sector that a deck names; None where H has not these symmetries, or no sector has a state."""
+    n, top, one = system["spins"], sum(spins_of(system)), np.eye(len(H), dtype=complex)
+    totals = sum(component(system, "z", j) for j in range(n)).diagonal().real
+    charged = _keeps(H, np.diag(totals).astype(complex))
+    signs = _signs(system, H, sector)
+    # Sz = 0 is understood where H conserves it
+    given = sector.get("sz", 0 if charged and "parity" not in sector else None)
+    wanted = given if isinstance(given, list) else [given]
+    if signs is None or any(m is not None and (not charged or round(2.0 * (top - m)) % 2) for m in wanted):
         return None
-    for operator, sign in projectors:
-        P = P @ (0.5 * (one + sign @ operator))
+    P = one
+    for operator, sign in signs:
+        P = P @ (0.5 * (one + sign * operator))
     asked = sector.get("momentum")
     momenta: Any = range(n) if asked == "all" else [asked]
     found = []
-    for m in given if isinstance(given, list) else [given]:
-        if m is not None:
-            if not kept(np.diag(totals).astype(complex)) or round(2.0 * (top - m)) % 2:
-                return None
-            P_m = P * (np.abs(totals - m) < 0.1)
-        else:
-            P_m = P
+    for m in wanted:
+        inside = P if m is None else P * (np.abs(totals - m) < 0.1)
         for k in momenta:
-            made, power = P_m, one
-            if k is not None:
-                shift, made = _moved(system, [(j + 1) % n for j in range(n)]), np.zeros_like(one)
-                for r in range(n):
-                    made = made + np.exp(2j * np.pi * k * r / n) * power @ P_m / n
-                    power = shift @ power
-            if not kept(made) or np.abs(made @ made - made).max() > 1e-9:
+            made = inside if k is None else _wave(system, k) @ inside
+            if not _keeps(H, made) or np.abs(made @ made - made).max() > 1e-9:
                 return None
             values, vectors = np.linalg.eigh(0.5 * (made + made.conj().T))
             found.append(vectors[:, values > 0.5])
     return [basis for basis in found if basis.size] or None
+
+
+def _wave(system: Mapping[str, Any], k: int) -> Complex:
+    """Return the projector on the momentum 2 pi k / N."""
+    n = system["spins"]
+    shift, power = _moved(system, [(j + 1) % n for j in range(n)]), np.eye(states_of(system), dtype=complex)
+    total = np.zeros_like(power)
+    for r in range(n):
+        # T = exp(-2 pi i k / N)
+        total = total + np.exp(2j * np.pi * k * r / n) * power / n
+        power = shift @ power
+    return total

@@ -222,7 +222,8 @@ def _free(rng: Generator, several: bool) -> tuple[Block, Any]:
 def _large(rng: Generator, several: bool) -> tuple[Block, Any]:
     """Return a system of spins above 1/2, and its sector."""
     system = larger(rng, uniform=bool(rng.random() < 0.5))
-    H, choice = dense(system), sector_of(rng, system, several)
+    H = dense(system)
+    choice: Any = sector_of(rng, system, several)
     # mostly one that H has
     for _ in range(8):
         if bases_of(system, H, choice) is None:

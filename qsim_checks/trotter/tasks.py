@@ -55,8 +55,13 @@ def beside(
     free = rng.random() < 0.4 if free is None else free
     deck = draw(rng, free)
     if large:
-        system = larger(rng, charged=not free)
-        deck["system"] = system
+        deck["system"] = system = larger(rng, charged=not free)
+        # a few ground states of more than one state are drawn, too, and products enough for these spaces
+        for _ in range(4):
+            if _may_be_refused(deck):
+                deck["system"] = system = larger(rng, charged=not free)
+        if "dynamics" in deck:
+            deck["dynamics"]["steps"] *= 4
         for item in deck.get("observe", []):
             item |= {"pairs": [[0, system["spins"] - 1]]} if "pairs" in item else {}
             item |= {"q": [0.0, 1.0]} if "structure_factor" in item else {}

@@ -1,7 +1,7 @@
 """Rules of spins above 1/2, and of terms that are matrices between the states of one site or of two."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from qsim.core.deck.blocks import Finding
@@ -16,7 +16,16 @@ __all__ = ["check_larger", "check_local", "check_spins"]
 
 # of a string, which is a signed number of 64
 MOST_BITS = 62
-TASKS = ("spectrum", "levels", "thermal", "dynamics", "fid")
+# integrators that take products H psi
+EXPANSIONS = ("auto", "chebyshev", "krylov")
+# of which initial states are made
+STARTS = (
+    "basis", "neel", "domain_wall", "product", "polarised", "polarized", "haar", "random_phase", "ground_state",
+)  # fmt: skip
+# what an evolution observes of larger spins
+OBSERVED = (
+    "correlator", "energy", "energy_variance", "entropy", "imbalance", "return_probability", "sx", "sy", "sz", "total",
+)  # fmt: skip
 
 
 def check_spins(system: System, key: str) -> Iterator[Finding]:
@@ -43,14 +52,52 @@ def check_spins(system: System, key: str) -> Iterator[Finding]:
 
 
 def check_larger(deck: "TrotterDeck") -> Iterator[Finding]:
-    """Yield tasks and sectors that spins above 1/2 cannot have."""
+    """Yield starts, sectors, observables and integrators that spins above 1/2 cannot have."""
+    yield from _check_m(deck)
     if deck.system.halves:
         return
     what = "spins above 1/2" if set(deck.system.twos) != {1} else "terms of type bond_matrix"
-    if deck.task not in TASKS:
-        yield Finding("task", f"{what} go with task: {', '.join(TASKS)}; found {deck.task}")
+    if deck.task in ("evolve", "floquet"):
+        yield from _check_evolution(deck, what)
     if getattr(deck.sector, "up", None) is not None:
         yield Finding("sector.up", f"counts spins 1/2; of {what} give sz, such as 0")
+
+
+def _check_m(deck: "TrotterDeck") -> Iterator[Finding]:
+    """Yield an Sz of a site that its spin has not."""
+    m = getattr(deck.initial, "m", None) if deck.task in ("evolve", "floquet") else None
+    if m is None or len(m) != deck.system.spins:
+        return
+    for j, (two, value) in enumerate(zip(deck.system.twos, m, strict=True)):
+        if abs(2.0 * value) > two or (two - 2.0 * value) % 2.0:
+            yield Finding(
+                f"initial.m.{j}",
+                f"Sz of a spin {0.5 * two:g} is {0.5 * two:g}, {0.5 * two - 1.0:g}, ..., {-0.5 * two:g}; found {value:g}",
+            )
+            return
+
+
+def _check_evolution(deck: "TrotterDeck", what: str) -> Iterator[Finding]:
+    """Yield what a state of larger spins in time cannot have."""
+    if getattr(deck.initial, "up", None) is not None and deck.initial.word == "ground_state":
+        yield Finding("initial.up", f"counts spins 1/2; of {what} the ground state is that of the least |Sz|")
+    if deck.initial.word not in STARTS:
+        yield Finding("initial.type", f"{deck.initial.word} is one of spins 1/2; take {', '.join(STARTS)}")
+    if getattr(deck.sector, "inversion", None) is not None:
+        yield Finding(
+            "sector.inversion", f"a state of {what} is carried in one Sz or parity; leave inversion out"
+        )
+    for index, item in enumerate(deck.observe):
+        for name in item.named():
+            if name not in OBSERVED:
+                yield Finding(
+                    f"observe.{index}.{name}", f"belongs to spins 1/2; of {what}: {', '.join(OBSERVED)}"
+                )
+    if deck.task == "evolve" and (deck.evolve.dt is not None or deck.evolve.integrator not in EXPANSIONS):
+        yield Finding(
+            "evolve.integrator",
+            f"{deck.evolve.integrator} is a product of layers of spins 1/2; use chebyshev, krylov or auto with accuracy",
+        )
 
 
 def check_local(term: LocalTerm, system: System, key: str) -> Iterator[Finding]:
@@ -76,6 +123,7 @@ def _constant(term: LocalTerm) -> str:
 
 
 def _check_anisotropy(term: Anisotropy, system: System, key: str) -> Iterator[Finding]:
+    """Yield strengths that do not fit together, and sites whose anisotropy is a constant."""
     if (term.A is None) == (term.D is None and term.E is None):
         yield Finding(key, "give either A, or D and E (one of them or both)")
     if term.A is not None:
@@ -102,6 +150,7 @@ def _check_anisotropy(term: Anisotropy, system: System, key: str) -> Iterator[Fi
 
 
 def _check_bonds(term: Biquadratic | BondMatrix, system: System, key: str) -> Iterator[Finding]:
+    """Yield matrices that are none, and bonds that are not named."""
     if isinstance(term, BondMatrix) and (term.matrix is None) == (term.file is None):
         yield Finding(key, "give either matrix or file")
     if isinstance(term, BondMatrix) and term.matrix is not None:
@@ -112,6 +161,9 @@ def _check_bonds(term: Biquadratic | BondMatrix, system: System, key: str) -> It
                     f"expected {len(term.matrix)} numbers, as many as rows, found {len(row)}",
                 )
                 return
+    if isinstance(term, Biquadratic) and set(system.twos) == {1}:
+        yield Finding(key, _constant(term))
+        return
     lattice = term.lattice if term.lattice is not None else system.lattice
     if term.list is None:
         if lattice is None:
@@ -131,7 +183,8 @@ def _check_bonds(term: Biquadratic | BondMatrix, system: System, key: str) -> It
 def _check_pairs(term: Biquadratic | BondMatrix, system: System, key: str) -> Iterator[Finding]:
     """Yield the first row of a list that names no pair of different sites, or a pair that an earlier row names."""
     seen: dict[tuple[int, int], int] = {}
-    for number, row in enumerate(term.list or []):
+    rows: Sequence[Sequence[float]] = term.list or []
+    for number, row in enumerate(rows):
         where = f"{key}.list.{number}"
         if isinstance(term, Biquadratic) and len(row) != 3:
             yield Finding(where, f"expected [j, k, B], found {len(row)} numbers")

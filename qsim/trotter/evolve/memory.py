@@ -6,9 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from qsim.trotter.model.larger import SpinModel
 from qsim.trotter.observables.entropy import Entropy
 from qsim.trotter.observables.state import State
 from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.digits.memory import digit_bytes
+from qsim.trotter.sectors.digits.space import DigitSpace
 
 if TYPE_CHECKING:
     from qsim.trotter.evolve.problem import Path, Problem
@@ -31,6 +34,8 @@ def memory(
     problem: Problem, spins: int | None = None, single: bool | None = None
 ) -> tuple[dict[str, int], int]:
     """Return bytes on the device by part, and bytes of the stored rows in host memory."""
+    if isinstance(problem.sector, DigitSpace):
+        return digit_memory(problem, problem.sector)
     if isinstance(problem.sector, Sector):
         return sector_memory(problem, spins, single)
     spins = problem.spins if spins is None else spins
@@ -68,6 +73,25 @@ def memory(
     if problem.start.held_twice:
         host += state
     return parts, host
+
+
+def digit_memory(problem: Problem, space: DigitSpace) -> tuple[dict[str, int], int]:
+    """Return the memory of an evolution of larger spins, as `memory` does."""
+    state = (8 if problem.precision == "single" else 16) * space.dimension
+    model, needs = problem.hamiltonian().envelope, problem.observables.needs
+    assert isinstance(model, SpinModel)
+    vectors = KRYLOV_VECTORS if problem.path == "krylov" else 3
+    parts = {
+        "state": state,
+        "krylov" if problem.path == "krylov" else "chebyshev": vectors * state,
+        "tables": digit_bytes(model, [space], space.dimension, stored=False),
+    }
+    if needs.start:
+        parts["initial state"] = state
+    # of entropies: blocks of the Schmidt matrix, and their places
+    parts["observables"] = (6 if needs.cuts else 2) * state
+    row = 10 + 3 * problem.spins + sum(len(p) for p in needs.pairs.values()) + 3 * len(needs.cuts)
+    return parts, 8 * row * len(problem.times) * (4 if problem.members > 1 else 2)
 
 
 def sector_memory(

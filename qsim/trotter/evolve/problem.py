@@ -13,9 +13,11 @@ import numpy as np
 
 from qsim.core.errors import DeckError
 from qsim.trotter.initial.ground import GroundState
+from qsim.trotter.measurement.spaces import charged, operator_in
 from qsim.trotter.observables.correlations import Otoc
 from qsim.trotter.observables.echo import Echo
 from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.selection import space_with
 
 if TYPE_CHECKING:
     from qsim.core.device.arrays import StateVector
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from qsim.trotter.observables.base import Observable
     from qsim.trotter.observables.registry import Observables
     from qsim.trotter.sectors.ground import Ground
-    from qsim.trotter.sectors.parity import ParitySector
+    from qsim.trotter.sectors.selection import PlainSpace
 
 __all__ = ["MOST_STEPS", "PIECE", "Path", "Problem"]
 
@@ -74,8 +76,8 @@ class Problem:
         All times at which the evolution stops, 0 and t_final among them, 1/J.
     output_times : list of float
         Output times of the deck, which the arrays hold.
-    sector : Sector, ParitySector or None
-        Sector of conserved Sz, or parity, in which the states are carried; None for the whole space.
+    sector : PlainSpace or None
+        Sector of conserved Sz, or parity, in which the states are carried; None for the whole space of spins 1/2.
     ranks : int
         Processes that share each state.
     links : Links or None
@@ -94,7 +96,7 @@ class Problem:
     precision: Literal["single", "double"]
     times: list[float]
     output_times: list[float]
-    sector: Sector | ParitySector | None = None
+    sector: PlainSpace | None = None
     notices: list[str] = field(default_factory=list)
     ranks: int = 1
     links: Links | None = None
@@ -200,25 +202,30 @@ class Problem:
             if why := obstacle(terms, sector.inversion):
                 raise DeckError(f"initial.terms: a ground state is found in a sector of Sz, but {why}")
             self._grounds.clear()
-            self._grounds[realisation] = ground_state(self.device, sector, terms.at(0.0))
+            model = terms.at(0.0)
+            linear: Any = operator_in(sector, self.device, model)
+            self._grounds[realisation] = ground_state(self.device, sector, model, linear)
         return self._grounds[realisation]
 
     @property
-    def _ground_sector(self) -> Sector:
+    def _ground_sector(self) -> PlainSpace:
         """Sector of the ground state that the trajectories begin with."""
-        down = self.start.down(self.spins)
+        down = self.start.lowered(self.models.system.twos)
         assert down is not None
-        return self.sector if isinstance(self.sector, Sector) else Sector(self.spins, down)
+        given = self.sector
+        return given if given is not None and charged(given) else space_with(self.hamiltonian().static, down)
 
     def _ground_vector(self, member: int) -> StateVector:
         from qsim.trotter.sectors.states import whole_state
 
         vector = self.ground(member).vector.astype(self.dtype)
-        if isinstance(self.sector, Sector):
+        if charged(self.sector):
             return vector
         # made in its sector of Sz, then unfolded for runs elsewhere
         state = whole_state(self._ground_sector, self.device, vector)
-        return state if self.sector is None else self.sector.restricted(self.device, state)
+        if self.sector is None or isinstance(self.sector, Sector):
+            return state
+        return self.sector.restricted(self.device, state)
 
     @property
     def start_error(self) -> float:

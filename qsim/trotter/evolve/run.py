@@ -163,7 +163,9 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
     block = problem.evolution
     sector = problem.sector
     if sector is not None:
-        monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
+        monitor.note(
+            f"sector {sector}: {sector.dimension} of {problem.hamiltonian().static.dimension} states"
+        )
     # four paths, see `Problem.path`: each estimates its error in its own way
     if problem.path == "bonds":
         choice = bond_choice(problem, monitor)

@@ -67,7 +67,7 @@ class Step:
         self.phases: Any = None
         self.expansion: Chebyshev | None = None
         # a step without flips is diagonal: phases, made once
-        if model.J[:2].any() or model.h[:2].any() or model.cross is not None:
+        if not model.diagonal:
             self.expansion = Chebyshev(device, model, linear=self.operator)
             return
         # H of a diagonal step times a vector of ones is its diagonal
@@ -199,7 +199,7 @@ class Stroboscopic(View):
 def run(problem: FloquetProblem, monitor: Monitor) -> FloquetResult:
     """Carry the state through all cycles, and find the quasi-energies if the deck names them."""
     sector, block = problem.space, problem.block
-    monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
+    monitor.note(f"sector {sector}: {sector.dimension} of {problem.model.dimension} states")
     made = Computation(problem, monitor.restored)
     with monitor.stage("cycles"):
         drive(made, monitor, total=block.cycles, unit="cycles", what="floquet", done=made.done)

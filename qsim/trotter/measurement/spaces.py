@@ -6,6 +6,7 @@ Each function has one case for each kind of space; a new kind brings its own (`r
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import reduce, singledispatch
 from typing import TYPE_CHECKING, Any
@@ -22,13 +23,15 @@ from qsim.trotter.sectors.digits.conserved import isotropic_products
 from qsim.trotter.sectors.digits.orbits import DigitOrbits, StoredDigits
 from qsim.trotter.sectors.digits.product import DigitOperator
 from qsim.trotter.sectors.digits.space import DigitSpace
+from qsim.trotter.sectors.digits.start import state_in
 from qsim.trotter.sectors.moments import sector_moments
 from qsim.trotter.sectors.operator import SectorOperator
 from qsim.trotter.sectors.parity import ParitySector, WholeSpace
 from qsim.trotter.sectors.parity_operator import ParityOperator, WholeOperator
 from qsim.trotter.sectors.schmidt import Spectrum, sector_schmidt
+from qsim.trotter.sectors.selection import PlainSpace
 from qsim.trotter.sectors.spin_operators import raised, target_of, weighted
-from qsim.trotter.sectors.states import whole_state
+from qsim.trotter.sectors.states import start_in, whole_state
 from qsim.trotter.sectors.symmetric import StoredOperator, SymmetricSector
 
 if TYPE_CHECKING:
@@ -44,6 +47,7 @@ __all__ = [
     "PlainSpace",
     "Space",
     "applied_in",
+    "charged",
     "columns_in",
     "moments_in",
     "operator_in",
@@ -57,7 +61,6 @@ __all__ = [
     "target_in",
 ]
 
-PlainSpace = WholeSpace | ParitySector | Sector | DigitSpace
 Space = PlainSpace | SymmetricSector
 AnyOperator = WholeOperator | SectorOperator | StoredOperator | DigitOperator
 
@@ -82,6 +85,14 @@ operator_in.register(Sector)(lambda space, device, model: SectorOperator(device,
 operator_in.register(SymmetricSector)(lambda space, device, model: StoredOperator(device, space, model))
 operator_in.register(DigitSpace)(lambda space, device, model: DigitOperator(device, space, model))
 operator_in.register(DigitOrbits)(lambda space, device, model: StoredDigits(device, space, model))
+
+
+start_in.register(DigitSpace)(state_in)
+
+
+def charged(space: Space | None) -> bool:
+    """Return True if all states of a space have one Sz; None is the space of all states."""
+    return space is not None and not math.isnan(space.sz)
 
 
 @singledispatch
@@ -287,7 +298,9 @@ def _(space: Sector, device: Device, psi: NDArray[Any], axis: str) -> Any:
     return rotated(device, whole_state(space, device, psi), axis)
 
 
-strings_of_deck.register(DigitSpace)(lambda space, device, psi, axis: digits.turned_to_z(space, psi, axis))
+strings_of_deck.register(DigitSpace)(
+    lambda space, device, psi, axis: digits.turned_to_z(space, device, psi, axis)
+)
 
 
 def _ladder(c: NDArray[np.complex128]) -> str:

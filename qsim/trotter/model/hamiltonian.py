@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from qsim.core.deck.columns import read_rows
-from qsim.core.deck.expression import Expression
 from qsim.core.errors import DeckError, FileError, NumericsError
 from qsim.trotter.deck import couplings as blocks
 from qsim.trotter.deck.axes import AXES
@@ -23,6 +22,7 @@ from qsim.trotter.deck.lattices import AllToAll, Lattice
 from qsim.trotter.deck.sites import pair_problems
 from qsim.trotter.lattices import bonds as lattices
 from qsim.trotter.model import disorder
+from qsim.trotter.model.fields import site_fields
 from qsim.trotter.model.places import apart, axis_vector, dipolar, positions
 from qsim.trotter.model.profiles import factor, is_constant
 from qsim.trotter.model.readers import read_component_matrices, read_matrix
@@ -33,7 +33,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Hamiltonian", "Model", "build_hamiltonian", "conserved", "dense", "energies", "scale_of"]
+__all__ = [
+    "ZEROS",
+    "Hamiltonian",
+    "Model",
+    "build_hamiltonian",
+    "conserved",
+    "dense",
+    "energies",
+    "local_part",
+    "scale_of",
+    "zero_of",
+]
 
 # coupling or field: squares and sums over pairs stay within a double
 LARGEST = 1e100
@@ -154,8 +165,25 @@ class Model:
 
     @property
     def reversible(self) -> bool:
-        """True if Sz and -Sz have the same levels, where Sz is conserved: H is even under time reversal, which turns all spins."""
+        """True if Sz and -Sz have the same levels, where Sz is conserved: time reversal, which turns all spins, leaves H."""
         return not self.h[2].any()
+
+    @property
+    def diagonal(self) -> bool:
+        """True if no spin flips: couplings and fields along z alone."""
+        return not (self.J[:2].any() or self.h[:2].any() or self.cross is not None)
+
+    @property
+    def strongest(self) -> float:
+        """Largest field of neighbours and external fields that a spin can feel along one axis."""
+        return float((0.5 * np.abs(self.J).sum(axis=2) + np.abs(self.h)).max(initial=0.0))
+
+    @property
+    def mean_square(self) -> float:
+        """Mean of the squared energy in a random state: J^2 / 16 of a pair and h^2 / 4 of a spin."""
+        # half of the double sum
+        square = (self.J**2).sum() / 32.0 + (self.h**2).sum() / 4.0
+        return float(square if self.cross is None else square + (self.cross**2).sum() / 32.0)
 
     def rotated(self, axes: list[int], signs: NDArray[np.float64]) -> Model:
         """Return the model with ``signs[a]`` times its component ``axes[a]`` as component a."""
@@ -298,6 +326,20 @@ class Hamiltonian:
 
 # ------------------------------------------------------------------------------------------ from a deck
 
+#: Models without couplings and fields, by whether all spins are 1/2; :mod:`qsim.trotter.model.larger` brings others.
+ZEROS: dict[bool, Callable[[blocks.System], Model]] = {True: lambda system: Model.zero(system.spins)}
+
+
+def zero_of(system: blocks.System) -> Model:
+    """Return the model without couplings and fields of the spins of a deck."""
+    return ZEROS[system.halves](system)
+
+
+@singledispatch
+def local_part(term: blocks.Term, system: blocks.System, part: Model) -> Model:
+    """Return a term of matrices of one site or two as a model like `part`."""
+    raise TypeError(f"{term.type} is no term of matrices")
+
 
 def build_hamiltonian(
     system: blocks.System,
@@ -331,10 +373,6 @@ def build_hamiltonian(
     # field twice; `full` is the double sum over j and k
     pair_scale = (4.0 if system.operators == "pauli" else 1.0) * (2.0 if system.sum == "full" else 1.0)
     field_scale = 2.0 if system.operators == "pauli" else 1.0
-    # below, since it is a Model as well
-    from qsim.trotter.model.larger import local_part, zero_of
-    from qsim.trotter.model.nuclei import nuclear_part
-
     static = zero_of(system)
     driven: list[tuple[Callable[[float], float], Model]] = []
     for number, term in enumerate(system.terms if terms is None else terms, first):
@@ -342,13 +380,15 @@ def build_hamiltonian(
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             part = zero_of(system)
             if isinstance(term, blocks.FieldTerm):
-                part = replace(part, h=field_scale * _field(term, system.spins, seed, number, realisation))
+                part = replace(
+                    part, h=field_scale * site_fields(term, system.spins, seed, number, realisation)
+                )
             elif isinstance(term, blocks.OrientedTerm):
                 lattice = term.lattice if term.lattice is not None else system.lattice
                 J, cross = cross_of(pair_scale * tensors_of(term, lattice, system.spins))
                 part = replace(part, J=J, cross=cross)
             elif isinstance(term, blocks.NuclearTerm):
-                part = nuclear_part(term, system, part)
+                part = local_part(term, system, part)
             elif isinstance(term, blocks.LocalTerm):
                 part = pair_scale ** (term.type != "anisotropy") * local_part(term, system, part)
             else:
@@ -370,35 +410,6 @@ def _largest(model: Model) -> float:
         largest = np.maximum(largest, np.abs(model.cross).max())
     # unlike max, np.maximum keeps NaN
     return float(largest)
-
-
-def _field(
-    term: blocks.FieldTerm, spins: int, seed: int, number: int, realisation: int
-) -> NDArray[np.float64]:
-    """Return (3, N) fields of one term."""
-    sites = np.array(term.sites if term.sites is not None else range(spins))
-    axis = AXES.index(term.axis)
-    # values first: given for each site, by a formula of j, or from a file; disorder is added to them
-    random, values = term.random, np.zeros(sites.size)
-    if isinstance(term.values, blocks.RandomValues):
-        random = term.values.random
-    elif isinstance(term.values, str):
-        values = Expression(term.values, ("j",))(j=sites.astype(np.float64))
-    elif term.values is not None:
-        values = values + np.asarray(term.values, dtype=np.float64)
-    elif term.file is not None:
-        values = np.array(read_rows(term.file, "one value per site", (1,), most=sites.size))[:, 0]
-        if values.size != sites.size:
-            raise FileError(f"{term.file}: {values.size} values for {sites.size} sites")
-    h = np.zeros((3, spins))
-    h[axis, sites] = values
-    # a number belongs to its site, whichever sites are chosen
-    if random is not None:
-        drawn = disorder.draw(
-            random, spins, seed=seed, number=number, realisation=realisation, coupling=False, axis=axis
-        )
-        h[axis, sites] += drawn[sites]
-    return h
 
 
 def _coupling(
@@ -511,6 +522,7 @@ def _listed(term: blocks.Pairs, spins: int, *, full: bool) -> NDArray[np.float64
 # ------------------------------------------------------------------------------------------ properties
 
 
+@singledispatch
 def conserved(model: Model | Hamiltonian) -> tuple[str, ...]:
     """Return which of the total ``S^x, S^y, S^z`` commute with H at all times, as axis letters.
 

@@ -19,9 +19,10 @@ import numpy as np
 
 from qsim.core.errors import DeckError, FileError
 from qsim.trotter.deck import couplings as blocks
+from qsim.trotter.deck.axes import AXES
 from qsim.trotter.deck.lattices import AllToAll
 from qsim.trotter.lattices import bonds as lattices
-from qsim.trotter.model.hamiltonian import Model, scale_of
+from qsim.trotter.model.hamiltonian import ZEROS, Model, conserved, local_part, scale_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,12 +32,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Local",
     "SpinModel",
+    "commuting",
     "flipped",
     "half_turn",
-    "local_part",
     "quanta_of",
     "spin_matrices",
-    "zero_of",
 ]
 
 # of the largest element of a matrix: less is rounding of a rotation
@@ -100,6 +100,12 @@ def _added(first: Mapping[Any, Matrix], second: Mapping[Any, Matrix]) -> dict[An
     return both
 
 
+def _size(matrix: Matrix) -> Matrix:
+    """Return a matrix with the energies ``+-||M||``, between which all energies of M lie."""
+    signs = np.where(np.arange(len(matrix)) % 2, -1.0, 1.0)
+    return np.diag(float(np.linalg.norm(matrix, 2)) * signs).astype(np.complex128)
+
+
 @dataclass(frozen=True)
 class SpinModel(Model):
     """A Hamiltonian of spins of any size at one time.
@@ -148,7 +154,7 @@ class SpinModel(Model):
     @property
     def size(self) -> SpinModel:
         """The model with the size of every coupling and field."""
-        return self._mapped(super().size, np.abs)
+        return self._mapped(super().size, _size)
 
     def _mapped(self, base: Model, call: Any) -> SpinModel:
         return replace(
@@ -207,6 +213,26 @@ class SpinModel(Model):
     def reversible(self) -> bool:
         """True if H is even under time reversal, ``exp(-i pi S^y)`` and complex conjugation."""
         return not self.unlike(lambda two: half_turn(two, 1), conjugate=True)
+
+    @property
+    def diagonal(self) -> bool:
+        """True if all terms are diagonal."""
+        return all(
+            np.count_nonzero(term.matrix) == np.count_nonzero(term.matrix.diagonal()) for term in self.terms
+        )
+
+    @property
+    def strongest(self) -> float:
+        """Bound of the rate at which a spin turns along any axis: the norms of all its terms."""
+        rate = np.zeros(self.spins)
+        for term in self.terms:
+            rate[list(term.sites)] += float(np.linalg.norm(term.matrix, 2))
+        return float(rate.max(initial=0.0))
+
+    @property
+    def mean_square(self) -> float:
+        """Mean of the squared energy in a random state: of traceless parts, whose squares add up."""
+        return sum(float(np.linalg.norm(term.matrix) ** 2) / len(term.matrix) for term in self.terms)
 
     @property
     def real(self) -> bool:
@@ -280,12 +306,32 @@ def conjugated(matrix: Matrix, turns: Sequence[Matrix]) -> Matrix:
     """Return ``U M U^dagger`` with U the product of matrices of the sites; rounding is left out."""
     U = turns[0]
     for turn in turns[1:]:
-        U = np.kron(U, turn)
+        U = np.asarray(np.kron(U, turn))
     made = U @ matrix @ U.conj().T
     least = ROUNDING * float(np.abs(matrix).max(initial=0.0))
     return np.where(np.abs(made.real) > least, made.real, 0.0) + 1j * np.where(
         np.abs(made.imag) > least, made.imag, 0.0
     )
+
+
+def commuting(model: SpinModel, axis: int) -> bool:
+    """Return True if every term of H commutes with the total spin along an axis."""
+    for term in model.terms:
+        parts = [
+            [spin_matrices(model.twos[j])[axis] if j == k else np.eye(model.twos[j] + 1) for j in term.sites]
+            for k in term.sites
+        ]
+        total = sum(one[0] if len(one) == 1 else np.kron(*one) for one in parts)
+        off = term.matrix @ total - total @ term.matrix
+        if np.abs(off).max() > ROUNDING * np.abs(term.matrix).max():
+            return False
+    return True
+
+
+@conserved.register(SpinModel)
+def _(model: SpinModel) -> tuple[str, ...]:
+    """Return which of the total ``S^x, S^y, S^z`` commute with H, as axis letters."""
+    return tuple(axis for a, axis in enumerate(AXES) if commuting(model, a))
 
 
 @scale_of.register(SpinModel)
@@ -297,12 +343,13 @@ def _(model: SpinModel) -> float:
 # ------------------------------------------------------------------------------------------ from a deck
 
 
-def zero_of(system: blocks.System) -> Model:
-    """Return the model without couplings and fields of the spins of a deck."""
-    return Model.zero(system.spins) if system.halves else SpinModel.empty(system.twos)
+ZEROS[False] = lambda system: SpinModel.empty(system.twos)
 
 
-def local_part(term: blocks.LocalTerm, system: blocks.System, part: Model) -> Model:
+@local_part.register(blocks.Anisotropy)
+@local_part.register(blocks.Biquadratic)
+@local_part.register(blocks.BondMatrix)
+def _(term: blocks.LocalTerm, system: blocks.System, part: Model) -> Model:
     """Return a term of matrices alone, as a model like `part`.
 
     Raises
@@ -351,7 +398,8 @@ def _anisotropy(term: blocks.Anisotropy, system: blocks.System) -> dict[int, Mat
 
 def _biquadratic(first: int, second: int) -> Matrix:
     """Return ``(S_j . S_k)^2`` of two spins."""
-    product = sum(np.kron(a, b) for a, b in zip(spin_matrices(first), spin_matrices(second), strict=True))
+    both = zip(spin_matrices(first), spin_matrices(second), strict=True)
+    product = np.sum([np.kron(a, b) for a, b in both], axis=0)
     return np.asarray(product @ product)
 
 

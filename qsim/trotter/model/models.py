@@ -18,8 +18,8 @@ from qsim.trotter.deck.couplings import (
 from qsim.trotter.deck.lattices import AllToAll
 from qsim.trotter.initial.ground import GroundState
 from qsim.trotter.lattices.bonds import wrapped
-from qsim.trotter.model.hamiltonian import build_hamiltonian
-from qsim.trotter.model.larger import zero_of
+from qsim.trotter.model import nuclei  # noqa: F401 - it brings the terms of nuclei
+from qsim.trotter.model.hamiltonian import build_hamiltonian, zero_of
 from qsim.trotter.observables.echo import Echo
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from qsim.core.deck.columns import read_rows
 from qsim.core.errors import FileError
 from qsim.trotter.deck import couplings as blocks
 from qsim.trotter.deck.sites import pair_problems
+from qsim.trotter.model.hamiltonian import local_part
 from qsim.trotter.model.larger import SpinModel, spin_matrices
 
 if TYPE_CHECKING:
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
 
     from qsim.trotter.model.hamiltonian import Model
 
-__all__ = ["nuclear_part"]
 
-
-def nuclear_part(term: blocks.NuclearTerm, system: blocks.System, part: Model) -> Model:
+@local_part.register(blocks.Shifts)
+@local_part.register(blocks.Scalar)
+@local_part.register(blocks.Quadrupole)
+def _(term: blocks.NuclearTerm, system: blocks.System, part: Model) -> Model:
     """Return shifts, scalar couplings or quadrupoles as a model like `part`, Hz.
 
     Between unlike nuclei a coupling is ``J I^z_j I^z_k``: what else it has turns at the difference of their frequencies, MHz.

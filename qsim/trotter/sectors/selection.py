@@ -13,13 +13,16 @@ from qsim.trotter.initial.ground import GroundState
 from qsim.trotter.model.frames import FRAMES, Frame
 from qsim.trotter.model.tensors import mixed
 from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.digits.space import DigitSpace
 from qsim.trotter.sectors.parity import ParitySector, WholeSpace, parity_obstacle
 
 if TYPE_CHECKING:
     from qsim.trotter.deck.model import TrotterDeck
     from qsim.trotter.model.hamiltonian import Hamiltonian, Model
 
-__all__ = ["frame_of", "mixing", "obstacle", "sector_of", "space_with", "spaces_of"]
+PlainSpace = Sector | ParitySector | WholeSpace | DigitSpace
+
+__all__ = ["PlainSpace", "frame_of", "mixing", "obstacle", "sector_of", "space_with", "spaces_of"]
 
 # relative difference of Jx and Jy that is rounding, as in hamiltonian.conserved
 EQUAL = 1e-14
@@ -64,7 +67,7 @@ def mixing(model: Model, inversion: int = 0) -> str:
 @singledispatch
 def space_with(
     model: Model, down: int | None = None, odd: int | None = None, inversion: int = 0, axis: str = "z"
-) -> Sector | ParitySector | WholeSpace:
+) -> PlainSpace:
     """Return the space of the spins of a model with a number of quanta below all up, with their parity, or of all states."""
     if down is not None:
         return Sector(model.spins, down, inversion, axis)
@@ -90,9 +93,7 @@ def frame_of(model: Model, requested: SectorBlock | str, totals: str = "zxy") ->
     return next((frame for frame in FRAMES.values() if not parity_obstacle(frame.turned(model))), FRAMES["z"])
 
 
-def spaces_of(
-    model: Model, requested: SectorBlock | str, axis: str
-) -> list[Sector | ParitySector | WholeSpace]:
+def spaces_of(model: Model, requested: SectorBlock | str, axis: str) -> list[PlainSpace]:
     """Return the spaces without a definite Sz that a deck asks for; with auto all that H allows, which hold every state.
 
     Raises
@@ -115,8 +116,8 @@ def spaces_of(
 
 
 def _of_parity(
-    sector: ParitySector, hamiltonian: Hamiltonian, sigma: Hamiltonian | None, down: int | None
-) -> ParitySector:
+    sector: ParitySector | DigitSpace, hamiltonian: Hamiltonian, sigma: Hamiltonian | None, down: int | None
+) -> ParitySector | DigitSpace:
     for part, key in ((hamiltonian, "system.terms"), (sigma, "observe: echo: sigma")):
         if part is not None and (why := parity_obstacle(part)):
             raise DeckError(f"sector.parity: parity is not conserved ({key}): {why}; use sector: full")
@@ -127,9 +128,7 @@ def _of_parity(
     return sector
 
 
-def sector_of(
-    deck: TrotterDeck, hamiltonian: Hamiltonian, sigma: Hamiltonian | None
-) -> Sector | ParitySector | None:
+def sector_of(deck: TrotterDeck, hamiltonian: Hamiltonian, sigma: Hamiltonian | None) -> PlainSpace | None:
     """Return the sector of an evolution; None for all states.
 
     Parameters
@@ -142,10 +141,10 @@ def sector_of(
     DeckError
         If the deck asks for a sector that H or the start do not stay in.
     """
-    requested, spins = deck.sector, deck.system.spins
+    requested, quanta, model = deck.sector, deck.system.quanta, hamiltonian.static
     if requested in ("full", "none"):
         return None
-    down = deck.initial.down(spins)
+    down = deck.initial.lowered(deck.system.twos)
     if requested == "auto":
         # auto: a start of one Sz that H and the way back conserve, and no product formula, whose layers are in the whole space
         stays = (
@@ -158,18 +157,21 @@ def sector_of(
             and (sigma is None or deck.evolve.integrator == "krylov" or sigma.is_static)
             and (sigma is None or not obstacle(sigma))
         )
-        return Sector(spins, down) if stays and down is not None else None
+        return space_with(model, down) if stays and down is not None else None
     assert isinstance(requested, SectorBlock)
     if requested.parity is not None:
-        return _of_parity(ParitySector(spins, int(requested.parity == "odd")), hamiltonian, sigma, down)
+        space = space_with(model, odd=int(requested.parity == "odd"))
+        assert not isinstance(space, Sector | WholeSpace)
+        return _of_parity(space, hamiltonian, sigma, down)
     # a sector of Sz named by the deck: refused with the reason unless H, Sigma and the start lie in it
-    sector = Sector(spins, spins - round(requested.ups(spins)[0]), requested.inversion or 0)
+    sector = space_with(model, quanta - round(requested.ups(quanta)[0]), inversion=requested.inversion or 0)
+    assert not isinstance(sector, ParitySector | WholeSpace)
     for part, key in ((hamiltonian, "system.terms"), (sigma, "observe: echo: sigma")):
         if part is not None and (why := obstacle(part, sector.inversion)):
             raise DeckError(f"sector: {sector} is not conserved ({key}): {why}; use sector: full")
     if down is not None and down != sector.down:
         raise DeckError(
-            f"sector: the initial state has Sz = {0.5 * spins - down:g}, the sector {sector}; use sector: auto"
+            f"sector: the initial state has Sz = {0.5 * quanta - down:g}, the sector {sector}; use sector: auto"
         )
     if down is not None and sector.inversion and not isinstance(deck.initial, GroundState):
         raise DeckError(

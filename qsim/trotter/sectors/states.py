@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qsim.core.errors import DeckError
+from qsim.trotter.sectors.digits.space import DigitSpace
 from qsim.trotter.sectors.parity import ParitySector, WholeSpace
 from qsim.trotter.states.vectors import norm2, scale
 
@@ -18,8 +20,9 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.initial.base import InitialState
     from qsim.trotter.sectors.basis import Sector
+    from qsim.trotter.sectors.selection import PlainSpace
 
-__all__ = ["initial_state", "restricted", "unfolded", "whole_state"]
+__all__ = ["OUTSIDE", "initial_state", "restricted", "start_in", "unfolded", "whole_state"]
 
 # weight of a given state outside of the sector that is rounding
 OUTSIDE = 1e-10
@@ -29,7 +32,7 @@ MOST_SPINS = 30
 
 def initial_state(
     block: InitialState,
-    sector: Sector | ParitySector | WholeSpace,
+    sector: PlainSpace,
     device: Device,
     dtype: DTypeLike,
     *,
@@ -50,6 +53,23 @@ def initial_state(
     # random states are drawn in the sector itself
     if block.fill(psi, device, seed=seed, member=member):
         return psi
+    return start_in(sector, block, device, dtype, seed=seed, member=member)
+
+
+@singledispatch
+def start_in(
+    sector: PlainSpace,
+    block: InitialState,
+    device: Device,
+    dtype: DTypeLike,
+    *,
+    seed: int,
+    member: int = 0,
+) -> Any:
+    """Return an initial state that is not drawn in the sector; as :func:`initial_state`."""
+    with device.use():
+        psi = device.xp.zeros(sector.dimension, dtype=dtype)
+    assert not isinstance(sector, DigitSpace)
     # an Ising state is one amplitude; all others are made in the whole space, and the part in the sector is taken
     string = block.string(sector.spins)
     if string is not None:
@@ -110,9 +130,9 @@ def unfolded(sector: Sector, device: Device, psi: NDArray[Any]) -> tuple[Sector,
     return plain, out
 
 
-def whole_state(sector: Sector | ParitySector | WholeSpace, device: Device, psi: NDArray[Any]) -> Any:
+def whole_state(sector: PlainSpace, device: Device, psi: NDArray[Any]) -> Any:
     """Return a vector of a sector as a state (2^N,) of all spins."""
-    if isinstance(sector, ParitySector | WholeSpace):
+    if isinstance(sector, ParitySector | WholeSpace | DigitSpace):
         return sector.whole(device, psi)
     plain, amplitudes = unfolded(sector, device, psi)
     with device.use():

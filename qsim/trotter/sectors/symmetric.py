@@ -22,6 +22,7 @@ import numpy as np
 
 from qsim.core.errors import DeckError
 from qsim.trotter.kernels.sectors.orbits import entries_of_orbits, images_of, representatives
+from qsim.trotter.sectors.digits.space import DigitSpace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from qsim.trotter.model.hamiltonian import Model
     from qsim.trotter.sectors.basis import Sector
     from qsim.trotter.sectors.parity import ParitySector, WholeSpace
+    from qsim.trotter.sectors.selection import PlainSpace
 
 __all__ = [
     "Flips",
@@ -311,8 +313,9 @@ class SymmetricSector:
 
 
 @singledispatch
-def with_characters(base: Sector | ParitySector | WholeSpace, *rest: Any) -> SymmetricSector:
+def with_characters(base: PlainSpace, *rest: Any) -> SymmetricSector:
     """Return the states of a space with given eigenvalues of symmetries; see :class:`SymmetricSector`."""
+    assert not isinstance(base, DigitSpace)
     return SymmetricSector(base, *rest)
 
 
@@ -337,9 +340,7 @@ def _symmetries(block: SectorBlock, momentum: int | None, spins: int) -> tuple[S
     return tuple(generators)
 
 
-def symmetric_sectors(
-    block: SectorBlock, model: Model, bases: Sequence[Sector | ParitySector | WholeSpace]
-) -> list[SymmetricSector]:
+def symmetric_sectors(block: SectorBlock, model: Model, bases: Sequence[PlainSpace]) -> list[SymmetricSector]:
     """Return the sectors of some spaces that a deck asks for; of several, those without states are left out.
 
     Raises

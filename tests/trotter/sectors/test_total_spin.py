@@ -9,9 +9,9 @@ from qsim.trotter.deck import lattices
 from qsim.trotter.lattices.bonds import positions
 from qsim.trotter.lattices.momenta import all_momenta, points, wave_vector
 from qsim.trotter.measurement.spaces import products_of_spins
-from qsim.trotter.sectors.parity import WholeSpace
 from qsim.trotter.model.hamiltonian import dense
 from qsim.trotter.observables.structure_factor import multiple_of_pi
+from qsim.trotter.sectors.parity import WholeSpace
 
 
 def heisenberg(lattice, **keys):

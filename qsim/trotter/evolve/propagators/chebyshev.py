@@ -22,11 +22,11 @@ from qsim.trotter.evolution.layers import Evolver
 from qsim.trotter.evolution.shared_product import SharedOperator
 from qsim.trotter.kernels.product.operators import operator
 from qsim.trotter.measurement.expectations import energy_and_variance
+from qsim.trotter.measurement.spaces import moments_in, operator_in
 from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.digits.space import DigitSpace
 from qsim.trotter.sectors.moments import sector_moments
 from qsim.trotter.sectors.operator import SectorOperator
-from qsim.trotter.sectors.parity import ParitySector
-from qsim.trotter.sectors.parity_operator import ParityOperator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,9 +48,7 @@ def linear_in(problem: Problem, model: Model) -> Linear:
         return SharedOperator(device, model, problem.links)
     if sector is None:
         return Whole(device, operator(device, model))
-    if isinstance(sector, ParitySector):
-        return ParityOperator(device, sector, model)
-    return SectorOperator(device, sector, model)
+    return operator_in(sector, device, model)
 
 
 def expansion_in(problem: Problem, hamiltonian: Hamiltonian) -> Chebyshev:
@@ -78,6 +76,8 @@ def measured(
             linear if isinstance(linear, SectorOperator) else SectorOperator(device, problem.sector, model)
         )
         moments = sector_moments(plain, psi, problem.observables.needs.across if pairs else [])
+    elif isinstance(problem.sector, DigitSpace):
+        moments = moments_in(problem.sector, device, psi, problem.observables.needs.across if pairs else [])
     elif problem.links is not None:
         shared = SharedEvolver(device, model, psi, problem.links, precision=problem.precision)
         moments = shared.measure(axes, pairs=pairs)

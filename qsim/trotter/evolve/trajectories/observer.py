@@ -14,10 +14,12 @@ from qsim.trotter.measurement.entanglement import schmidt
 from qsim.trotter.measurement.expectations import correlators, energy, energy_and_variance, local
 from qsim.trotter.measurement.overlaps import echo, fidelity
 from qsim.trotter.measurement.shared import shared_schmidt
+from qsim.trotter.measurement.spaces import charged, schmidt_in
 from qsim.trotter.observables.base import View
 from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.digits.space import DigitSpace
 from qsim.trotter.sectors.parity import ParitySector
-from qsim.trotter.sectors.schmidt import Spectrum, sector_schmidt
+from qsim.trotter.sectors.schmidt import Spectrum
 from qsim.trotter.states.files import load_state
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ class Snapshot(View):
         self.known = entropies
         self.single = problem.precision == "single"
         # means over an ensemble have no single Sz for each coefficient
-        self.labelled = isinstance(problem.sector, Sector) and problem.members == 1
+        self.labelled = charged(problem.sector) and problem.members == 1
         self._whole: StateVector | None = None
 
     def spins(self, axis: str) -> FloatArray:
@@ -82,8 +84,8 @@ class Snapshot(View):
         problem = self.observer.problem
         if problem.links is not None:
             return Spectrum.unlabelled(shared_schmidt(problem.device, problem.links, self.psi, cut))
-        if isinstance(problem.sector, Sector):
-            return sector_schmidt(problem.sector, problem.device, self.psi, cut)
+        if isinstance(problem.sector, Sector | DigitSpace):
+            return schmidt_in(problem.sector, problem.device, self.psi, cut)
         if self._whole is None:
             sector = problem.sector
             self._whole = (

@@ -10,10 +10,18 @@ The index of a string s in its space is ``above[s >> split] + below[s & (1 << sp
 from __future__ import annotations
 
 import numba as nb
+import numpy as np
 
 from qsim.trotter.kernels.sectors.product_cpu import JIT, PART
 
-__all__ = ["digit_columns", "digit_counts", "digit_diagonal", "digit_representatives", "digit_rows"]
+__all__ = [
+    "digit_columns",
+    "digit_counts",
+    "digit_diagonal",
+    "digit_representatives",
+    "digit_rows",
+    "stored_rows",
+]
 
 
 @nb.njit(**PART)
@@ -45,27 +53,8 @@ def digit_diagonal(strings, sites, bits, energies, out):
 
 
 @nb.njit(**JIT)
-def digit_rows(
-    first,
-    last,
-    strings,
-    diagonal,
-    split,
-    above,
-    below,
-    sites,
-    bits,
-    starts,
-    change,
-    value,
-    psi,
-    own,
-    out,
-    a,
-    b,
-    c,
-):
-    """Set some rows of ``out = a H psi + b own + c out``.
+def digit_rows(first, last, strings, diagonal, numbering, tables, psi, out, factors):
+    """Set some rows of ``out = a H psi + b psi + c out``.
 
     Parameters
     ----------
@@ -73,31 +62,55 @@ def digit_rows(
         Rows.
     strings : (D,) int64
         Of the rows.
-    diagonal : (D,) float64
-        Diagonal elements; of length 0 where H has none, because rows and columns belong to different spaces.
-    split, above, below
-        Numbering of the columns.
-    sites, bits, starts, change, value
-        Tables of the terms.
+    diagonal : (D,) float64 or complex128
+        Diagonal elements; of length 0 where rows and columns belong to different spaces, and b must be 0.
+    numbering : (split, above, below)
+        Of the columns.
+    tables : (sites, bits, starts, change, value)
+        Of the terms.
     psi : vector of the columns
-    own : vector of the rows
-        psi itself where rows and columns are one space.
+    out : vector of the rows
+    factors : (a, b, c) of float
     """
-    low = (1 << split) - 1
+    split, above, below = numbering
+    sites, bits, starts, change, value = tables
+    a, b, c = factors
+    # unsigned numbers spare the test for an index from the end
+    low = np.uint64((1 << split) - 1)
+    shift, mask = np.uint64(split), np.uint64((1 << bits) - 1)
+    wide, own_bits = np.uint64(2 * bits), np.uint64(bits)
     square = diagonal.size > 0
-    for row in range(first, last):
-        s = strings[row]
+    for row in range(np.uint64(first), np.uint64(last)):
+        s = np.uint64(strings[row])
         total = psi[0] * 0.0
-        for term in range(sites.shape[0]):
-            local = _row_of(s, sites, bits, term)
-            for e in range(starts[local], starts[local + 1]):
-                t = s + change[e]
-                total += value[e] * psi[above[t >> split] + below[t & low]]
+        for term in range(np.uint64(sites.shape[0])):
+            local = ((s >> np.uint64(sites[term, 0])) & mask) << own_bits | (
+                s >> np.uint64(sites[term, 1])
+            ) & mask
+            local += term << wide
+            for e in range(np.uint64(starts[local]), np.uint64(starts[local + np.uint64(1)])):
+                t = s + np.uint64(change[e])
+                total += value[e] * psi[np.uint64(above[t >> shift] + below[t & low])]
         if square:
             total += diagonal[row] * psi[row]
         total *= a
         if b != 0.0:
-            total += b * own[row]
+            total += b * psi[row]
+        if c != 0.0:
+            total += c * out[row]
+        out[row] = total
+
+
+@nb.njit(**JIT)
+def stored_rows(first, last, starts, columns, value, psi, out, a, b, c):
+    """Set some rows of ``out = a H psi + b psi + c out``, H by the starts of its rows, columns and values."""
+    for row in range(np.uint64(first), np.uint64(last)):
+        total = psi[0] * 0.0
+        for e in range(np.uint64(starts[row]), np.uint64(starts[row + np.uint64(1)])):
+            total += value[e] * psi[np.uint64(columns[e])]
+        total *= a
+        if b != 0.0:
+            total += b * psi[row]
         if c != 0.0:
             total += c * out[row]
         out[row] = total

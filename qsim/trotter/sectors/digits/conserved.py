@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.trotter.model.larger import SpinModel, flipped, half_turn, spin_matrices
+from qsim.trotter.model.larger import SpinModel, commuting, flipped, half_turn, spin_matrices
 from qsim.trotter.sectors.digits.space import DigitSpace
 from qsim.trotter.sectors.parity import parity_obstacle
 from qsim.trotter.sectors.selection import mixing, space_with
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["isotropic", "isotropic_products"]
-
-# of the largest element of a matrix: less is rounding
-ROUNDING = 1e-13
 
 
 @mixing.register(SpinModel)
@@ -69,19 +66,7 @@ def isotropic(model: SpinModel) -> bool:
     if model.h[:2].any() or np.ptp(model.h[2]) != 0.0:
         return False
     without = replace(model, h=np.zeros_like(model.h))
-    for term in without.terms:
-        for a in range(3):
-            total = np.zeros_like(term.matrix)
-            for number, _ in enumerate(term.sites):
-                parts = [
-                    spin_matrices(model.twos[j])[a] if place == number else np.eye(model.twos[j] + 1)
-                    for place, j in enumerate(term.sites)
-                ]
-                total = total + (parts[0] if len(parts) == 1 else np.kron(*parts))
-            off = term.matrix @ total - total @ term.matrix
-            if np.abs(off).max() > ROUNDING * np.abs(term.matrix).max():
-                return False
-    return True
+    return all(commuting(without, axis) for axis in range(3))
 
 
 def isotropic_products(twos: tuple[int, ...]) -> SpinModel:

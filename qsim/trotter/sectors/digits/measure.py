@@ -72,8 +72,8 @@ def moments(space: DigitSpace, device: Device, psi: NDArray[Any], pairs: Iterabl
     Along z of all sites and pairs; across of the pairs named and of equal sites, elsewhere not a number.
     """
     n, strings = space.spins, space.strings()
-    s = {axis: np.zeros(n) for axis in AXES}
-    ss = {axis: np.full((n, n), math.nan) for axis in AXES}
+    s: dict[str, NDArray[np.float64]] = {axis: np.zeros(n) for axis in AXES}
+    ss: dict[str, NDArray[np.float64]] = {axis: np.full((n, n), math.nan) for axis in AXES}
     ss["z"] = np.zeros((n, n))
     # probabilities of the strings say all of the components along z
     top = 0.5 * np.array(space.twos)[:, None]
@@ -144,21 +144,13 @@ def target(space: DigitSpace, c: NDArray[np.complex128]) -> DigitSpace | None:
     return replace(space, odd=-1) if kept else replace(space, odd=space.odd ^ 1)
 
 
-def whole(space: DigitSpace, psi: NDArray[Any]) -> NDArray[np.complex128]:
-    """Return a vector as a state of all strings."""
-    every = space.everything
-    state = np.zeros(every.dimension, np.complex128)
-    state[every.index(space.strings())] = psi
-    return state
-
-
 def applied(
     space: DigitSpace, to: DigitSpace, device: Device, psi: NDArray[Any], c: NDArray[np.complex128]
 ) -> NDArray[Any]:
     """Return ``sum_aj c_aj S^a_j psi`` in the space that it leads to."""
     if to == to.everything and space != to:
         # a string of all states couples to strings outside of the space
-        psi, space = whole(space, psi), to
+        psi, space = space.whole(device, psi), to
     made = DigitOperator(device, to, component(space.twos, c), space).applied(psi)
     return np.asarray(made, np.complex128)
 
@@ -169,7 +161,7 @@ def spectrum_of(space: DigitSpace, psi: NDArray[Any], sites: Iterable[int]) -> S
     one = (1 << space.bits) - 1
     mask = sum(one << site * space.bits for site in inner)
     ours, row = np.unique(strings & mask, return_inverse=True)
-    theirs, column = np.unique(strings & ~np.int64(mask), return_inverse=True)
+    column = np.unique(strings & ~np.int64(mask), return_inverse=True)[1]
     quanta = sum((space.digit(ours, site) for site in inner), np.zeros(ours.size, np.int64))
     top = 0.5 * sum(space.twos[site] for site in inner)
     # a block for each number of quanta of the part, where the other part has then one, too
@@ -190,9 +182,9 @@ def spectrum_of(space: DigitSpace, psi: NDArray[Any], sites: Iterable[int]) -> S
     return Spectrum(p[order] / p.sum(), sz[order])
 
 
-def turned_to_z(space: DigitSpace, psi: NDArray[Any], axis: str) -> NDArray[np.complex128]:
+def turned_to_z(space: DigitSpace, device: Device, psi: NDArray[Any], axis: str) -> NDArray[np.complex128]:
     """Return a vector as a state of all strings along z of the deck, where those of the space are along another axis."""
-    state = whole(space, psi)
+    state = space.whole(device, np.asarray(psi, np.complex128))
     # the last site is the slowest index
     tensor = state.reshape([two + 1 for two in space.twos[::-1]])
     for place, two in enumerate(space.twos[::-1]):

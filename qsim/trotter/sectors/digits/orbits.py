@@ -134,8 +134,8 @@ def _(model: SpinModel, sites: Sequence[int]) -> str:
             matrix, target = matrix.reshape(*d, *d).transpose(1, 0, 3, 2).reshape(matrix.shape), images[::-1]
         other = here.get(target)
         if other is None or np.abs(other - matrix).max() > SAME * scale:
-            to = " and ".join(str(site) for site in images)
-            return f"H at {term.name} is not that at {'sites' if len(images) == 2 else 'site'} {to}, to which it goes"
+            where = " and ".join(str(site) for site in images)
+            return f"H at {term.name} is not that at {'sites' if len(images) == 2 else 'site'} {where}, to which it goes"
     return ""
 
 

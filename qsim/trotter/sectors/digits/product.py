@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from qsim.core.device.pool import each_part
-from qsim.trotter.kernels.sectors.digits import digit_columns, digit_counts, digit_diagonal, digit_rows
+from qsim.trotter.kernels.sectors.digits import (
+    digit_columns,
+    digit_counts,
+    digit_diagonal,
+    digit_rows,
+    stored_rows,
+)
 from qsim.trotter.model.larger import quanta_of
 
 if TYPE_CHECKING:
@@ -19,7 +25,13 @@ if TYPE_CHECKING:
     from qsim.trotter.model.larger import Local, SpinModel
     from qsim.trotter.sectors.digits.space import DigitSpace
 
-__all__ = ["DigitOperator", "Transitions", "transitions"]
+__all__ = ["MOST_STORED", "DigitOperator", "Transitions", "elements", "stored_bytes", "transitions"]
+
+# Bytes up to which H is kept as a sparse matrix, which is made while three times as much is taken.  A product takes 12 ns a state
+# of a spin-1 chain instead of 65.
+MOST_STORED = 1 << 29
+# products that take as long as to make the matrix
+WORTH = 16
 
 
 class Transitions(NamedTuple):
@@ -108,6 +120,20 @@ def transitions(terms: tuple[Local, ...], rows: DigitSpace, columns: DigitSpace)
     )
 
 
+def elements(model: SpinModel) -> float:
+    """Return how many elements beside the diagonal a row of H has, in the mean over all states."""
+    total = 0.0
+    for term in model.terms:
+        size = len(term.matrix)
+        total += (np.count_nonzero(term.matrix) - np.count_nonzero(term.matrix.diagonal())) / size
+    return total
+
+
+def stored_bytes(model: SpinModel, states: int) -> int:
+    """Return the bytes of H as a sparse matrix, in a space with a number of states."""
+    return int(states * (1.0 + elements(model)) * (12 if model.real else 20))
+
+
 class DigitOperator:
     """H in a space of digits, or an operator that leads from one to another.
 
@@ -157,6 +183,16 @@ class DigitOperator:
         return self.tables.diagonal(self.strings) if self.columns == self.sector else np.zeros(0)
 
     @property
+    def keeps(self) -> bool:
+        """True if H is kept as a sparse matrix: of a space with itself, where it fits, after products enough to be worth it."""
+        return self.products > WORTH and self.fits
+
+    @cached_property
+    def fits(self) -> bool:
+        """True if H maps a space to itself and is small enough as a sparse matrix."""
+        return self.columns == self.sector and stored_bytes(self.model, self.size) <= MOST_STORED
+
+    @property
     def size(self) -> int:
         """Length of a vector."""
         return self.sector.dimension
@@ -178,7 +214,9 @@ class DigitOperator:
 
         first, to, data = self.tables.columns(self.strings)
         shape = (self.sector.dimension, self.columns.dimension)
-        made = csr_array((data, self.columns.index(to), first), shape=shape)
+        # numbers of 32 bits where they are enough
+        kind = np.int32 if max(to.size + shape[0], *shape) < 1 << 31 else np.int64
+        made = csr_array((data, self.columns.index(to).astype(kind), first.astype(kind)), shape=shape)
         # several terms may lead to the same string
         made.sum_duplicates()
         return (
@@ -198,28 +236,23 @@ class DigitOperator:
     ) -> None:
         """Compute ``out = alpha H psi + beta psi + gamma out``; ``work`` is not needed."""
         self.products += 1
-        tables, numbering = self.tables, self.columns.numbering
-        strings, diagonal = self.strings, self.diagonal
+        factors = float(alpha), float(beta), float(gamma)
+        if self.keeps:
+            matrix = self.matrix
+            tables = matrix.indptr, matrix.indices, matrix.data
+            numbers = matrix.nnz
 
-        def rows(first: int, last: int) -> None:
-            digit_rows(
-                first,
-                last,
-                strings,
-                diagonal,
-                *numbering,
-                *tables[:5],
-                psi,
-                psi,
-                out,
-                float(alpha),
-                float(beta),
-                float(gamma),
-            )
+            def rows(first: int, last: int) -> None:
+                stored_rows(first, last, *tables, psi, out, *factors)
+        else:
+            given = self.strings, self.diagonal, tuple(self.columns.numbering), self.tables[:5]
+            numbers = self.size * max(1, len(self.tables.sites))
 
-        each_part(
-            rows, self.size, self.size * max(1, len(tables.sites)), self.device.threads, alike="digit_rows"
-        )
+            def rows(first: int, last: int) -> None:
+                digit_rows(first, last, *given, psi, out, factors)
+
+        name = "stored_rows" if self.keeps else "digit_rows"
+        each_part(rows, self.size, numbers, self.device.threads, alike=name)
 
     def applied(self, psi: NDArray[Any]) -> NDArray[Any]:
         """Return the operator on a vector of the columns."""

@@ -2,8 +2,8 @@
 
 The digit d_j = S_j - m_j counts quanta of site j, 0 for m = S.  A string holds them in equally many bits for each site, site 0 in
 the lowest ones; bits per site are a power of two, so that no digit lies across two bytes.  States are numbered in the order of
-their strings: with the string cut into two halves, the index is the number of states whose upper half is smaller plus the place of
-the lower half among those that complete it (Lin tables).
+their strings: with the string cut into two halves, the index is the number of states whose upper half is smaller plus the place
+of the lower half among those that complete it (Lin tables).
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from qsim.core.device.device import Device
 
 __all__ = ["DigitSpace", "Numbering", "bits_of"]
 
@@ -157,7 +159,7 @@ class DigitSpace:
     @cached_property
     def numbering(self) -> Numbering:
         """The tables of the numbering."""
-        lower, upper = self._halves
+        upper = self._halves[1]
         split, high = self.low * self.bits, (self.spins - self.low) * self.bits
         by_class, wanted = self._completing()
         below = np.zeros(1 << split, np.int64)
@@ -182,6 +184,17 @@ class DigitSpace:
         """Return the index of strings, which must lie in the space."""
         split, above, below = self.numbering
         return above[strings >> split] + below[strings & ((1 << split) - 1)]
+
+    def whole(self, device: Device, psi: NDArray[Any]) -> NDArray[Any]:
+        """Return a vector of the space as a state of all strings."""
+        every = self.everything
+        state = np.zeros(every.dimension, psi.dtype)
+        state[every.index(self.strings())] = psi
+        return state
+
+    def restricted(self, device: Device, full: NDArray[Any]) -> NDArray[Any]:
+        """Return the part (D,) of a state of all strings that lies in the space."""
+        return full[self.everything.index(self.strings())]
 
     def digit(self, strings: NDArray[np.int64], site: int) -> NDArray[np.int64]:
         """Return the digit of a site."""
