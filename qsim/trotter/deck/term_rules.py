@@ -47,6 +47,7 @@ def check_terms(terms: Sequence[Term], system: System, key: str) -> Iterator[Fin
 
 
 def _check_term(term: Term, system: System, key: str) -> Iterator[Finding]:
+    """Yield the mistakes in one term, by its kind."""
     if term.profile is not None:
         yield from check_profile(term.profile, f"{key}.profile")
     if isinstance(term, FieldTerm):
