@@ -173,7 +173,8 @@ class TaskProblem(Generic[B]):
         """
         # a sector of the deck, else every sector that holds the levels of H
         requested: SectorBlock | None = self.sector if isinstance(self.sector, SectorBlock) else None
-        quanta, model = self.quanta, self.model
+        quanta = self.quanta
+        model: Model = self.model
         axis: Axis = self.frame.axis
         inversion = requested.inversion or 0 if requested is not None else 0
         if self.charged:

@@ -370,7 +370,7 @@ def judge_evolution(deck: Mapping[str, Any], psi: Complex, results: Results) -> 
         claims.append(
             Claim("entropy", off, part_bound(system, error, 1), part_bound(system, stated, 1), 1e-7)
         )
-        off = float(results["return_probability"][k]) - abs(np.vdot(psi, now)) ** 2
+        off = float(results["return_probability"][k]) - float(abs(np.vdot(psi, now)) ** 2)
         claims.append(Claim("return", off, 2.0 * error, 2.0 * stated, floor))
     return claims
 
