@@ -10,6 +10,7 @@ from qsim.core.device.device import cpu
 from qsim.core.errors import DeckError
 from qsim.trotter.deck.sectors import SectorBlock
 from qsim.trotter.deck.tasks import Dynamics, Floquet, Levels, Spectrum, Thermal
+from qsim.trotter.kernels.product.operators import is_real
 from qsim.trotter.measurement.spaces import operator_in
 from qsim.trotter.model.models import Models
 from qsim.trotter.observables.registry import Observables
@@ -260,15 +261,17 @@ class TaskProblem(Generic[B]):
 
     @property
     def amplitude_bytes(self) -> int:
-        """Bytes of an amplitude: complex with Dzyaloshinskii-Moriya couplings, and in all but sectors of Sz and inversion."""
-        return 16 if self.stored or self.model.cross is not None or not self.charged else 8
+        """Bytes of an amplitude: complex where H is, and on a GPU in all but sectors of Sz and inversion."""
+        gpu = self.device is not None and self.device.is_cuda
+        real = self.model.cross is None if self.charged else is_real(self.model) and not gpu
+        return 8 if real and not self.stored else 16
 
     def table_bytes(self, states: int) -> int:
         """Return the bytes of the tables of H in a sector of some states, or of its stored matrix."""
         spins = self.spins
         if not self.charged and not self.stored:
             # work space of a product; what is observed is taken from three states of all spins
-            return 16 * states + (48 << spins if self.observables or self.task == "dynamics" else 0)
+            return self.amplitude_bytes * states + (48 << spins if self.observables or self.task == "dynamics" else 0)
         if not (self.stored and states):
             # as in `evolve.memory`: ranks, strings and energies of both parts
             return (spins + 40) << ((spins + 1) // 2 + 2)

@@ -157,7 +157,7 @@ class Correlators:
         # vectors of all temperatures at once, if they fit; else the recurrence runs again for each part
         step = max(1, MOST_NUMBERS // start.size)
         parts = [
-            self._of_temperatures(operator, start, c[k : k + step], scale, poll)
+            self._of_temperatures(operator, start, made, c[k : k + step], scale, poll)
             for k in range(0, T.size, step)
         ]
         return float(start.size) * np.concatenate(parts)
@@ -166,6 +166,7 @@ class Correlators:
         self,
         operator: AnyOperator,
         start: NDArray[Any],
+        made: chain,
         c: NDArray[np.float64],
         scale: float,
         poll: Callable[[], None],
@@ -179,7 +180,7 @@ class Correlators:
             # several together: a matrix product instead of a vector after the other
             together = max(1, min(TOGETHER, steps, MOST_NUMBERS // start.size))
             block = xp.empty((together, start.size), start.dtype)
-            again = chain(device, operator, start.copy())
+            again = chain(device, operator, start.copy(), script=made.script)
             for k in range(steps):
                 row = k % together
                 block[row] = again.vector
