@@ -271,15 +271,15 @@ class TaskProblem(Generic[B]):
         spins = self.spins
         if not self.charged and not self.stored:
             # work space of a product; what is observed is taken from three states of all spins
-            return self.amplitude_bytes * states + (48 << spins if self.observables or self.task == "dynamics" else 0)
+            return self.amplitude_bytes * states + (
+                48 << spins if self.observables or self.task == "dynamics" else 0
+            )
         if not (self.stored and states):
             # as in `evolve.memory`: ranks, strings and energies of both parts
             return (spins + 40) << ((spins + 1) // 2 + 2)
-        from qsim.trotter.sectors.symmetric import flips_of
+        from qsim.trotter.sectors.symmetric import matrix_bytes
 
-        pairs = flips_of(self.model).masks.size
-        # strings, and the entries of the matrix while they are sorted
-        tables = states * (16 + 40 * (1 + pairs))
+        tables = matrix_bytes(self.model, states)
         # observables are taken from the state in the sector of Sz: strings, places, factors, amplitudes
         bases = [getattr(sector, "base", sector) for sector in self.sectors]
         return tables + 96 * max(base.dimension for base in bases)

@@ -25,8 +25,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
 
 from qsim_checks.coverage import Claim, Kind, Trial
+from qsim_checks.trotter.anywhere import dense, evolved
 from qsim_checks.trotter.draws import draw_deck
 from qsim_checks.trotter.oracle import (
     Evolution,
@@ -73,8 +75,14 @@ def _pulsed(rng: np.random.Generator, folder: Path) -> Trial:
     return Trial(_public(drawn), lambda results: judge(drawn, folder, results))
 
 
+def _free(rng: np.random.Generator, folder: Path) -> Trial:
+    drawn = evolved(rng, folder)
+    return Trial(_public(drawn), lambda results: judge(drawn, folder, results))
+
+
 KINDS: Mapping[str, Kind] = {
     "evolve": _evolution,
+    "evolve_anywhere": _free,
     "pulses": _pulsed,
     "spectrum": lambda rng, folder: spectrum(rng, "spectrum"),
     "levels": lambda rng, folder: spectrum(rng, "levels"),
@@ -124,6 +132,8 @@ def _numbers(
 def _parts(deck: Mapping[str, Any], terms: Sequence[Any], first: int, realisation: int) -> list[Part]:
     system = deck["system"]
     spins = system["spins"]
+    if "_dense" in deck:
+        return [_whole(system, number) for number in range(len(system["terms"]))]
     pauli = system["operators"] == "pauli"
     full = system["sum"] == "full"
     found = []
@@ -137,6 +147,15 @@ def _parts(deck: Mapping[str, Any], terms: Sequence[Any], first: int, realisatio
         factor, kinks = profile(term.get("profile"))
         found.append(Part(J, h, factor, kinks))
     return found
+
+
+def _whole(system: Mapping[str, Any], number: int) -> Part:
+    """Return a term of any kind as a matrix of all spins, with a bound of its size for the oracle's rounding."""
+    H = dense(system, [number])
+    size = np.zeros((3, system["spins"]))
+    size[0, 0] = 2.0 * float(np.linalg.norm(H, 2))
+    factor, kinks = profile(system["terms"][number].get("profile"))
+    return Part(np.zeros((3, 1, 1)), size, factor, kinks, csr_matrix(H))
 
 
 def _start(deck: Mapping[str, Any], folder: Path, member: int) -> NDArray[np.complex128]:

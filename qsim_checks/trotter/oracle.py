@@ -38,12 +38,13 @@ ODE_TOLERANCE = 1e-12
 
 @dataclass(frozen=True)
 class Part:
-    """One term of a Hamiltonian: its operator, its factor in time, and where that factor is not smooth."""
+    """One term of a Hamiltonian: its operator, or a matrix instead, its factor in time, and where that factor is not smooth."""
 
     J: Real
     h: Real
     factor: Callable[[float], float] | None = None
     kinks: tuple[float, ...] = ()
+    matrix: csr_matrix | None = None
 
 
 @lru_cache(maxsize=256)
@@ -325,6 +326,8 @@ class Evolution:
         self.matrices = self.matrices or [self._matrix(part) for part in self.parts]
 
     def _matrix(self, part: Part) -> csr_matrix:
+        if part.matrix is not None:
+            return part.matrix
         n = self.spins
         found: list[tuple[float, csr_matrix]] = []
         for a, axis in enumerate("xyz"):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from qsim.trotter.observables.entropy import Entropy
 from qsim.trotter.observables.state import State
 from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.symmetric import matrix_bytes
 
 if TYPE_CHECKING:
     from qsim.trotter.evolve.problem import Path, Problem
@@ -31,17 +32,16 @@ def memory(
     problem: Problem, spins: int | None = None, single: bool | None = None
 ) -> tuple[dict[str, int], int]:
     """Return bytes on the device by part, and bytes of the stored rows in host memory."""
-    if isinstance(problem.sector, Sector):
+    if problem.charged and not problem.has_matrix:
         return sector_memory(problem, spins, single)
     spins = problem.spins if spins is None else spins
     single = problem.precision == "single" if single is None else single
-    state = (8 if single else 16) << spins
+    whole = (8 if single else 16) << spins
+    # other numbers of spins have the same share of all states
+    state = whole * problem.dimension >> problem.spins
     parts = {"state": state}
-    halved = problem.sector is not None
-    # by parity; observables are taken from the state of all spins
-    if halved:
-        state //= 2
-        parts["state"] = state
+    if problem.has_matrix:
+        parts["matrix"] = matrix_bytes(problem.hamiltonian().envelope, problem.dimension)
     echo, needs, expansion = problem.echo, problem.observables.needs, 0
     # of a series: second polynomial, sum and work space; or the vectors of a Krylov space
     if problem.evolution.integrator == "chebyshev" or problem.path in ("chebyshev", "krylov"):
@@ -59,7 +59,10 @@ def memory(
         parts["batch"] = (batch - 1) * sum(parts.values()) + batch * (3 * state + 24 * spins**2)
     if needs.reference is not None:
         parts["fidelity"] = state
-    parts["observables"] = _work(problem, spins, state) + (2 * state if halved else 0)
+    parts["observables"] = _work(problem, spins, state)
+    if problem.sector is not None:
+        # observables are taken from the state of all spins; of characters by strings, places and factors
+        parts["observables"] += whole + (96 << spins if problem.has_matrix else 0)
     parts |= _passing(problem, spins, state, expansion, sum(parts.values()))
     # a row of numbers of one output time: spins, pairs, entropies and a few scalars
     row = 2 + 3 * spins + sum(len(p) for p in needs.pairs.values()) + len(needs.cuts) + 8

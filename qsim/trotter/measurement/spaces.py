@@ -7,7 +7,7 @@ Each function has one case for each kind of space; a new kind brings its own (`r
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import reduce, singledispatch
+from functools import cache, singledispatch
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from qsim.trotter.deck.axes import AXES
 from qsim.trotter.kernels.states.measure import Moments, moments_of_axis
 from qsim.trotter.measurement.entanglement import schmidt
+from qsim.trotter.model.frames import rotated
 from qsim.trotter.model.hamiltonian import Model
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.moments import sector_moments
@@ -39,10 +40,10 @@ __all__ = [
     "Space",
     "applied_in",
     "columns_in",
+    "flat",
     "moments_in",
     "operator_in",
     "plain",
-    "rotated",
     "schmidt_in",
     "target_in",
 ]
@@ -50,14 +51,6 @@ __all__ = [
 PlainSpace = WholeSpace | ParitySector | Sector
 Space = PlainSpace | SymmetricSector
 AnyOperator = WholeOperator | SectorOperator | StoredOperator
-
-# spins that one matrix product turns
-TOGETHER = 6
-# columns: the states of S^a = 1/2 and -1/2 in the basis of S^z
-EIGENSTATES = {
-    "x": np.array([[1.0, 1.0], [1.0, -1.0]], np.complex128) * np.sqrt(0.5),
-    "y": np.array([[1.0, 1.0], [1.0j, -1.0j]], np.complex128) * np.sqrt(0.5),
-}
 
 
 @singledispatch
@@ -92,6 +85,21 @@ def columns_in(space: Space, vectors: NDArray[Any]) -> tuple[PlainSpace, NDArray
 
 
 @singledispatch
+def flat(space: Space, device: Device, psi: NDArray[Any]) -> tuple[Sector | WholeSpace, NDArray[Any]]:
+    """Return the sector of Sz, or all states, from which everything can be observed, and a vector there."""
+    assert isinstance(space, WholeSpace | ParitySector)
+    return WholeSpace(space.spins), space.whole(device, psi)
+
+
+flat.register(Sector)(lambda space, device, psi: (space, psi))
+
+
+@flat.register(SymmetricSector)
+def _(space: SymmetricSector, device: Device, psi: NDArray[Any]) -> tuple[Sector | WholeSpace, NDArray[Any]]:
+    return flat(space.base, device, space.whole(psi))
+
+
+@singledispatch
 def moments_in(space: Space, device: Device, psi: NDArray[Any], pairs: Iterable[Pair] = ()) -> Moments:
     """Return norm, ``<S^a_j>`` and ``<S^a_j S^a_k>`` of a vector along all axes of the strings.
 
@@ -112,8 +120,13 @@ def moments_in(space: Space, device: Device, psi: NDArray[Any], pairs: Iterable[
 
 @moments_in.register(Sector)
 def _(space: Sector, device: Device, psi: NDArray[Any], pairs: Iterable[Pair] = ()) -> Moments:
-    # flips and probabilities do not depend on H
-    return sector_moments(SectorOperator(device, space, Model.zero(space.spins)), psi, list(pairs))
+    return sector_moments(_measuring(space, device), psi, list(pairs))
+
+
+@cache
+def _measuring(space: Sector, device: Device) -> SectorOperator:
+    """Return the tables of a sector with which moments are taken: flips and probabilities do not depend on H."""
+    return SectorOperator(device, space, Model.zero(space.spins))
 
 
 @moments_in.register(SymmetricSector)
@@ -203,21 +216,5 @@ def _all(space: Space, device: Device, psi: NDArray[Any]) -> NDArray[Any]:
     """Return a vector as a complex state (2^N,) of all spins, as the kernels measure it."""
     assert isinstance(space, WholeSpace | ParitySector)
     whole = space.whole(device, psi)
-    return np.asarray(whole) if whole.dtype.kind == "c" and device.xp is np else whole.astype(np.complex128)
-
-
-def rotated(device: Device, psi: NDArray[Any], axis: str) -> NDArray[Any]:
-    """Return a state (2^N,) in the basis of the eigenstates of ``S^a`` of all spins; a new array but along z."""
-    if axis == "z":
-        return psi
-    xp, spins = device.xp, int(psi.size).bit_length() - 1
-    with device.use():
-        for low in range(0, spins, TOGETHER):
-            count = min(TOGETHER, spins - low)
-            # spins next to each other in one matrix product; site `low` is the lowest bit
-            turn = device.asarray(reduce(np.kron, [EIGENSTATES[axis].conj().T] * count))
-            if low:
-                psi = xp.matmul(turn, psi.reshape(-1, 1 << count, 1 << low)).reshape(-1)
-            else:
-                psi = (psi.reshape(-1, 1 << count) @ turn.T).reshape(-1)
-    return psi
+    kept: NDArray[Any] = whole if whole.dtype.kind == "c" else whole.astype(np.complex128)
+    return kept

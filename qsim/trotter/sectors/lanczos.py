@@ -2,8 +2,9 @@
 
 Each level is looked for in the orthogonal complement of those found before, from another random start, so that a level of
 multiplicity g is found g times, whatever H is.  The recurrence keeps two vectors; its eigenvector is summed in a second run of
-the same recurrence, which has all its numbers from the first and makes no scalar products.  Orthogonality is lost only when a level has converged, which is where it stops.  A level is accepted by the
-residual ``||H x - theta x||`` of the vector itself: an eigenvalue lies within this distance of theta.
+the same recurrence, which has all its numbers from the first and makes no scalar products.  Orthogonality is lost only when a
+level has converged, which is where it stops.  A level is accepted by the residual ``||H x - theta x||`` of the vector itself: an
+eigenvalue lies within this distance of theta.
 """
 
 from __future__ import annotations
@@ -128,9 +129,9 @@ def overlaps(device: Device, vectors: Sequence[Any], w: Any) -> list[complex]:
 
 
 def subtract(
-    device: Device, vectors: Sequence[Any], factors: Sequence[complex], w: Any, scale: float | None = None
+    device: Device, vectors: Sequence[Any], factors: Sequence[complex], w: Any, by: float | None = None
 ) -> float:
-    """Subtract ``sum_k factors[k] x_k`` from w in place and return its squared norm; or multiply it by `scale`, and return nan."""
+    """Subtract ``sum_k factors[k] x_k`` from w in place; return its squared norm, or multiply it by a number and return nan."""
     kind = w.dtype.type
     numbers = [kind(c if w.dtype.kind == "c" else c.real) for c in factors]
 
@@ -138,8 +139,8 @@ def subtract(
         part = w[s]
         for c, x in zip(numbers, vectors, strict=True):
             part -= c * x[s]
-        if scale is not None:
-            part *= kind(scale)
+        if by is not None:
+            part *= kind(by)
             return math.nan
         return device.xp.vdot(part, part).real
 

@@ -13,6 +13,7 @@ from qsim.trotter.model.frames import FRAMES, Frame
 from qsim.trotter.model.tensors import mixed
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.parity import ParitySector, WholeSpace, parity_obstacle
+from qsim.trotter.sectors.symmetric import SymmetricSector, symmetric_sectors
 
 if TYPE_CHECKING:
     from qsim.trotter.deck.model import TrotterDeck
@@ -102,21 +103,60 @@ def spaces_of(model: Model, requested: SectorBlock | str, axis: str) -> list[Who
 
 
 def _of_parity(
-    sector: ParitySector, hamiltonian: Hamiltonian, sigma: Hamiltonian | None, down: int | None
+    odd: int, hamiltonian: Hamiltonian, sigma: Hamiltonian | None, down: int | None, axes: str = "zxy"
 ) -> ParitySector:
-    for part, key in ((hamiltonian, "system.terms"), (sigma, "observe: echo: sigma")):
-        if part is not None and (why := parity_obstacle(part)):
-            raise DeckError(f"sector.parity: parity is not conserved ({key}): {why}; use sector: full")
-    if down is not None and down % 2 != sector.odd:
+    """Return the sector of a parity along the first of some axes along which it is conserved."""
+    parts = [(hamiltonian, "system.terms")]
+    if sigma is not None:
+        parts.append((sigma, "observe: echo: sigma"))
+    kept = [axis for axis in axes if not any(parity_obstacle(part, "xyz".index(axis)) for part, _ in parts)]
+    if not kept:
+        why, key = next((why, key) for part, key in parts if (why := parity_obstacle(part)))
+        raise DeckError(f"sector.parity: parity is not conserved ({key}): {why}; use sector: full")
+    sector = ParitySector(hamiltonian.spins, odd, kept[0])
+    if down is not None and sector.axis == "z" and down % 2 != odd:
         raise DeckError(
             f"sector.parity: the initial state has {down} spins down, the sector an {sector}; use the other one"
         )
     return sector
 
 
+def _symmetric(
+    deck: TrotterDeck,
+    block: SectorBlock,
+    hamiltonian: Hamiltonian,
+    sigma: Hamiltonian | None,
+    down: int | None,
+) -> SymmetricSector:
+    """Return the states of a character of permutations and inversion in the smallest space that H and start allow."""
+    spins = hamiltonian.spins
+    whole = [part for part in (hamiltonian, sigma) if part is not None]
+    parts = [model for part in whole for model in (part.static, *(driven for _, driven in part.driven))]
+    # of one Sz if the deck names it, or if the start has one that all parts conserve
+    base: Sector | ParitySector | WholeSpace = WholeSpace(spins)
+    if block.parity is not None:
+        # the inversion of all spins is a product of 2 S^x, of strings along z
+        axes = "zxy" if block.inversion is None else "z"
+        base = _of_parity(int(block.parity == "odd"), hamiltonian, sigma, down, axes)
+    elif block.charged or (down is not None and not any(mixing(part) for part in parts)):
+        base = Sector(spins, spins - round(block.ups(spins)[0]) if block.charged or down is None else down)
+        if why := next((why for part in parts if (why := mixing(part, block.inversion or 0))), ""):
+            raise DeckError(f"sector: {base} is not conserved: {why}; use sector: full")
+    if block.inversion and (why := next((why for part in whole if (why := parity_obstacle(part, 0))), "")):
+        raise DeckError(f"sector.inversion: the inversion of all spins is not conserved: {why}")
+    if deck.observables.needs.sigma_sites:
+        raise DeckError(
+            "sector: time_correlation and otoc take Sz of one site, which leads from one character of the symmetries to others; "
+            "use sector: full, or a sector of Sz alone"
+        )
+    frame = FRAMES[base.axis]  # type: ignore[index]
+    # every part of H must be invariant; all have the same sector
+    return [symmetric_sectors(block, frame.turned(part), [base])[0] for part in parts].pop()
+
+
 def sector_of(
     deck: TrotterDeck, hamiltonian: Hamiltonian, sigma: Hamiltonian | None
-) -> Sector | ParitySector | None:
+) -> Sector | ParitySector | SymmetricSector | None:
     """Return the sector of an evolution; None for all states.
 
     Parameters
@@ -147,8 +187,12 @@ def sector_of(
         )
         return Sector(spins, down) if stays and down is not None else None
     assert isinstance(requested, SectorBlock)
+    if requested.stored or (
+        requested.inversion is not None and not requested.charged and obstacle(hamiltonian)
+    ):
+        return _symmetric(deck, requested, hamiltonian, sigma, down)
     if requested.parity is not None:
-        return _of_parity(ParitySector(spins, int(requested.parity == "odd")), hamiltonian, sigma, down)
+        return _of_parity(int(requested.parity == "odd"), hamiltonian, sigma, down)
     # a sector of Sz named by the deck: refused with the reason unless H, Sigma and the start lie in it
     sector = Sector(spins, spins - round(requested.ups(spins)[0]), requested.inversion or 0)
     for part, key in ((hamiltonian, "system.terms"), (sigma, "observe: echo: sigma")):

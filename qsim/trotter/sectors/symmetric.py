@@ -43,6 +43,7 @@ __all__ = [
     "broken",
     "flips_of",
     "image_tables",
+    "matrix_bytes",
     "order_of",
     "reflected",
     "shifted",
@@ -189,6 +190,11 @@ class SymmetricSector:
     def sz(self) -> float:
         """Total Sz."""
         return self.base.sz
+
+    @property
+    def axis(self) -> str:
+        """Axis of the deck along which the spins of the strings are."""
+        return self.base.axis
 
     @cached_property
     def elements(self) -> dict[tuple[tuple[int, ...], bool], Fraction]:
@@ -382,6 +388,11 @@ def flips_of(model: Model) -> Flips:
         np.array([term[1:3] for term in terms], np.int64).reshape(-1, 2),
         np.array([term[3] for term in terms], np.complex128).reshape(-1, 4),
     )
+
+
+def matrix_bytes(model: Model, states: int) -> int:
+    """Return the bytes of the stored matrix of H on some states: strings, and the entries while they are sorted."""
+    return states * (16 + 40 * (1 + flips_of(model).masks.size))
 
 
 class StoredOperator:

@@ -139,7 +139,9 @@ def operator(device: Device, model: Any, form: Literal["auto", "bonds", "frames"
         hx=device.asarray(h[0, site] / 2),
         hy=device.asarray(h[1, site] / 2),
         axes=axes,
-        cost=1.0 + (min(costs.values()) if form == "auto" else costs[chosen]) + (0.0 if cross is None else CROSS_COST * cross.mask.shape[0]),
+        cost=1.0
+        + (min(costs.values()) if form == "auto" else costs[chosen])
+        + (0.0 if cross is None else CROSS_COST * cross.mask.shape[0]),
         is_real=is_real(model),
         cross=cross,
     )

@@ -53,7 +53,13 @@ class LastSite(NamedTuple):
 def parity_last(
     device: Device, tables: LastSite, psi: StateVector, out: StateVector, alpha: float = 1.0
 ) -> None:
-    """Add ``alpha`` times the couplings and the field of the last site times psi to out, (2^(N-1),) each, complex or, on a CPU, real."""
+    """Add ``alpha`` times the couplings and the field of the last site times psi to out.
+
+    Parameters
+    ----------
+    psi, out : (2^(N-1),) complex, or real on a CPU
+        Different arrays on the device.
+    """
     if psi.shape != out.shape or psi.dtype != out.dtype or psi is out:
         raise ValueError("psi and out must be different arrays of one shape and type")
     size = int(psi.shape[0])
@@ -126,7 +132,7 @@ def _parity_last_cpu(psi, out, first, last, bits, u, tables, alpha):
             j = site[t]
             run = 1 << min(bits, j)
             for start in range(begin, begin + size, run):
-                # the coefficient depends on both spins of the result: that of site j is one in the run, those of the last in `down`
+                # the coefficient depends on both spins of the result: one of site j in the run, of the last one by `down`
                 up = start >> j & 1
                 re = psi.dtype.type(alpha * coefficient[t, up, 0])
                 im = psi.dtype.type(alpha * coefficient[t, up, 1])
