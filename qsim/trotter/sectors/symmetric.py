@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -269,18 +269,14 @@ class SymmetricSector:
 
     def whole(self, psi: NDArray[Any]) -> NDArray[Any]:
         """Return a state as a vector of `base`."""
-        strings = self.base.strings()
-        place, factor = np.empty(strings.size, np.int64), np.empty(strings.size, np.complex128)
-        images_of(strings, self.spins, *self.group, *self.orbits, place, factor)
+        place, factor = _places(self)
         # strings of an orbit without a state have the amplitude 0
         out = np.where(place >= 0, factor * psi[np.maximum(place, 0)], 0.0)
         return np.ascontiguousarray(out.real if self.is_real and psi.dtype.kind == "f" else out)
 
     def folded(self, psi: NDArray[Any], dtype: Any) -> NDArray[Any]:
         """Return a vector of `base` that lies in the sector as a vector of the sector; the inverse of `whole`."""
-        strings = self.base.strings()
-        place, factor = np.empty(strings.size, np.int64), np.empty(strings.size, np.complex128)
-        images_of(strings, self.spins, *self.group, *self.orbits, place, factor)
+        place, factor = _places(self)
         # the isometry of `whole`, transposed and conjugated
         made = factor.conj() * psi
         inside = place >= 0
@@ -291,6 +287,15 @@ class SymmetricSector:
     def __str__(self) -> str:
         """Return ``Sz = 0, momentum 2 pi 3/12``."""
         return ", ".join([str(self.base), *(symmetry.text for symmetry in self.symmetries)])
+
+
+@lru_cache(maxsize=1)
+def _places(sector: SymmetricSector) -> tuple[NDArray[np.int64], NDArray[np.complex128]]:
+    """Return the orbit of every string of the base, -1 where it has no state, and the amplitude there; of the last sector kept."""
+    strings = sector.base.strings()
+    place, factor = np.empty(strings.size, np.int64), np.empty(strings.size, np.complex128)
+    images_of(strings, sector.spins, *sector.group, *sector.orbits, place, factor)
+    return place, factor
 
 
 def _symmetries(block: SectorBlock, momentum: int | None, spins: int) -> tuple[Symmetry, ...]:
