@@ -106,6 +106,8 @@ def _thermal(rng: Generator, free: bool) -> Block:
     observe: list[Block] = [{"correlator": axes, "pairs": [[0, last]]}]
     if rng.random() < 0.5:
         observe.append({"structure_factor": axes, **momenta(rng, system)})
+    if rng.random() < 0.4:
+        block["response"] = [a for a in "xyz" if rng.random() < 0.6] or ["x"]
     return {
         "task": "thermal",
         **({"sector": "full"} if free and rng.random() < 0.3 else {}),
@@ -133,9 +135,11 @@ def _judge_thermal(deck: Mapping[str, Any], results: Results, pick: int) -> list
     expected = np.array([energies[0] + e, heat, (m2 - m**2) / T, log_Z + e / T]) / spins
     width = float(np.ptp(energies)) + 1.0
     row = pick // 8 % len(THERMAL)
-    if THERMAL[row] not in results:
-        # without a total Sz: the response to a field, if all states are known
-        return _response(results, (energies, vectors), number, "xyz"[pick // 64 % 3])
+    answers = [a for a in "xyz" if f"susceptibility_{a}" in results]
+    if THERMAL[row] not in results or ("response" in deck["thermal"] and answers and pick // 1024 % 2):
+        # without a total Sz: the response to a field, from all states or from random vectors
+        axis = answers[pick // 64 % len(answers)] if answers else ""
+        return _response(results, (energies, vectors), number, axis, pick // 256 % 2)
     # levels of one energy differ by rounding
     e2 = float(p @ (energies - energies[0]) ** 2) + (1e-14 * width) ** 2
     of_rows = [
@@ -161,8 +165,10 @@ def _judge_thermal(deck: Mapping[str, Any], results: Results, pick: int) -> list
     return [*claims, *of_momenta, _statistical(results, name, (number, q), factor, spins * rounding)]
 
 
-def _response(results: Results, states: tuple[Real, Complex], number: int, axis: str) -> list[Claim]:
-    """Hold magnetisation and susceptibility along an axis against the integral over imaginary time."""
+def _response(
+    results: Results, states: tuple[Real, Complex], number: int, axis: str, which: int
+) -> list[Claim]:
+    """Hold magnetisation and susceptibility along an axis against the integral over imaginary time; one if both have errors."""
     if f"susceptibility_{axis}" not in results:
         return []
     energies, vectors = states
@@ -179,14 +185,16 @@ def _response(results: Results, states: tuple[Real, Complex], number: int, axis:
     mean = float((p @ M.diagonal().real) / Z)
     chi = float((np.abs(M) ** 2 * weight).sum() / (T * Z)) - mean**2 / T
     floor = 1e-10 * (1.0 + spins / T) * (1.0 + float(np.ptp(energies)) / T)
-    claims = [
-        Claim(
-            "magnetisation", float(results[f"magnetisation_{axis}"][number]) - mean / spins, 0.0, oracle=floor
-        )
-    ]
+    if f"susceptibility_{axis}_error" in results:
+        # of a conserved total spin there is the fluctuation alone
+        which = which or int(f"magnetisation_{axis}" not in results)
+        name, value = (("magnetisation", mean), ("susceptibility", chi))[which]
+        return [_statistical(results, f"{name}_{axis}", number, value / spins, floor)]
     found = float(results[f"susceptibility_{axis}"][number])
+    claims = [Claim("susceptibility", found - chi / spins, 0.0, oracle=floor)]
     if f"magnetisation_{axis}" in results:
-        claims.append(Claim("susceptibility", found - chi / spins, 0.0, oracle=floor))
+        off = float(results[f"magnetisation_{axis}"][number]) - mean / spins
+        claims.append(Claim("magnetisation", off, 0.0, oracle=floor))
     return claims
 
 

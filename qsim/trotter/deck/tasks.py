@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from qsim.core.deck.blocks import Block, Count, PositiveCount
+from qsim.trotter.deck.axes import Axis
 
 __all__ = [
     "LEAST_LEVELS",
@@ -138,6 +139,13 @@ class Thermal(Block):
         json_schema_extra={"example": 100},
     )
 
+    response: Literal["auto"] | Annotated[list[Axis], Field(min_length=1, max_length=3)] = Field(
+        default="auto",
+        description="axes along which magnetisation and susceptibility, the response to a field, are given, such as [x, z]: "
+        "from random vectors where a sector is too large to be diagonalised; auto: all where H conserves no total spin and every "
+        "sector is diagonalised",
+        json_schema_extra={"example": ["x"]},
+    )
     exact: Annotated[Count, Field(le=4096)] = Field(
         default=1024,
         description="states of a sector up to which it is diagonalised instead, without statistical error",

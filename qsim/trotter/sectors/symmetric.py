@@ -291,7 +291,8 @@ class SymmetricSector:
 
 @lru_cache(maxsize=1)
 def _places(sector: SymmetricSector) -> tuple[NDArray[np.int64], NDArray[np.complex128]]:
-    """Return the orbit of every string of the base, -1 where it has no state, and the amplitude there; of the last sector kept."""
+    """Return the orbit of every string of the base, -1 where it has no state, and the amplitude there."""
+    # of the last sector alone, which an evolution asks for at every output
     strings = sector.base.strings()
     place, factor = np.empty(strings.size, np.int64), np.empty(strings.size, np.complex128)
     images_of(strings, sector.spins, *sector.group, *sector.orbits, place, factor)

@@ -270,6 +270,37 @@ def test_random_vectors_in_both_parities(trotter):
     assert found.response == {}
 
 
+@pytest.mark.parametrize("sector", ["auto", "full"])
+def test_response_from_random_vectors_is_that_of_all_states(trotter, sector):
+    """Within the error bars, which vanish with the temperature; along the field, and from one parity to the other."""
+    deck = {"task": "thermal", "system": ising(7, 0.6), "sector": sector, "run": {"seed": 4}}
+    T = [0.01, 0.2, 1.0, 1e3]
+    exact = trotter.run(**deck, thermal={"temperatures": T})
+    block = {"temperatures": T, "exact": 0, "vectors": 30, "response": ["x", "y", "z"]}
+    found = trotter.run(**deck, thermal=block)
+    assert set(found.response) == set(exact.response)
+    for name, values in found.response.items():
+        off, errors = np.abs(values - exact.response[name]), found.response_errors[name]
+        # times beta: the response of free spins falls with T
+        floor = 1e-10 * (1.0 + 1.0 / np.array(T)) if name.startswith("s") else 1e-10
+        assert (off <= 4.0 * errors + floor).all(), name
+        assert errors[0] <= 1e-4 * (1.0 + abs(values[0]))
+
+
+def test_a_named_response_goes_beyond_conserved_spins(trotter):
+    """Along x of an XXZ chain, whose sectors of Sz it mixes: parities are taken."""
+    terms = [{"type": "xxz", "lattice": "chain", "Jxy": 1.0, "Jz": 0.5}]
+    block = {"temperatures": [0.5, 2.0], "response": ["x", "z"]}
+    found = trotter.run(task="thermal", system={"spins": 6, "terms": terms}, thermal=block)
+    plain = trotter.run(
+        task="thermal", system={"spins": 6, "terms": terms}, thermal={"temperatures": [0.5, 2.0]}
+    )
+    assert set(found.response) == {
+        f"{name}_{a}" for name in ("magnetisation", "susceptibility") for a in "xz"
+    }
+    np.testing.assert_allclose(found.response["susceptibility_z"], plain.values[2], rtol=1e-9)
+
+
 # ------------------------------------------------------------------------------------------- spectral functions
 
 
