@@ -118,7 +118,7 @@ class TaskProblem(Generic[B]):
         if not isinstance(self.block, Dynamics):
             return "zxy"
         # S^x and S^y lead to two of its sectors
-        return "" if self.block.operator in ("sx", "sy") else "z"
+        return "" if self.block.operator in ("sx", "sy") or self.block.unlike else "z"
 
     def of_realisation(self, realisation: int) -> Model:
         """Return H, which is constant, of a member of the ensemble of disorder."""

@@ -326,7 +326,7 @@ def _spectral(rng: Generator, free: bool) -> Block:
     if rng.random() < 0.6:
         terms.append(_field(rng, spins, _one(rng, 0.1, 1.0)))
     block: Block = {
-        "operator": _one(rng, "sz", "sp", "sm", *(("sx", "sy") if free else ())),
+        "operator": _one(rng, "sz", "sp", "sm", *(("sx", "sy", "xy", "zx", "yz") if free else ())),
         "omega": {"from": -1.0, "to": 6.0, "count": 61},
         "broadening": float(_one(rng, 0.05, 0.2, 1.0)),
         "steps": _one(rng, 4, 8, 12, 20, 30, 150),
@@ -336,6 +336,12 @@ def _spectral(rng: Generator, free: bool) -> Block:
     system = anywhere(rng, spins) if free else {"spins": spins, "terms": terms}
     sector = {"sector": _one(rng, "full", "auto")} if free else {}
     return {"task": "dynamics", "system": system, **sector, "dynamics": block}
+
+
+def _complex(results: Results, name: str) -> Complex:
+    """Return an array with its imaginary part, where it has one."""
+    real = np.asarray(results[name])
+    return real + 1j * np.asarray(results[f"{name}_imag"]) if f"{name}_imag" in results else real + 0j
 
 
 def _judge_spectral(deck: Mapping[str, Any], results: Results, pick: int) -> list[Claim]:
@@ -348,27 +354,33 @@ def _judge_spectral(deck: Mapping[str, Any], results: Results, pick: int) -> lis
     claims = [
         Claim("energy_0", float(scalar.value or 0.0) - energies[0], float(scalar.error or 0.0), oracle=1e-11)
     ]
-    one = {
+    operators = {
         "sx": [spin("x", j, spins) for j in range(spins)],
         "sy": [spin("y", j, spins) for j in range(spins)],
         "sz": [spin("z", j, spins) for j in range(spins)],
         "sp": [spin("x", j, spins) + 1j * spin("y", j, spins) for j in range(spins)],
         "sm": [spin("x", j, spins) - 1j * spin("y", j, spins) for j in range(spins)],
-    }[block["operator"]]
+    }
+    # of unlike components the first is on the left
+    name = block["operator"]
+    sides = [operators[side] for side in ((name, name) if name in operators else [f"s{a}" for a in name])]
     omega, eta = np.asarray(results["omega"]), block["broadening"]
     if "sites" in block:
         factors = [np.arange(spins) == j for j in block["sites"]]
     else:
         factors = [np.exp(1j * np.pi * q * np.arange(spins)) / math.sqrt(spins) for q in results["q"]]
     for row, factor in enumerate(factors):
-        phi = sum(c * (S @ vectors[:, 0]) for c, S in zip(factor, one, strict=True))
-        weight = np.abs(vectors.conj().T @ phi) ** 2
+        left, right = (
+            vectors.conj().T @ sum(c * (S @ vectors[:, 0]) for c, S in zip(factor, side, strict=True))
+            for side in sides
+        )
+        weight = left.conj() * right
         lines = (eta / np.pi) / ((omega[:, None] - (energies - energies[0])) ** 2 + eta**2)
-        found, expected = np.asarray(results["structure"])[row], lines @ weight
+        found, expected = _complex(results, "structure")[row], lines @ weight
         claimed = float(results["change"][row]) * float(np.abs(found).max())
         difference = float(np.abs(found - expected).max())
         claims.append(Claim("structure", difference, claimed, oracle=1e-9 / eta, warning="still changes"))
-        static = float(results["static"][row]) - float(weight.sum())
+        static = float(abs(_complex(results, "static")[row] - weight.sum()))
         claims.append(Claim("static", static, 0.0, oracle=1e-10))
     return claims
 

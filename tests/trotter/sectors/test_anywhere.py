@@ -12,6 +12,8 @@ from qsim.trotter.model.frames import FRAMES
 from qsim.trotter.model.hamiltonian import Model, dense
 from qsim.trotter.sectors.matrix import matrix_of
 from qsim.trotter.sectors.parity import ParitySector, WholeSpace
+from qsim_checks.trotter.anywhere import dense as oracle_of
+from qsim_checks.trotter.oracle import spin
 
 # eight spins of reference/any_spins.json: bonds of the honeycomb lattice by their component
 KITAEV = {
@@ -327,6 +329,46 @@ def test_spectral_functions_without_a_total_sz(trotter, operator, tilt):
         weight = np.abs(vectors.conj().T @ S @ vectors[:, 0]) ** 2
         assert found.static[row] == pytest.approx(weight.sum(), abs=1e-11)
         assert found.first_moment[row] == pytest.approx(weight @ (energies - energies[0]), abs=1e-10)
+
+
+@pytest.mark.parametrize("method", ["lanczos", "kpm"])
+@pytest.mark.parametrize("operator", ["xy", "zx"])
+def test_functions_of_unlike_components(trotter, operator, method):
+    """Real and imaginary parts of static factor and first moment; of hermitian conjugates they are conjugate."""
+    spins = 6
+    D = [0.0, 0.0, 0.6] if operator == "xy" else [0.2, 0.5, 0.0]
+    terms = [
+        {"type": "heisenberg", "lattice": {"type": "ring"}, "J": 1.0},
+        {"type": "dm", "lattice": {"type": "ring"}, "D": D},
+        {"type": "field", "axis": "z", "values": 0.3},
+    ]
+    system = {"spins": spins, "terms": terms}
+    a, b = operator
+    rows = [
+        trotter.run(
+            task="dynamics", system=system, dynamics={"operator": name, "q": [0.0, 1 / 3], "method": method}
+        )
+        for name in (a + b, b + a)
+    ]
+    H = oracle_of(system)
+    _, vectors = np.linalg.eigh(H)
+    psi = vectors[:, 0]
+    for row, q in enumerate((0.0, 1 / 3)):
+        S = {
+            axis: sum(
+                np.exp(1j * np.pi * q * j) / np.sqrt(spins) * spin(axis, j, spins).toarray()
+                for j in range(spins)
+            )
+            for axis in (a, b)
+        }
+        left, right = S[a] @ psi, S[b] @ psi
+        for found, expected in ((rows[0], np.vdot(left, right)), (rows[1], np.vdot(right, left))):
+            static = found.static[row] + 1j * found.static_imaginary[row]
+            assert abs(static - expected) < 1e-11
+        moment = np.vdot(left, H @ right - np.vdot(psi, H @ psi) * right).real
+        assert rows[0].first_moment[row] == pytest.approx(moment, abs=1e-9)
+    np.testing.assert_allclose(rows[0].structure, rows[1].structure, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(rows[0].structure_imaginary, -rows[1].structure_imaginary, rtol=0, atol=1e-9)
 
 
 def test_transverse_components_of_an_hamiltonian_with_a_total_sz(trotter):
