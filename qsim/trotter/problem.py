@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from qsim.core.device.device import cpu
 from qsim.core.errors import DeckError
 from qsim.trotter.deck.sectors import SectorBlock
 from qsim.trotter.deck.tasks import Dynamics, Floquet, Levels, Spectrum, Thermal
 from qsim.trotter.kernels.product.operators import is_real
+from qsim.trotter.lattices.momenta import Translations, translations
 from qsim.trotter.measurement.spaces import operator_in
 from qsim.trotter.model.models import Models
 from qsim.trotter.observables.registry import Observables
@@ -60,6 +61,8 @@ class TaskProblem(Generic[B]):
         Initial state of the deck, for a task that has one.
     ring : bool
         Whether the last site is a neighbour of the first.
+    lattice : block of a lattice, optional
+        That of the deck, to which momenta belong.
     """
 
     task: str
@@ -70,6 +73,7 @@ class TaskProblem(Generic[B]):
     device: Device | None
     start: InitialState | None = None
     ring: bool = False
+    lattice: Any = None
 
     @classmethod
     def of(cls, deck: TrotterDeck, block: B, device: Device | None) -> Self:
@@ -82,7 +86,13 @@ class TaskProblem(Generic[B]):
             sector=deck.sector,
             device=device,
             ring=deck.ring,
+            lattice=deck.lattice,
         )
+
+    @cached_property
+    def translations(self) -> Translations:
+        """Shifts that momenta belong to."""
+        return translations(self.lattice, self.spins)
 
     @property
     def spins(self) -> int:
@@ -183,7 +193,7 @@ class TaskProblem(Generic[B]):
         from qsim.trotter.sectors.symmetric import symmetric_sectors
 
         block: SectorBlock = requested
-        found: list[Space] = [*symmetric_sectors(block, self.model, plain)]
+        found: list[Space] = [*symmetric_sectors(block, self.model, plain, self.translations)]
         return found
 
     def downs(self) -> range:
@@ -229,12 +239,12 @@ class TaskProblem(Generic[B]):
         # one parity, one sign of inversion or reflection, or one character, is a part of the levels
         if requested.parity or requested.inversion or requested.reflection or requested.permutations:
             return False
-        momenta = set(requested.momenta(self.spins))
-        if momenta != {None}:
+        if requested.momentum is not None:
+            momenta = {k for k in self.translations.numbers(requested.momentum) if k is not None}
             # of a real H, k and -k have the same levels
             if self._real:
-                momenta |= {-k % self.spins for k in momenta if k is not None}
-            if len(momenta) < self.spins:
+                momenta |= {self.translations.negative(k) for k in momenta}
+            if len(momenta) < self.translations.count:
                 return False
         if not self.charged:
             return True

@@ -9,6 +9,7 @@ import numpy as np
 from qsim.core.errors import DeckError
 from qsim.trotter.deck.sectors import SectorBlock
 from qsim.trotter.initial.ground import GroundState
+from qsim.trotter.lattices.momenta import translations
 from qsim.trotter.model.frames import FRAMES, Frame
 from qsim.trotter.model.tensors import mixed
 from qsim.trotter.sectors.basis import Sector
@@ -149,9 +150,9 @@ def _symmetric(
             "sector: time_correlation and otoc take Sz of one site, which leads from one character of the symmetries to others; "
             "use sector: full, or a sector of Sz alone"
         )
-    frame = FRAMES[base.axis]  # type: ignore[index]
+    frame, moves = FRAMES[base.axis], translations(deck.lattice, spins)  # type: ignore[index]
     # every part of H must be invariant; all have the same sector
-    return [symmetric_sectors(block, frame.turned(part), [base])[0] for part in parts].pop()
+    return [symmetric_sectors(block, frame.turned(part), [base], moves)[0] for part in parts].pop()
 
 
 def sector_of(

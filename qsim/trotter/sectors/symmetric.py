@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
     from qsim.trotter.deck.sectors import SectorBlock
+    from qsim.trotter.lattices.momenta import Translations
     from qsim.trotter.model.hamiltonian import Model
     from qsim.trotter.sectors.basis import Sector
     from qsim.trotter.sectors.parity import ParitySector, WholeSpace
@@ -299,13 +300,17 @@ def _places(sector: SymmetricSector) -> tuple[NDArray[np.int64], NDArray[np.comp
     return place, factor
 
 
-def _symmetries(block: SectorBlock, momentum: int | None, spins: int) -> tuple[Symmetry, ...]:
+def _symmetries(
+    block: SectorBlock, momentum: int | None, spins: int, moves: Translations
+) -> tuple[Symmetry, ...]:
     """Return the generators that a deck asks for."""
     generators = []
     if momentum is not None:
-        generators.append(
-            Symmetry(f"momentum 2 pi {momentum}/{spins}", shifted(spins), False, Fraction(momentum, spins))
-        )
+        for m, length, sites, along in zip(
+            moves.parts(momentum), moves.lengths, moves.shifts, moves.texts, strict=True
+        ):
+            text = f"momentum 2 pi {m}/{length}{along}"
+            generators.append(Symmetry(text, tuple(sites), False, Fraction(m, length)))
     for sign, name, sites, turned in (
         (block.reflection, "reflection", reflected(spins), False),
         (block.inversion, "inversion", tuple(range(spins)), True),
@@ -321,9 +326,14 @@ def _symmetries(block: SectorBlock, momentum: int | None, spins: int) -> tuple[S
 
 
 def symmetric_sectors(
-    block: SectorBlock, model: Model, bases: Sequence[Sector | ParitySector | WholeSpace]
+    block: SectorBlock, model: Model, bases: Sequence[Sector | ParitySector | WholeSpace], moves: Translations
 ) -> list[SymmetricSector]:
     """Return the sectors of some spaces that a deck asks for; of several, those without states are left out.
+
+    Parameters
+    ----------
+    moves : Translations
+        Shifts that momenta belong to.
 
     Raises
     ------
@@ -331,18 +341,19 @@ def symmetric_sectors(
         If H is not invariant, or no state is left.
     """
     spins, sectors = model.spins, []
-    for momentum in block.momenta(spins):
-        symmetries = _symmetries(block, momentum, spins)
+    for momentum in moves.numbers(block.momentum):
+        symmetries = _symmetries(block, momentum, spins, moves)
         for symmetry in symmetries:
             if why := broken(model, symmetry.sites):
-                what = (
-                    symmetry.text.split(" under ")[-1]
-                    if " under " in symmetry.text
-                    else "the shift by one site"
-                )
-                remedy = ""
-                if what == "the shift by one site":
-                    remedy = "; momentum is that of a ring, other lattices name their shifts in sector.permutations"
+                what, remedy = symmetry.text.split(" under ")[-1], ""
+                if what == symmetry.text:
+                    along = what.partition(" along ")[2]
+                    what = f"the shift by one cell along {along}" if along else "the shift by one site"
+                    remedy = (
+                        ""
+                        if along
+                        else "; of a lattice that the deck does not name, sector.permutations has the shifts"
+                    )
                 raise DeckError(f"sector: H is not invariant under {what}: {why}{remedy}")
         for base in bases:
             sectors.append(
