@@ -344,10 +344,11 @@ class _Member:
         if f"s{a}" in results:
             sites = results[f"site_s{a}"] if f"site_s{a}" in results else range(self.spins)
             found[f"s{a}"] = values[:, list(sites)], 1.0
-        name = f"correlator_{a}{a}"
-        if name in results:
-            pairs = results["pairs"] if "pairs" in results else results[f"pairs_{a}{a}"]
-            found[name] = [[t.correlator(a, int(j), int(k)) for j, k in pairs] for t in truths], 0.5
+        for b in "xyz":
+            name = f"correlator_{a}{b}"
+            if name in results:
+                pairs = results["pairs"] if "pairs" in results else results[f"pairs_{a}{b}"]
+                found[name] = [[t.correlator(a, int(j), int(k), b) for j, k in pairs] for t in truths], 0.5
 
     def _echoes(self, found: dict[str, tuple[Any, float]], results: Results, times: Sequence[float]) -> None:
         at = [float(t) for t in results["echo_time"]] if "echo_time" in results else list(times)

@@ -300,7 +300,7 @@ def evolved(rng: Generator, folder: Path) -> Block:
     observe: list[Any] = [
         {"sz": "all"},
         {"sx": "all"},
-        {"correlator": [_one(rng, "xx", "yy"), "zz"], "pairs": pairs},
+        {"correlator": [_one(rng, "xx", "yy"), _one(rng, "xy", "yz", "zx"), "zz"], "pairs": pairs},
         {"entropy": {"sites": sorted(rng.permutation(spins)[: int(rng.integers(1, spins))].tolist())}},
         _one(rng, "return_probability", "energy_variance"),
         "state",
@@ -325,15 +325,17 @@ def _inside(rng: Generator, system: Mapping[str, Any]) -> tuple[Block, Complex]:
     """Return a sector by symmetries that all terms of a system have, and a random state in it."""
     spins = system["spins"]
     # what commutes with a generic sum commutes with every term
-    H = sum(rng.uniform(0.5, 1.5) * dense(system, [number]) for number in range(len(system["terms"])))
-    one, sector = np.eye(1 << spins, dtype=complex), {}
+    H, one = np.zeros((1 << spins, 1 << spins), complex), np.eye(1 << spins, dtype=complex)
+    for number in range(len(system["terms"])):
+        H += rng.uniform(0.5, 1.5) * dense(system, [number])
+    sector: Block = {}
     signs: dict[str, tuple[Complex, int]] = {}
     shift = _moved(spins, [(j + 1) % spins for j in range(spins)])
     P = one
     if rng.random() < 0.75 and _conserved(H, {"": shift}) is not None:
         k = sector["momentum"] = int(rng.integers(spins))
         powers = [np.linalg.matrix_power(shift, n) * np.exp(2j * np.pi * k * n / spins) for n in range(spins)]
-        P = sum(powers) / spins
+        P = np.sum(powers, axis=0) / spins
     if 2 * sector.get("momentum", 0) % spins == 0:
         signs["reflection"] = _moved(spins, list(range(spins))[::-1]), 1
     turned = {a: _turned(a, spins) for a in "zxy"}
@@ -347,7 +349,9 @@ def _inside(rng: Generator, system: Mapping[str, Any]) -> tuple[Block, Complex]:
         usable = name != "parity" or "inversion" not in sector or axis == "z"
         if rng.random() < 0.5 and usable and _conserved(H, {"": operator}) is not None:
             sign = int(_one(rng, 1, -1))
-            sector[name] = sign if name != "parity" else "even" if sign > 0 else "odd"
+            sector[name] = sign
+            if name == "parity":
+                sector[name] = "even" if sign > 0 else "odd"
             P = P @ (0.5 * (one + sign * operator))
     if sector and charged and "parity" not in sector and rng.random() < 0.5:
         up = spins // 2 if "inversion" in sector else int(rng.integers(spins + 1))

@@ -441,9 +441,9 @@ class Truth:
         """Return <S^axis_j> of every site."""
         return np.array([self._mean(self._applied(axis, j)) for j in range(self.spins)])
 
-    def correlator(self, axis: str, j: int, k: int) -> float:
-        """Return <S^axis_j S^axis_k>."""
-        return float(np.vdot(self._applied(axis, j), self._applied(axis, k)).real)
+    def correlator(self, axis: str, j: int, k: int, other: str = "") -> float:
+        """Return <S^axis_j S^other_k>, of the same axis if there is no other."""
+        return float(np.vdot(self._applied(axis, j), self._applied(other or axis, k)).real)
 
     def _applied(self, axis: str, site: int) -> Complex:
         parts = self.psi.reshape(-1, 2, 1 << site)

@@ -103,7 +103,8 @@ def _thermal(rng: Generator, free: bool) -> Block:
     if not free and rng.random() < 0.4 and (lattice := crystal(rng, spins)) is not None:
         terms[0]["lattice"] = lattice
     axes = ["zz", "xx", "yy"][: 2 + free]
-    observe: list[Block] = [{"correlator": axes, "pairs": [[0, last]]}]
+    unlike = [_one(rng, "xy", "zy", "xz")] if free and rng.random() < 0.5 else []
+    observe: list[Block] = [{"correlator": [*axes, *unlike], "pairs": [[0, last]]}]
     if rng.random() < 0.5:
         observe.append({"structure_factor": axes, **momenta(rng, system)})
     if rng.random() < 0.4:
@@ -152,9 +153,10 @@ def _judge_thermal(deck: Mapping[str, Any], results: Results, pick: int) -> list
     named = deck["observe"][0]["correlator"]
     axes = named[pick // 64 % len(named)]
     applied = [spin(axes[0], site, spins) @ vectors for site in range(spins)]
-    means = np.array([[p @ np.einsum("sn,sn->n", a.conj(), b).real for b in applied] for a in applied])
+    other = [spin(axes[1], site, spins) @ vectors for site in range(spins)]
+    means = np.array([[p @ np.einsum("sn,sn->n", a.conj(), b).real for b in other] for a in applied])
     rounding = ROUNDING * width * (1.0 + 1.0 / T)
-    if len(deck["observe"]) == 1 or pick // 4096 % 2:
+    if len(deck["observe"]) == 1 or pick // 4096 % 2 or axes[0] != axes[1]:
         j, k = deck["observe"][0]["pairs"][0]
         name, mean = f"correlator_{axes}_T", float(means[j, k])
         return [*claims, _statistical(results, name, (number, 0), mean, rounding)]

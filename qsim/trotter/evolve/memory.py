@@ -121,8 +121,8 @@ def sector_memory(
         work = max(
             work, (2 * state if sector.inversion else 0) + 16 * 4 * half**2 + 16 * min(1 << 22, states)
         )
-    # the state of the file fills the whole space
-    if State in problem.observables:
+    # the state of the file fills the whole space, and that of which unlike components are taken
+    if State in problem.observables or needs.unlike:
         work = max(work, (16 << chosen) + 32 * states)
     parts["observables"] = work
     entropy = problem.observables.get(Entropy)
@@ -160,6 +160,9 @@ def _work(problem: Problem, spins: int, state: int) -> int:
     """Return the bytes that the observables take in passing, of which the largest counts."""
     # sums of the moments for every 4096 amplitudes: 79 doubles, 13, a copy (a GPU: 13)
     most = 840 << max(spins - 12, 0)
+    if problem.observables.needs.unlike:
+        # the state of all spins, and an operator of either site times it
+        most = max(most, 48 << spins)
     if problem.observables.needs.variance:
         most = max(most, 2 * state)
     for rows in _parts(problem, spins):

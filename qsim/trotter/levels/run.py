@@ -12,8 +12,9 @@ from qsim.core.run.loop import Progress, drive
 from qsim.core.run.stops.aside import aside
 from qsim.trotter.deck.tasks import LEAST_LEVELS
 from qsim.trotter.levels.result import LevelsResult
-from qsim.trotter.measurement.spaces import plain, rotated, schmidt_in
+from qsim.trotter.measurement.spaces import plain, schmidt_in
 from qsim.trotter.measurement.total_spin import TotalSpin
+from qsim.trotter.model.frames import rotated
 from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.sectors.lowest import grouped
 from qsim.trotter.sectors.matrix import matrix_of

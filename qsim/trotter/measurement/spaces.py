@@ -25,9 +25,10 @@ from qsim.trotter.sectors.parity_operator import ParityOperator, WholeOperator
 from qsim.trotter.sectors.schmidt import Spectrum, sector_schmidt
 from qsim.trotter.sectors.spin_operators import raised, target_of, weighted
 from qsim.trotter.sectors.symmetric import StoredOperator, SymmetricSector
+from qsim.trotter.states.vectors import overlap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -46,6 +47,7 @@ __all__ = [
     "plain",
     "schmidt_in",
     "target_in",
+    "unlike_in",
 ]
 
 PlainSpace = WholeSpace | ParitySector | Sector
@@ -133,6 +135,37 @@ def _measuring(space: Sector, device: Device) -> SectorOperator:
 def _(space: SymmetricSector, device: Device, psi: NDArray[Any], pairs: Iterable[Pair] = ()) -> Moments:
     base, vector = plain(space, psi)
     return moments_in(base, device, vector, pairs)
+
+
+def unlike_in(
+    space: Space, device: Device, psi: NDArray[Any], keys: Sequence[tuple[str, int, int]]
+) -> NDArray[np.float64]:
+    """Return ``<S^a_j S^b_k>`` of keys (ab, j, k) with j != k, not divided by the norm, from the state of all spins.
+
+    Components are along the axes of the strings.
+    """
+    from qsim.trotter.sectors.states import whole_state
+
+    if not keys:
+        return np.zeros(0)
+    with device.use():
+        state = whole_state(space, device, psi)
+        state = state if state.dtype.kind == "c" else state.astype(np.complex128)
+        return np.array(
+            [overlap(_turned(state, ab[0], j), _turned(state, ab[1], k)).real for ab, j, k in keys]
+        )
+
+
+def _turned(state: NDArray[Any], axis: str, site: int) -> NDArray[Any]:
+    """Return ``S^a`` of a site times a state (2^N,)."""
+    parts = state.reshape(-1, 2, 1 << site)
+    # S^x and S^y exchange up and down; S^y with -i / 2 to up and i / 2 to down
+    out: NDArray[Any] = 0.5 * (parts if axis == "z" else parts[:, ::-1])
+    if axis != "x":
+        factor: Any = 1.0j if axis == "y" else -1.0
+        out[:, 1] *= factor
+        out[:, 0] *= -factor if axis == "y" else 1.0
+    return out.reshape(-1)
 
 
 @singledispatch

@@ -66,6 +66,11 @@ class Frame:
         number = self.axes.index(AXES.index(axis))
         return AXES[number], self.signs[number]
 
+    def places(self, axes: str) -> tuple[str, float]:
+        """Return the axes of the strings of a product of components along axes of the deck, and its sign."""
+        placed = [self.place(axis) for axis in axes]
+        return "".join(axis for axis, _ in placed), float(np.prod([sign for _, sign in placed]))
+
 
 # by the axis of the deck that is z of the strings; spins along z as they are
 FRAMES: dict[Axis, Frame] = {

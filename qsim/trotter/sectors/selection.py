@@ -193,7 +193,12 @@ def sector_of(
     ):
         return _symmetric(deck, requested, hamiltonian, sigma, down)
     if requested.parity is not None:
-        return _of_parity(int(requested.parity == "odd"), hamiltonian, sigma, down)
+        parity = _of_parity(int(requested.parity == "odd"), hamiltonian, sigma, down)
+        if parity.axis != "z" and deck.observables.needs.sigma_sites:
+            raise DeckError(
+                f"sector.parity: time_correlation and otoc take Sz of one site, which turns the {parity} over; use sector: full"
+            )
+        return parity
     # a sector of Sz named by the deck: refused with the reason unless H, Sigma and the start lie in it
     sector = Sector(spins, spins - round(requested.ups(spins)[0]), requested.inversion or 0)
     for part, key in ((hamiltonian, "system.terms"), (sigma, "observe: echo: sigma")):

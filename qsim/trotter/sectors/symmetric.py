@@ -306,11 +306,11 @@ def _symmetries(
     """Return the generators that a deck asks for."""
     generators = []
     if momentum is not None:
-        for m, length, sites, along in zip(
+        for m, length, to, along in zip(
             moves.parts(momentum), moves.lengths, moves.shifts, moves.texts, strict=True
         ):
             text = f"momentum 2 pi {m}/{length}{along}"
-            generators.append(Symmetry(text, tuple(sites), False, Fraction(m, length)))
+            generators.append(Symmetry(text, tuple(to), False, Fraction(m, length)))
     for sign, name, sites, turned in (
         (block.reflection, "reflection", reflected(spins), False),
         (block.inversion, "inversion", tuple(range(spins)), True),

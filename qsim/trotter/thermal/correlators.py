@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.trotter.measurement.spaces import columns_in, moments_in
+from qsim.trotter.measurement.spaces import columns_in, moments_in, unlike_in
 from qsim.trotter.observables.base import View, all_pairs
 from qsim.trotter.sectors.lanczos import chain, ritz
 
@@ -67,11 +67,16 @@ class Correlators:
         """Axis of the strings and sites of each pair that is averaged, those along z first."""
         pairs = self.problem.observables.needs.pairs
         keys = {(self.kind(axis), *pair) for axis, some in pairs.items() for pair in some}
-        return sorted(keys, key=lambda key: (key[0] != "z", *key))
+        return sorted(keys, key=lambda key: (key[0] != "z", len(key[0]), *key))
+
+    @cached_property
+    def unlike(self) -> list[tuple[str, int, int]]:
+        """Keys of unlike components, which are the last ones."""
+        return [key for key in self.keys if len(key[0]) == 2]
 
     def kind(self, axis: str) -> str:
         """Return the axis of the strings whose pairs serve an axis of the deck; x and y are equal in a sector of Sz."""
-        place = self.problem.frame.place(axis)[0]
+        place = self.problem.frame.places(axis)[0]
         return "x" if self.problem.charged and place == "y" else place
 
     @cached_property
@@ -103,7 +108,7 @@ class Correlators:
         # diagonal operators need the weight of every string alone, flips the overlap of strings in which two spins differ
         weight = (np.abs(vectors) ** 2) @ boltzmann.T
         rows = []
-        for axis, j, k in self.keys:
+        for axis, j, k in self.keys[: self.count - len(self.unlike)]:
             if axis == "z":
                 rows.append((spin[:, j] * spin[:, k]) @ weight)
                 continue
@@ -114,6 +119,10 @@ class Correlators:
             other = space.index(strings[chosen] ^ (1 << j | 1 << k))
             overlap = np.einsum("s,sn,sn->n", sign, vectors[chosen].conj(), vectors[other]).real
             rows.append(0.25 * (boltzmann @ overlap))
+        if self.unlike:
+            device = self.problem.place
+            means = [unlike_in(space, device, device.asarray(v), self.unlike) for v in vectors.T.copy()]
+            rows.extend((boltzmann @ np.array(means)).T)
         return np.array(rows).reshape(self.count, T.size).T
 
     @staticmethod
@@ -193,9 +202,11 @@ class Correlators:
             return np.array([self._observed(operator, vector) for vector in phi])
 
     def _observed(self, operator: AnyOperator, vector: NDArray[Any]) -> NDArray[np.float64]:
-        across = [(j, k) for axis, j, k in self.keys if axis != "z"]
+        like = self.keys[: self.count - len(self.unlike)]
+        across = [(j, k) for axis, j, k in like if axis != "z"]
         moments = moments_in(operator.sector, operator.device, vector, across)
-        return np.array([moments.ss[axis][j, k] for axis, j, k in self.keys])
+        means = [moments.ss[axis][j, k] for axis, j, k in like]
+        return np.array([*means, *unlike_in(operator.sector, operator.device, vector, self.unlike)])
 
     # -------------------------------------------------------------------------------------------- results
 
@@ -224,7 +235,8 @@ class Temperature(View):
     def correlators(self, axis: str, pairs: Sequence[Pair]) -> FloatArray:
         """Return ``<S^a_j S^a_k>`` of pairs."""
         kind, place = self.source.kind(axis), self.source.place
-        return self.means[[place[kind, j, k] for j, k in pairs]]
+        sign = self.source.problem.frame.places(axis)[1] if len(axis) == 2 else 1.0
+        return sign * self.means[[place[kind, j, k] for j, k in pairs]]
 
     def correlator_matrix(self, axis: str) -> FloatArray:
         """Return ``<S^a_j S^a_k>`` of all sites."""

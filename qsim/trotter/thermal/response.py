@@ -272,7 +272,9 @@ def response_of_samples(
     samples : of (vectors, axes, 4, T)
         Of each sector, see :meth:`Response.sampled`.
     """
-    total = sum(sector.dimension * rows for sector, rows in zip(problem.sectors, samples, strict=True))
+    total = np.sum(
+        [sector.dimension * rows for sector, rows in zip(problem.sectors, samples, strict=True)], axis=0
+    )
     means, errors = {}, {}
     count = len(total)
     for number, axis in enumerate(problem.response_axes):

@@ -331,6 +331,71 @@ def test_spectral_functions_without_a_total_sz(trotter, operator, tilt):
         assert found.first_moment[row] == pytest.approx(weight @ (energies - energies[0]), abs=1e-10)
 
 
+# turned by a field in the plane: one parity along x, along y, a total Sz, and nothing at all
+CHIRAL = {"type": "dm", "lattice": {"type": "chain"}}
+UNEQUAL = {
+    "parity along x": [
+        {**CHIRAL, "D": [0.5, 0, 0]},
+        {"type": "field", "axis": "x", "values": [0.9, 0.2, 0.4, 0.7]},
+    ],
+    "parity along y": [
+        {**CHIRAL, "D": [0, 0.5, 0]},
+        {"type": "field", "axis": "y", "values": [0.9, 0.2, 0.4, 0.7]},
+    ],
+    "total Sz": [
+        {**CHIRAL, "D": [0, 0, 0.5]},
+        {"type": "field", "axis": "z", "values": [0.9, 0.2, 0.4, 0.7]},
+    ],
+    "nothing": [
+        {**CHIRAL, "D": [0.3, 0.2, 0.5]},
+        {"type": "field", "axis": "z", "values": [0.9, 0.2, 0.4, 0.7]},
+    ],
+}
+
+
+@pytest.mark.parametrize("name", UNEQUAL)
+def test_correlators_of_unlike_components(trotter, name):
+    """Of ground state, temperature and evolution, against dense matrices, in an order of the pair that matters."""
+    terms = [
+        {
+            "type": "xyz",
+            "lattice": {"type": "chain"},
+            **dict(zip(("Jx", "Jy", "Jz"), (1.0, 1.0, 1.0), strict=True)),
+        },
+        *UNEQUAL[name],
+    ]
+    system = {"spins": 4, "terms": terms}
+    named = ["xy", "yx", "yz", "zy", "zx", "xz"]
+    observe = [{"correlator": named, "pairs": [[2, 1], [0, 3]]}]
+    energies, vectors = np.linalg.eigh(oracle_of(system))
+
+    def expected(states, weights):
+        made = []
+        for a, b in named:
+            for j, k in ((2, 1), (0, 3)):
+                product = (spin(a, j, 4) @ spin(b, k, 4)).toarray()
+                made.append(weights @ np.einsum("sn,st,tn->n", states.conj(), product, states).real)
+        return np.array(made).reshape(len(named), 2)
+
+    ground = trotter.run(task="spectrum", system=system, observe=observe)
+    first = expected(vectors[:, :1], np.ones(1))
+    assert np.abs(first).max() > 1e-3
+    np.testing.assert_allclose([ground.observed[f"correlator_{ab}"] for ab in named], first, atol=1e-9)
+    T = 0.7
+    weights = np.exp(-(energies - energies[0]) / T)
+    block = {"temperatures": [T, 1.0]}
+    hot = trotter.run(task="thermal", system=system, thermal=block, observe=observe)
+    found = [hot.observed[f"correlator_{ab}_T"][0] for ab in named]
+    np.testing.assert_allclose(found, expected(vectors, weights / weights.sum()), atol=1e-11)
+    psi = np.zeros(16, complex)
+    psi[0b1010] = 1.0
+    moved = vectors @ (np.exp(-1.3j * energies) * (vectors.conj().T @ psi))
+    evolve = {"t_final": 1.3, "outputs": 2, "accuracy": 1e-10}
+    later = trotter.run(system=system, initial="neel", evolve=evolve, observe=observe)
+    found = [later.mean[f"correlator_{ab}"][-1] for ab in named]
+    np.testing.assert_allclose(found, expected(moved[:, None], np.ones(1)), atol=1e-8)
+
+
 @pytest.mark.parametrize("method", ["lanczos", "kpm"])
 @pytest.mark.parametrize("operator", ["xy", "zx"])
 def test_functions_of_unlike_components(trotter, operator, method):

@@ -13,8 +13,9 @@ from qsim.trotter.evolution.shared_product import SharedOperator
 from qsim.trotter.measurement.expectations import correlators, energy, energy_and_variance, local
 from qsim.trotter.measurement.overlaps import echo, fidelity
 from qsim.trotter.measurement.shared import shared_schmidt
-from qsim.trotter.measurement.spaces import flat, schmidt_in
+from qsim.trotter.measurement.spaces import flat, schmidt_in, unlike_in
 from qsim.trotter.observables.base import View
+from qsim.trotter.sectors.parity import WholeSpace
 from qsim.trotter.sectors.schmidt import Spectrum
 from qsim.trotter.states.files import load_state
 
@@ -72,6 +73,11 @@ class Snapshot(View):
         ValueError
             If one of them was not measured: it is not in the needs of the observable.
         """
+        problem = self.observer.problem
+        if len(axis) == 2:
+            state = problem.whole(self.psi)
+            keys = [(axis, j, k) for j, k in pairs]
+            return unlike_in(WholeSpace(problem.spins), problem.device, state, keys) / self.moments.norm
         values = correlators(self.moments, axis, pairs)
         if np.isnan(values).any():
             raise ValueError(f"<S{axis} S{axis}> of a pair that is not in `needs` was not measured")
