@@ -137,6 +137,7 @@ class Translations:
         return [self._number(one) for one in (given if isinstance(given, list) else [given])]
 
     def _number(self, given: object) -> int:
+        """Return the number of a momentum given by its number or by a point of the zone."""
         if isinstance(given, int) and given < self.count:
             return given
         by_lower = {name.lower(): parts for name, parts in self.named.items()}

@@ -49,6 +49,8 @@ ROUNDS = 12
 CHECK = 5
 PIECE = 1 << 15
 PIECE_CUDA = 1 << 26
+# pieces that threads share; fewer are done before others wake
+SHARED = 8
 EPS = 2.2e-16
 # of what a step removes: less than that is orthogonalised again
 LITTLE = 0.1
@@ -106,6 +108,8 @@ def add(c: complex, x: NDArray[Any], y: NDArray[Any]) -> None:
 def _in_pieces(device: Device, size: int, work: Callable[[slice], Any]) -> list[Any]:
     """Return what some work returns for the pieces of a vector, in their order; threads of a CPU share them."""
     pieces = _pieces(size, device.xp)
+    if len(pieces) < SHARED:
+        return [work(slice(start, min(start + pieces.step, size))) for start in pieces]
     made: list[Any] = [None] * len(pieces)
 
     def some(first: int, last: int) -> None:
@@ -119,9 +123,11 @@ def _in_pieces(device: Device, size: int, work: Callable[[slice], Any]) -> list[
 def overlaps(device: Device, vectors: Sequence[Any], w: Any) -> list[complex]:
     """Return ``<x|w>`` of some vectors x, read together piece by piece; summed as by :func:`dot`."""
     xp = device.xp
+    if w.size <= PIECE:
+        return [complex(xp.vdot(x, w)) for x in vectors]
     rows = _in_pieces(device, w.size, lambda s: [xp.vdot(x[s], w[s]) for x in vectors])
     if device.is_cuda:
-        return [complex(number) for number in xp.asarray([xp.stack(row) for row in rows]).sum(axis=0)]
+        return [complex(number) for number in xp.stack([xp.stack(row) for row in rows]).sum(axis=0)]
     return [
         complex(math.fsum(p.real for p in parts), math.fsum(p.imag for p in parts))
         for parts in zip(*rows, strict=True)
@@ -144,8 +150,9 @@ def subtract(
             return math.nan
         return device.xp.vdot(part, part).real
 
-    parts = _in_pieces(device, w.size, work)
-    return math.fsum(map(float, parts))
+    if w.size <= PIECE:
+        return float(work(slice(None)))
+    return math.fsum(map(float, _in_pieces(device, w.size, work)))
 
 
 def turn_vectors(device: Device, vectors: list[Any], turn: NDArray[Any]) -> None:

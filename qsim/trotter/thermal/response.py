@@ -172,6 +172,7 @@ class Response:
         T: NDArray[np.float64],
         poll: Callable[[], None],
     ) -> NDArray[np.float64]:
+        """Return the sums of :meth:`sampled` at some temperatures."""
         device, xp, (middle, R) = operator.device, operator.device.xp, band
         target = target_in(self.space, self.coefficients)
         assert target is not None

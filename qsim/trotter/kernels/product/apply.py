@@ -183,7 +183,7 @@ def walsh(
     # of the two transforms together; exact
     scale = 2.0**-op.spins
     if device.is_cuda:
-        size = (1 << op.bits) * psi_bytes(source)
+        size = (1 << op.bits) * int(source.dtype.itemsize)
         kernel = kernels.function(
             "trotter/kernels/product", "apply", "walsh", _macros(op, source), shared_bytes=size
         )
@@ -196,11 +196,6 @@ def walsh(
     transform = (position, run, flags, scale, float(alpha))
     tiles = scratch(device.threads, 2 << op.bits).view(x.dtype)
     _each(device, op, Shared(_walsh_shared, (x, y, op.bits, *transform, *op.diagonal(axis), tiles)))
-
-
-def psi_bytes(psi: StateVector) -> int:
-    """Bytes of an amplitude."""
-    return int(psi.dtype.itemsize)
 
 
 def _check(op: Operator, psi: StateVector, out: StateVector) -> None:
@@ -462,7 +457,6 @@ def _blend(psi, out, here, u, e, numbers):
 
 @nb.njit(**PART)
 def _add(out, here, psi, there, count, c):
-    # slices, so that the compiler need not think of negative indices
     a = out[here : here + count]
     b = psi[there : there + count]
     for i in range(count):
