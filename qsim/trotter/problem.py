@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from qsim.core.device.device import cpu
 from qsim.core.errors import DeckError
 from qsim.trotter.deck.sectors import SectorBlock
 from qsim.trotter.deck.tasks import Dynamics, Floquet, Levels, Spectrum, Thermal
+from qsim.trotter.kernels.product.operators import is_real
+from qsim.trotter.lattices.momenta import Translations, translations
 from qsim.trotter.measurement.spaces import operator_in
 from qsim.trotter.model.larger import SpinModel
 from qsim.trotter.model.models import Models
@@ -60,6 +62,8 @@ class TaskProblem(Generic[B]):
         Initial state of the deck, for a task that has one.
     ring : bool
         Whether the last site is a neighbour of the first.
+    lattice : block of a lattice, optional
+        That of the deck, to which momenta belong.
     """
 
     task: str
@@ -70,6 +74,7 @@ class TaskProblem(Generic[B]):
     device: Device | None
     start: InitialState | None = None
     ring: bool = False
+    lattice: Any = None
 
     @classmethod
     def of(cls, deck: TrotterDeck, block: B, device: Device | None) -> Self:
@@ -82,7 +87,13 @@ class TaskProblem(Generic[B]):
             sector=deck.sector,
             device=device,
             ring=deck.ring,
+            lattice=deck.lattice,
         )
+
+    @cached_property
+    def translations(self) -> Translations:
+        """Shifts that momenta belong to."""
+        return translations(self.lattice, self.spins)
 
     @property
     def spins(self) -> int:
@@ -141,7 +152,7 @@ class TaskProblem(Generic[B]):
         if not isinstance(self.block, Dynamics):
             return "zxy"
         # S^x and S^y lead to two of its sectors
-        return "" if self.block.operator in ("sx", "sy") else "z"
+        return "" if self.block.operator in ("sx", "sy") or self.block.unlike else "z"
 
     def of_realisation(self, realisation: int) -> Model:
         """Return H, which is constant, of a member of the ensemble of disorder."""
@@ -206,7 +217,7 @@ class TaskProblem(Generic[B]):
         from qsim.trotter.sectors.symmetric import symmetric_sectors
 
         block: SectorBlock = requested
-        found: list[Space] = [*symmetric_sectors(block, model, plain)]
+        found: list[Space] = [*symmetric_sectors(block, model, plain, self.translations)]
         return found
 
     def downs(self) -> range:
@@ -252,12 +263,12 @@ class TaskProblem(Generic[B]):
         # one parity, one sign of inversion or reflection, or one character, is a part of the levels
         if requested.parity or requested.inversion or requested.reflection or requested.permutations:
             return False
-        momenta = set(requested.momenta(self.spins))
-        if momenta != {None}:
+        if requested.momentum is not None:
+            momenta = {k for k in self.translations.numbers(requested.momentum) if k is not None}
             # of a real H, k and -k have the same levels
             if self._real:
-                momenta |= {-k % self.spins for k in momenta if k is not None}
-            if len(momenta) < self.spins:
+                momenta |= {self.translations.negative(k) for k in momenta}
+            if len(momenta) < self.translations.count:
                 return False
         if not self.charged:
             return True
@@ -286,9 +297,13 @@ class TaskProblem(Generic[B]):
 
     @property
     def amplitude_bytes(self) -> int:
-        """Bytes of an amplitude: complex with Dzyaloshinskii-Moriya couplings, and in all but sectors of Sz and inversion."""
-        complex_h = self.stored or self.model.cross is not None or not self.charged
-        return 16 if complex_h or not self._real else 8
+        """Bytes of an amplitude: complex where H is, and on a GPU in all but sectors of Sz and inversion."""
+        gpu = self.device is not None and self.device.is_cuda
+        if isinstance(self.model, SpinModel):
+            real = self.model.real
+        else:
+            real = self.model.cross is None if self.charged else is_real(self.model) and not gpu
+        return 8 if real and not self.stored else 16
 
     def table_bytes(self, states: int) -> int:
         """Return the bytes of the tables of H in a sector of some states, or of its stored matrix."""
@@ -297,15 +312,15 @@ class TaskProblem(Generic[B]):
             return digit_bytes(model, self.sectors, states, stored=self.stored)
         if not self.charged and not self.stored:
             # work space of a product; what is observed is taken from three states of all spins
-            return 16 * states + (48 << spins if self.observables or self.task == "dynamics" else 0)
+            return self.amplitude_bytes * states + (
+                48 << spins if self.observables or self.task == "dynamics" else 0
+            )
         if not (self.stored and states):
             # as in `evolve.memory`: ranks, strings and energies of both parts
             return (spins + 40) << ((spins + 1) // 2 + 2)
-        from qsim.trotter.sectors.symmetric import flips_of
+        from qsim.trotter.sectors.symmetric import matrix_bytes
 
-        pairs = flips_of(model).masks.size
-        # strings, and the entries of the matrix while they are sorted
-        tables = states * (16 + 40 * (1 + pairs))
+        tables = matrix_bytes(model, states)
         # observables are taken from the state in the sector of Sz: strings, places, factors, amplitudes
         bases = [getattr(sector, "base", sector) for sector in self.sectors]
         return tables + 96 * max(base.dimension for base in bases)

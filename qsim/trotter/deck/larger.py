@@ -83,7 +83,7 @@ def _check_evolution(deck: "TrotterDeck", what: str) -> Iterator[Finding]:
         yield Finding("initial.up", f"counts spins 1/2; of {what} the ground state is that of the least |Sz|")
     if deck.initial.word not in STARTS:
         yield Finding("initial.type", f"{deck.initial.word} is one of spins 1/2; take {', '.join(STARTS)}")
-    if getattr(deck.sector, "inversion", None) is not None:
+    if deck.task == "floquet" and getattr(deck.sector, "inversion", None) is not None:
         yield Finding(
             "sector.inversion", f"a state of {what} is carried in one Sz or parity; leave inversion out"
         )

@@ -106,7 +106,7 @@ def _check_formula(deck: TrotterDeck, sector: SectorBlock) -> Iterator[Finding]:
     """Yield why no product formula carries a state in a sector: it goes bond by bond, with a constant H and Sz alone."""
     name, echo = deck.evolve.integrator, Echo.block_in(deck.observe)
     instead = "in this sector use chebyshev, krylov or auto with accuracy, or sector: full"
-    if sector.parity is not None:
+    if sector.parity is not None or sector.stored:
         yield Finding(
             "evolve.integrator",
             f"{name} is a product formula in the whole space or in a sector of Sz; {instead}",

@@ -183,7 +183,8 @@ def _check_dynamics(deck: TrotterDeck) -> Iterator[Finding]:
             "sector.inversion",
             f"{block.operator} leaves Sz = 0, where the inversion is no symmetry; leave it out",
         )
-    if block.operator in ("sx", "sy") and isinstance(deck.sector, SectorBlock) and deck.sector.parity is None:
+    across = block.operator in ("sx", "sy") or block.unlike
+    if across and isinstance(deck.sector, SectorBlock) and deck.sector.parity is None:
         yield Finding(
             "dynamics.operator",
             f"{block.operator} leads from one Sz to two others; use sector: auto, or a parity",

@@ -23,7 +23,7 @@ from qsim.trotter.sectors.basis import Sector
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
-    from qsim.trotter.sectors.selection import PlainSpace
+    from qsim.trotter.measurement.spaces import Space
 
 __all__ = ["build", "plan"]
 
@@ -114,6 +114,9 @@ def build(loaded: LoadedDeck[TrotterDeck], device: Device) -> Problem:
     deck = loaded.deck
     problem = _problem(deck, device)
     problem.sector = _sector(deck, problem.models)
+    if problem.has_matrix and device.is_cuda:
+        # stored matrices stay on the host
+        problem.device = cpu(device.threads)
     if problem.path == "bonds" and device.is_cuda:
         raise DeckError(
             f"evolve.integrator: {deck.evolve.integrator} goes bond by bond in a sector, for which there is no GPU kernel; use "
@@ -149,7 +152,7 @@ def _problem(deck: TrotterDeck, device: Device | None) -> Problem:
     )
 
 
-def _sector(deck: TrotterDeck, models: Models) -> PlainSpace | None:
+def _sector(deck: TrotterDeck, models: Models) -> Space | None:
     """Return the sector of an evolution, None for the whole space.
 
     Raises
@@ -185,7 +188,11 @@ def _shared_ranks(problem: Problem) -> tuple[int, str]:
 def _size(problem: Problem) -> Size:
     """Return the amplitudes of all trajectories, which are propagated together."""
     # formulas in a sector go bond by bond, for which there is no GPU kernel
-    gpu = math.inf if problem.path == "bonds" or not problem.models.system.halves else GPU_AMPLITUDES
+    gpu = (
+        math.inf
+        if problem.path == "bonds" or problem.has_matrix or not problem.models.system.halves
+        else GPU_AMPLITUDES
+    )
     return Size(float(problem.dimension) * problem.members, "amplitudes", gpu)
 
 
@@ -218,10 +225,15 @@ def _fits(problem: Problem, free: int) -> str:
 def _formula_fits(problem: Problem, free: int) -> list[str]:
     """Tell of the product formula in the sector of a problem, which needs no vectors beside the state, if it fits."""
     sector = problem.sector
-    usable = isinstance(sector, Sector) and not sector.inversion and problem.path != "bonds"
-    if not usable or problem.models.driven or problem.models.driven_sigma:
+    usable = problem.charged and not problem.space.inversion and problem.path != "bonds"
+    if (
+        not usable
+        or not isinstance(sector, Sector)
+        or problem.has_matrix
+        or problem.models.driven
+        or problem.models.driven_sigma
+    ):
         return []
-    assert isinstance(sector, Sector)
     needed = sum(sector_memory(problem, path="bonds")[0].values())
     if needed > free:
         return []

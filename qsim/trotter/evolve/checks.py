@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from qsim.core.deck.blocks import Finding
-from qsim.trotter.measurement.spaces import charged
 from qsim.trotter.observables.base import Setting
 from qsim.trotter.observables.registry import OBSERVABLES
 
@@ -55,7 +54,7 @@ def local_field(problem: Problem) -> float:
 
 def _observables(problem: Problem) -> Iterator[Finding]:
     """Yield observables that this system or its initial state cannot give."""
-    setting = Setting(problem.spins, problem.start, charged(problem.sector))
+    setting = Setting(problem.spins, problem.start, problem.charged)
     for index, item in enumerate(problem.observables.items):
         for name in item.named():
             yield from OBSERVABLES[name].physics(item, f"observe.{index}", setting)

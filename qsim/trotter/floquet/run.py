@@ -27,7 +27,6 @@ from qsim.trotter.observables.spins import Sz
 from qsim.trotter.sectors.lanczos import dot
 from qsim.trotter.sectors.matrix import matrix_of
 from qsim.trotter.sectors.states import initial_state
-from qsim.trotter.sectors.symmetric import SymmetricSector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -107,7 +106,6 @@ class Computation:
         def start() -> StateVector:
             # the deck has seen to it
             assert problem.start is not None
-            assert not isinstance(sector, SymmetricSector)
             return initial_state(problem.start, sector, device, np.complex128, seed=seed)
 
         self.first = start() if problem.observables.needs.start else None

@@ -179,7 +179,7 @@ def left_over(model: Model, sector: Space) -> str:
         if sector.sz != sector.sz and not parity_obstacle(model, 0) and n > 1:
             return "the parity along another axis"
     # reflections and shifts are tried on H itself; the reflection leads to another momentum
-    turns = momentum is not None and 2 * momentum % n
+    turns = momentum is not None and any(2 * symmetry.phase % 1 for symmetry in sector.symmetries)
     if not getattr(sector, "reflection", 0) and not turns and not broken(model, reflected(n)):
         return "the reflection of the chain (give sector.reflection)"
     if momentum is None and not broken(model, shifted(n)):

@@ -32,6 +32,8 @@ class WholeSpace:
     # there is no quantum number
     sz = math.nan
     inversion = 0
+    axis = "z"
+    symmetries = ()
 
     @property
     def dimension(self) -> int:
@@ -73,6 +75,7 @@ class ParitySector:
     # of no definite Sz
     sz = math.nan
     inversion = 0
+    symmetries = ()
 
     @property
     def dimension(self) -> int:

@@ -10,17 +10,16 @@ import numpy as np
 from qsim.core.errors import DeckError
 from qsim.trotter.deck.sectors import SectorBlock
 from qsim.trotter.initial.ground import GroundState
+from qsim.trotter.lattices.momenta import translations
 from qsim.trotter.model.frames import FRAMES, Frame
 from qsim.trotter.model.tensors import mixed
 from qsim.trotter.sectors.basis import Sector
-from qsim.trotter.sectors.digits.space import DigitSpace
 from qsim.trotter.sectors.parity import ParitySector, WholeSpace, parity_obstacle
+from qsim.trotter.sectors.symmetric import PlainSpace, SymmetricSector, symmetric_sectors
 
 if TYPE_CHECKING:
     from qsim.trotter.deck.model import TrotterDeck
     from qsim.trotter.model.hamiltonian import Hamiltonian, Model
-
-PlainSpace = Sector | ParitySector | WholeSpace | DigitSpace
 
 __all__ = ["PlainSpace", "frame_of", "mixing", "obstacle", "sector_of", "space_with", "spaces_of"]
 
@@ -116,19 +115,80 @@ def spaces_of(model: Model, requested: SectorBlock | str, axis: str) -> list[Pla
 
 
 def _of_parity(
-    sector: ParitySector | DigitSpace, hamiltonian: Hamiltonian, sigma: Hamiltonian | None, down: int | None
-) -> ParitySector | DigitSpace:
-    for part, key in ((hamiltonian, "system.terms"), (sigma, "observe: echo: sigma")):
-        if part is not None and (why := parity_obstacle(part)):
-            raise DeckError(f"sector.parity: parity is not conserved ({key}): {why}; use sector: full")
-    if down is not None and down % 2 != sector.odd:
+    odd: int, hamiltonian: Hamiltonian, sigma: Hamiltonian | None, down: int | None, axes: str = "zxy"
+) -> PlainSpace:
+    """Return the space of a parity along the first of some axes along which it is conserved."""
+    parts = [(hamiltonian, "system.terms")]
+    if sigma is not None:
+        parts.append((sigma, "observe: echo: sigma"))
+    kept = [axis for axis in axes if not any(_turned_over(part, axis) for part, _ in parts)]
+    if not kept:
+        why, key = next((why, key) for part, key in parts if (why := _turned_over(part)))
+        raise DeckError(f"sector.parity: parity is not conserved ({key}): {why}; use sector: full")
+    sector = space_with(hamiltonian.static, odd=odd, axis=kept[0])
+    if down is not None and sector.axis == "z" and down % 2 != odd:
         raise DeckError(
             f"sector.parity: the initial state has {down} spins down, the sector an {sector}; use the other one"
         )
     return sector
 
 
-def sector_of(deck: TrotterDeck, hamiltonian: Hamiltonian, sigma: Hamiltonian | None) -> PlainSpace | None:
+def _parts(hamiltonian: Hamiltonian) -> list[Model]:
+    """Return the constant and the driven parts of H."""
+    return [hamiltonian.static, *(part for _, part in hamiltonian.driven)]
+
+
+def _turned_over(hamiltonian: Hamiltonian, axis: str = "z") -> str:
+    """Return why some part of H does not conserve the parity along an axis, ``""`` if all do."""
+    number = "xyz".index(axis)
+    return next((why for part in _parts(hamiltonian) if (why := parity_obstacle(part, number))), "")
+
+
+def _symmetric(
+    deck: TrotterDeck,
+    block: SectorBlock,
+    hamiltonian: Hamiltonian,
+    sigma: Hamiltonian | None,
+    down: int | None,
+) -> SymmetricSector:
+    """Return the states of a character of permutations and inversion in the smallest space that H and start allow."""
+    quanta, model = deck.system.quanta, hamiltonian.static
+    whole = [part for part in (hamiltonian, sigma) if part is not None]
+    parts = [part for both in whole for part in _parts(both)]
+    # of one Sz if the deck names it, or if the start has one that all parts conserve
+    base = space_with(model)
+    if block.parity is not None:
+        # the inversion of all spins is a half turn about x, of strings along z
+        axes = "zxy" if block.inversion is None else "z"
+        base = _of_parity(int(block.parity == "odd"), hamiltonian, sigma, down, axes)
+    elif block.charged or (down is not None and not any(mixing(part) for part in parts)):
+        given = quanta - round(block.ups(quanta)[0]) if block.charged or down is None else down
+        base = space_with(model, given)
+        if why := next((why for part in parts if (why := mixing(part, block.inversion or 0))), ""):
+            raise DeckError(f"sector: {base} is not conserved: {why}; use sector: full")
+        if down is not None and down != given:
+            raise DeckError(
+                f"sector: the initial state has Sz = {0.5 * quanta - down:g}, the sector {base}; use sector: auto"
+            )
+        if block.inversion and 2 * given != quanta:
+            raise DeckError(
+                f"sector.inversion: the inversion of all spins turns {base} over; leave inversion out"
+            )
+    if block.inversion and (why := next((why for part in whole if (why := _turned_over(part, "x"))), "")):
+        raise DeckError(f"sector.inversion: the inversion of all spins is not conserved: {why}")
+    if deck.observables.needs.sigma_sites:
+        raise DeckError(
+            "sector: time_correlation and otoc take Sz of one site, which leads from one character of the symmetries to others; "
+            "use sector: full, or a sector of Sz alone"
+        )
+    frame, moves = FRAMES[base.axis], translations(deck.lattice, deck.system.spins)  # type: ignore[index]
+    # every part of H must be invariant; all have the same sector
+    return [symmetric_sectors(block, frame.turned(part), [base], moves)[0] for part in parts].pop()
+
+
+def sector_of(
+    deck: TrotterDeck, hamiltonian: Hamiltonian, sigma: Hamiltonian | None
+) -> PlainSpace | SymmetricSector | None:
     """Return the sector of an evolution; None for all states.
 
     Parameters
@@ -159,10 +219,17 @@ def sector_of(deck: TrotterDeck, hamiltonian: Hamiltonian, sigma: Hamiltonian | 
         )
         return space_with(model, down) if stays and down is not None else None
     assert isinstance(requested, SectorBlock)
+    # inversion is a number of a sector of Sz of spins 1/2, else a character
+    plain = model.halves and (requested.charged or not obstacle(hamiltonian))
+    if requested.stored or (requested.inversion is not None and not plain):
+        return _symmetric(deck, requested, hamiltonian, sigma, down)
     if requested.parity is not None:
-        space = space_with(model, odd=int(requested.parity == "odd"))
-        assert not isinstance(space, Sector | WholeSpace)
-        return _of_parity(space, hamiltonian, sigma, down)
+        parity = _of_parity(int(requested.parity == "odd"), hamiltonian, sigma, down)
+        if parity.axis != "z" and deck.observables.needs.sigma_sites:
+            raise DeckError(
+                f"sector.parity: time_correlation and otoc take Sz of one site, which turns the {parity} over; use sector: full"
+            )
+        return parity
     # a sector of Sz named by the deck: refused with the reason unless H, Sigma and the start lie in it
     sector = space_with(model, quanta - round(requested.ups(quanta)[0]), inversion=requested.inversion or 0)
     assert not isinstance(sector, ParitySector | WholeSpace)

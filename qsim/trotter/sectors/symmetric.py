@@ -15,14 +15,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, singledispatch
+from functools import cached_property, lru_cache, singledispatch
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from qsim.core.errors import DeckError
 from qsim.trotter.kernels.sectors.orbits import entries_of_orbits, images_of, representatives
+from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.digits.space import DigitSpace
+from qsim.trotter.sectors.parity import ParitySector, WholeSpace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,13 +34,12 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
     from qsim.trotter.deck.sectors import SectorBlock
+    from qsim.trotter.lattices.momenta import Translations
     from qsim.trotter.model.hamiltonian import Model
-    from qsim.trotter.sectors.basis import Sector
-    from qsim.trotter.sectors.parity import ParitySector, WholeSpace
-    from qsim.trotter.sectors.selection import PlainSpace
 
 __all__ = [
     "Flips",
+    "PlainSpace",
     "StoredOperator",
     "SymmetricSector",
     "Symmetry",
@@ -46,6 +47,7 @@ __all__ = [
     "cycles_of",
     "flips_of",
     "image_tables",
+    "matrix_bytes",
     "order_of",
     "reflected",
     "shifted",
@@ -53,6 +55,8 @@ __all__ = [
     "with_characters",
 ]
 
+# without characters of permutations
+PlainSpace = Sector | ParitySector | WholeSpace | DigitSpace
 # of a group
 MOST_ELEMENTS = 4096
 # relative difference of couplings that is rounding
@@ -201,6 +205,11 @@ class SymmetricSector:
         """Total Sz."""
         return self.base.sz
 
+    @property
+    def axis(self) -> str:
+        """Axis of the deck along which the spins of the strings are."""
+        return self.base.axis
+
     @cached_property
     def elements(self) -> dict[tuple[tuple[int, ...], bool], Fraction]:
         """Phase of every element of the group.
@@ -288,18 +297,14 @@ class SymmetricSector:
 
     def whole(self, psi: NDArray[Any]) -> NDArray[Any]:
         """Return a state as a vector of `base`."""
-        strings = self.base.strings()
-        place, factor = np.empty(strings.size, np.int64), np.empty(strings.size, np.complex128)
-        images_of(strings, self.spins, *self.group, *self.orbits, place, factor)
+        place, factor = _places(self)
         # strings of an orbit without a state have the amplitude 0
         out = np.where(place >= 0, factor * psi[np.maximum(place, 0)], 0.0)
         return np.ascontiguousarray(out.real if self.is_real and psi.dtype.kind == "f" else out)
 
     def folded(self, psi: NDArray[Any], dtype: Any) -> NDArray[Any]:
         """Return a vector of `base` that lies in the sector as a vector of the sector; the inverse of `whole`."""
-        strings = self.base.strings()
-        place, factor = np.empty(strings.size, np.int64), np.empty(strings.size, np.complex128)
-        images_of(strings, self.spins, *self.group, *self.orbits, place, factor)
+        place, factor = _places(self)
         # the isometry of `whole`, transposed and conjugated
         made = factor.conj() * psi
         inside = place >= 0
@@ -312,6 +317,16 @@ class SymmetricSector:
         return ", ".join([str(self.base), *(symmetry.text for symmetry in self.symmetries)])
 
 
+@lru_cache(maxsize=1)
+def _places(sector: SymmetricSector) -> tuple[NDArray[np.int64], NDArray[np.complex128]]:
+    """Return the orbit of every string of the base, -1 where it has no state, and the amplitude there."""
+    # of the last sector alone, which an evolution asks for at every output
+    strings = sector.base.strings()
+    place, factor = np.empty(strings.size, np.int64), np.empty(strings.size, np.complex128)
+    images_of(strings, sector.spins, *sector.group, *sector.orbits, place, factor)
+    return place, factor
+
+
 @singledispatch
 def with_characters(base: PlainSpace, *rest: Any) -> SymmetricSector:
     """Return the states of a space with given eigenvalues of symmetries; see :class:`SymmetricSector`."""
@@ -319,13 +334,17 @@ def with_characters(base: PlainSpace, *rest: Any) -> SymmetricSector:
     return SymmetricSector(base, *rest)
 
 
-def _symmetries(block: SectorBlock, momentum: int | None, spins: int) -> tuple[Symmetry, ...]:
+def _symmetries(
+    block: SectorBlock, momentum: int | None, spins: int, moves: Translations
+) -> tuple[Symmetry, ...]:
     """Return the generators that a deck asks for."""
     generators = []
     if momentum is not None:
-        generators.append(
-            Symmetry(f"momentum 2 pi {momentum}/{spins}", shifted(spins), False, Fraction(momentum, spins))
-        )
+        for m, length, to, along in zip(
+            moves.parts(momentum), moves.lengths, moves.shifts, moves.texts, strict=True
+        ):
+            text = f"momentum 2 pi {m}/{length}{along}"
+            generators.append(Symmetry(text, tuple(to), False, Fraction(m, length)))
     for sign, name, sites, turned in (
         (block.reflection, "reflection", reflected(spins), False),
         (block.inversion, "inversion", tuple(range(spins)), True),
@@ -340,8 +359,15 @@ def _symmetries(block: SectorBlock, momentum: int | None, spins: int) -> tuple[S
     return tuple(generators)
 
 
-def symmetric_sectors(block: SectorBlock, model: Model, bases: Sequence[PlainSpace]) -> list[SymmetricSector]:
+def symmetric_sectors(
+    block: SectorBlock, model: Model, bases: Sequence[PlainSpace], moves: Translations
+) -> list[SymmetricSector]:
     """Return the sectors of some spaces that a deck asks for; of several, those without states are left out.
+
+    Parameters
+    ----------
+    moves : Translations
+        Shifts that momenta belong to.
 
     Raises
     ------
@@ -349,18 +375,19 @@ def symmetric_sectors(block: SectorBlock, model: Model, bases: Sequence[PlainSpa
         If H is not invariant, or no state is left.
     """
     spins, sectors = model.spins, []
-    for momentum in block.momenta(spins):
-        symmetries = _symmetries(block, momentum, spins)
+    for momentum in moves.numbers(block.momentum):
+        symmetries = _symmetries(block, momentum, spins, moves)
         for symmetry in symmetries:
             if why := broken(model, symmetry.sites):
-                what = (
-                    symmetry.text.split(" under ")[-1]
-                    if " under " in symmetry.text
-                    else "the shift by one site"
-                )
-                remedy = ""
-                if what == "the shift by one site":
-                    remedy = "; momentum is that of a ring, other lattices name their shifts in sector.permutations"
+                what, remedy = symmetry.text.split(" under ")[-1], ""
+                if what == symmetry.text:
+                    along = what.partition(" along ")[2]
+                    what = f"the shift by one cell along {along}" if along else "the shift by one site"
+                    remedy = (
+                        ""
+                        if along
+                        else "; of a lattice that the deck does not name, sector.permutations has the shifts"
+                    )
                 raise DeckError(f"sector: H is not invariant under {what}: {why}{remedy}")
         for base in bases:
             signs = block.inversion or 0, momentum, block.reflection or 0
@@ -411,6 +438,11 @@ def flips_of(model: Model) -> Flips:
         np.array([term[1:3] for term in terms], np.int64).reshape(-1, 2),
         np.array([term[3] for term in terms], np.complex128).reshape(-1, 4),
     )
+
+
+def matrix_bytes(model: Model, states: int) -> int:
+    """Return the bytes of the stored matrix of H on some states: strings, and the entries while they are sorted."""
+    return states * (16 + 40 * (1 + flips_of(model).masks.size))
 
 
 class StoredOperator:

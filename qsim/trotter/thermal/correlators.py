@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.trotter.measurement.spaces import columns_in, moments_in, pairs_in
+from qsim.trotter.measurement.spaces import columns_in, moments_in, pairs_in, unlike_in
 from qsim.trotter.observables.base import View, all_pairs
 from qsim.trotter.sectors.lanczos import chain, ritz
 
@@ -69,12 +69,23 @@ class Correlators:
         keys = {(self.kind(axis), *pair) for axis, some in pairs.items() for pair in some}
         # (S^a)^2 of a larger spin is no number
         if not self.problem.halves:
-            keys |= {(axis, j, j) for axis in {key[0] for key in keys} for j in range(self.spins)}
-        return sorted(keys, key=lambda key: (key[0] != "z", *key))
+            alike = {key[0] for key in keys if len(key[0]) == 1}
+            keys |= {(axis, j, j) for axis in alike for j in range(self.spins)}
+        return sorted(keys, key=lambda key: (len(key[0]), key[0] != "z", *key))
+
+    @cached_property
+    def like(self) -> list[tuple[str, int, int]]:
+        """Keys of equal components."""
+        return [key for key in self.keys if len(key[0]) == 1]
+
+    @cached_property
+    def unlike(self) -> list[tuple[str, int, int]]:
+        """Keys of unlike components, which are the last ones."""
+        return [key for key in self.keys if len(key[0]) == 2]
 
     def kind(self, axis: str) -> str:
         """Return the axis of the strings whose pairs serve an axis of the deck; x and y are equal in a sector of Sz."""
-        place = self.problem.frame.place(axis)[0]
+        place = self.problem.frame.places(axis)[0]
         return "x" if self.problem.charged and place == "y" else place
 
     @cached_property
@@ -101,7 +112,10 @@ class Correlators:
         boltzmann = np.exp(-(values - values[0]) / T[:, None])
         space, vectors = columns_in(sector, vectors)
         device = self.problem.place
-        rows = pairs_in(space, device, vectors, boltzmann, self.keys)
+        rows = pairs_in(space, device, vectors, boltzmann, self.like)
+        if self.unlike:
+            means = [unlike_in(space, device, device.asarray(v), self.unlike) for v in vectors.T.copy()]
+            rows.extend((boltzmann @ np.array(means)).T)
         return np.array(rows).reshape(self.count, T.size).T
 
     @staticmethod
@@ -145,7 +159,7 @@ class Correlators:
         # vectors of all temperatures at once, if they fit; else the recurrence runs again for each part
         step = max(1, MOST_NUMBERS // start.size)
         parts = [
-            self._of_temperatures(operator, start, c[k : k + step], scale, poll)
+            self._of_temperatures(operator, start, made, c[k : k + step], scale, poll)
             for k in range(0, T.size, step)
         ]
         return float(start.size) * np.concatenate(parts)
@@ -154,6 +168,7 @@ class Correlators:
         self,
         operator: AnyOperator,
         start: NDArray[Any],
+        made: chain,
         c: NDArray[np.float64],
         scale: float,
         poll: Callable[[], None],
@@ -167,7 +182,7 @@ class Correlators:
             # several together: a matrix product instead of a vector after the other
             together = max(1, min(TOGETHER, steps, MOST_NUMBERS // start.size))
             block = xp.empty((together, start.size), start.dtype)
-            again = chain(device, operator, start.copy())
+            again = chain(device, operator, start.copy(), script=made.script)
             for k in range(steps):
                 row = k % together
                 block[row] = again.vector
@@ -180,9 +195,10 @@ class Correlators:
             return np.array([self._observed(operator, vector) for vector in phi])
 
     def _observed(self, operator: AnyOperator, vector: NDArray[Any]) -> NDArray[np.float64]:
-        across = [(j, k) for axis, j, k in self.keys if axis != "z"]
+        across = [(j, k) for axis, j, k in self.like if axis != "z"]
         moments = moments_in(operator.sector, operator.device, vector, across)
-        return np.array([moments.ss[axis][j, k] for axis, j, k in self.keys])
+        means = [moments.ss[axis][j, k] for axis, j, k in self.like]
+        return np.array([*means, *unlike_in(operator.sector, operator.device, vector, self.unlike)])
 
     # -------------------------------------------------------------------------------------------- results
 
@@ -211,7 +227,8 @@ class Temperature(View):
     def correlators(self, axis: str, pairs: Sequence[Pair]) -> FloatArray:
         """Return ``<S^a_j S^a_k>`` of pairs."""
         kind, place = self.source.kind(axis), self.source.place
-        return self.means[[place[kind, j, k] for j, k in pairs]]
+        sign = self.source.problem.frame.places(axis)[1] if len(axis) == 2 else 1.0
+        return sign * self.means[[place[kind, j, k] for j, k in pairs]]
 
     def correlator_matrix(self, axis: str) -> FloatArray:
         """Return ``<S^a_j S^a_k>`` of all sites."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from qsim.trotter.deck.axes import AXES, Axis
 from qsim.trotter.deck.tasks import Thermal
 from qsim.trotter.problem import TaskProblem
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from qsim.trotter.measurement.spaces import PlainSpace
 
 __all__ = ["ThermalProblem"]
@@ -24,9 +27,28 @@ class ThermalProblem(TaskProblem[Thermal]):
         return cast("list[PlainSpace]", self.sectors)
 
     @property
-    def responds(self) -> bool:
-        """True if the response to a field is found from all states: H does not commute with the magnetisation along z."""
-        return not self.charged and max(s.dimension for s in self.sectors) <= self.block.exact
+    def totals(self) -> str:
+        """Axes along which a total spin is of use: none where the response leads from one sector to others."""
+        return "zxy" if self.block.response == "auto" else ""
+
+    @property
+    def exact(self) -> bool:
+        """True if every sector is diagonalised."""
+        return max(s.dimension for s in self.sectors) <= self.block.exact
+
+    @property
+    def response_axes(self) -> Sequence[Axis]:
+        """Axes of the deck along which the response to a field is found, of an H that conserves no total spin."""
+        if self.charged:
+            return ()
+        if self.block.response == "auto":
+            return AXES if self.exact else ()
+        return [axis for axis in AXES if axis in self.block.response]
+
+    @property
+    def sampled_axes(self) -> Sequence[Axis]:
+        """Those along which it comes from random vectors."""
+        return () if self.exact else self.response_axes
 
     def downs(self) -> range:
         """Return the quanta below all spins up of all sectors; where Sz and -Sz have the same levels, of those with Sz >= 0."""

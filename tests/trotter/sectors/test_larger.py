@@ -169,7 +169,7 @@ CHARGED = MIXED | {"terms": [{"type": "xxz", "lattice": {"type": "all"}, "Jxy": 
 @pytest.mark.parametrize(
     "space", [DigitSpace((2, 1, 5, 2)), DigitSpace((2, 1, 5, 2), down=4), DigitSpace((2, 1, 5, 2), odd=1)]
 )
-def test_products_before_and_after_the_matrix_is_kept(space, dtype):
+def test_products_with_and_without_a_matrix(space, dtype):
     made = operator(MIXED if space.down < 0 and space.odd < 0 else CHARGED, space)
     rng = np.random.default_rng(2)
     kind = complex if dtype is complex or not made.is_real else float
@@ -181,8 +181,8 @@ def test_products_before_and_after_the_matrix_is_kept(space, dtype):
     sizes = np.array([two + 1 for two in space.twos])
     place = sum(space.digit(strings, j) * int(np.prod(sizes[:j])) for j in range(4))
     expected = 0.5 * H[np.ix_(place, place)] @ psi - 2.0 * psi + 3.0 * psi
-    for products in (0, 100):
-        made.products = products
+    for kept in (False, True):
+        made.keeps = kept
         out = psi.copy()
         made.apply(psi, out, 0.5, -2.0, 3.0)
         np.testing.assert_allclose(out, expected, atol=1e-12)
@@ -405,12 +405,47 @@ STARTS = {
         {"evolve": {"t_final": 1.0, "integrator": "bm4", "accuracy": 1e-3}},
         "evolve.integrator: bm4 is a product of layers of spins 1/2",
     ),
-    "inversion": (
-        {"sector": {"sz": 0, "inversion": 1}},
-        "sector.inversion: a state of spins above 1/2 is carried",
-    ),
     "other sz": ({"sector": {"sz": 1}}, "sector: the initial state has Sz = 0, the sector Sz = 1"),
 }
+
+
+CHARACTERS = {
+    "momentum, reflection and inversion of one Sz": (
+        {"initial__m": [0, 0, 0, 0]},
+        {"momentum": 0, "reflection": 1, "inversion": 1},
+    ),
+    "inversion of Sz = 0": ({"initial__m": [0, 0, 0, 0]}, {"sz": 0, "inversion": 1}),
+    "parity along x": (
+        {
+            "initial": {"type": "product", "theta": [0.5 * np.pi] * 4, "phi": 0.0},
+            **terms({**RING, "lattice": "ring"}, {"type": "field", "axis": "x", "values": 0.7}),
+        },
+        {"parity": "even", "momentum": 0},
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "sector"), CHARACTERS.values(), ids=list(CHARACTERS))
+def test_a_state_of_larger_spins_in_a_character(run, changes, sector):
+    deck = change(QUENCH, changes) | {
+        "observe": [
+            {"sx": "all"},
+            {"correlator": ["xx", "zz", "yz"], "pairs": [[0, 1]]},
+            {"entropy": {"sites": [0]}},
+        ]
+    }
+    deck["evolve"] = {"t_final": 1.0, "accuracy": 1e-9}
+    one, other = run(**deck, sector="full"), run(**deck, sector=sector)
+    for name in ("sx", "correlator_xx", "correlator_zz", "correlator_yz", "entropy"):
+        np.testing.assert_allclose(other[name], one[name], atol=1e-8)
+
+
+def test_a_start_beside_its_character(trotter):
+    deck = QUENCH | {"sector": {"sz": 0, "momentum": 1}, "initial": {"type": "basis", "m": [0, 0, 0, 0]}}
+    with pytest.raises(
+        DeckError, match="only 0 of the initial state basis lies in Sz = 0, momentum 2 pi 1/4"
+    ):
+        trotter.run(**deck)
 
 
 @pytest.mark.parametrize(("changes", "message"), STARTS.values(), ids=list(STARTS))

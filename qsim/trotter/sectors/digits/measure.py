@@ -15,7 +15,7 @@ from qsim.trotter.sectors.digits.product import DigitOperator
 from qsim.trotter.sectors.schmidt import Spectrum
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -34,6 +34,7 @@ __all__ = [
     "squares",
     "target",
     "turned_to_z",
+    "unlike_means",
 ]
 
 # strings of which spins are tabulated at once
@@ -54,13 +55,12 @@ def component(twos: tuple[int, ...], c: NDArray[np.complex128]) -> SpinModel:
     return replace(SpinModel.empty(twos), sites=sites)
 
 
-def product_of(twos: tuple[int, ...], axis: str, j: int, k: int) -> SpinModel:
-    """Return ``S^a_j S^a_k`` as a model, also for j = k."""
-    a = AXES.index(axis)
-    first, second = spin_matrices(twos[j])[a], spin_matrices(twos[k])[a]
+def product_of(twos: tuple[int, ...], axes: str, j: int, k: int) -> SpinModel:
+    """Return ``S^a_j S^b_k`` as a model, of one axis or of two; also for j = k."""
+    first, second = spin_matrices(twos[j])[AXES.index(axes[0])], spin_matrices(twos[k])[AXES.index(axes[-1])]
     empty = SpinModel.empty(twos)
     if j == k:
-        return replace(empty, sites={j: first @ first})
+        return replace(empty, sites={j: first @ second})
     return replace(
         empty, bonds={(j, k) if j < k else (k, j): np.kron(*((first, second) if j < k else (second, first)))}
     )
@@ -125,6 +125,16 @@ def pair_means(
     return rows
 
 
+def unlike_means(
+    space: DigitSpace, device: Device, psi: NDArray[Any], keys: Sequence[tuple[str, int, int]]
+) -> NDArray[np.float64]:
+    """Return ``<S^a_j S^b_k>`` of a vector for keys (ab, j, k) with j != k, not divided by the norm."""
+    strings = space.strings() if keys else None
+    # elements that leave the space have no part in a mean
+    made = (DigitOperator(device, space, product_of(space.twos, *key), strings=strings) for key in keys)
+    return np.array([float(np.vdot(psi, one.applied(psi)).real) for one in made])
+
+
 def magnetisation(rows: DigitSpace, columns: DigitSpace, device: Device, axis: str) -> Any:
     """Return the total spin along an axis of the strings between two spaces, (D, D') sparse."""
     c = np.zeros((3, rows.spins), np.complex128)
@@ -183,8 +193,10 @@ def spectrum_of(space: DigitSpace, psi: NDArray[Any], sites: Iterable[int]) -> S
 
 
 def turned_to_z(space: DigitSpace, device: Device, psi: NDArray[Any], axis: str) -> NDArray[np.complex128]:
-    """Return a vector as a state of all strings along z of the deck, where those of the space are along another axis."""
+    """Return a vector as a state of all strings along z of the deck, those of the space along `axis`; or back."""
     state = space.whole(device, np.asarray(psi, np.complex128))
+    if axis == "z":
+        return state
     # the last site is the slowest index
     tensor = state.reshape([two + 1 for two in space.twos[::-1]])
     for place, two in enumerate(space.twos[::-1]):

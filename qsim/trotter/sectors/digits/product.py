@@ -30,8 +30,6 @@ __all__ = ["MOST_STORED", "DigitOperator", "Transitions", "elements", "stored_by
 # Bytes up to which H is kept as a sparse matrix, which is made while three times as much is taken.  A product takes 12 ns a state
 # of a spin-1 chain instead of 65.
 MOST_STORED = 1 << 29
-# products that take as long as to make the matrix
-WORTH = 16
 
 
 class Transitions(NamedTuple):
@@ -182,14 +180,10 @@ class DigitOperator:
         """Diagonal elements, (D,); of length 0 between different spaces."""
         return self.tables.diagonal(self.strings) if self.columns == self.sector else np.zeros(0)
 
-    @property
-    def keeps(self) -> bool:
-        """True if H is kept as a sparse matrix: of a space with itself, where it fits, after products enough to be worth it."""
-        return self.products > WORTH and self.fits
-
     @cached_property
-    def fits(self) -> bool:
-        """True if H maps a space to itself and is small enough as a sparse matrix."""
+    def keeps(self) -> bool:
+        """True if H is kept as a sparse matrix, from the first product on: of a space with itself, where it fits."""
+        # a recurrence that runs again needs the same rounding in all products
         return self.columns == self.sector and stored_bytes(self.model, self.size) <= MOST_STORED
 
     @property
@@ -236,8 +230,13 @@ class DigitOperator:
     ) -> None:
         """Compute ``out = alpha H psi + beta psi + gamma out``; ``work`` is not needed."""
         self.products += 1
-        factors = float(alpha), float(beta), float(gamma)
-        if self.keeps:
+        self._product(psi, out, (float(alpha), float(beta), float(gamma)), kept=self.keeps)
+
+    def _product(
+        self, psi: NDArray[Any], out: NDArray[Any], factors: tuple[float, float, float], *, kept: bool
+    ) -> None:
+        """Compute ``out = alpha H psi + beta psi + gamma out`` by the matrix that is kept, or by the tables."""
+        if kept:
             matrix = self.matrix
             tables = matrix.indptr, matrix.indices, matrix.data
             numbers = matrix.nnz
@@ -251,11 +250,11 @@ class DigitOperator:
             def rows(first: int, last: int) -> None:
                 digit_rows(first, last, *given, psi, out, factors)
 
-        name = "stored_rows" if self.keeps else "digit_rows"
+        name = "stored_rows" if kept else "digit_rows"
         each_part(rows, self.size, numbers, self.device.threads, alike=name)
 
     def applied(self, psi: NDArray[Any]) -> NDArray[Any]:
-        """Return the operator on a vector of the columns."""
+        """Return the operator on a vector of the columns, once: no matrix is made for it."""
         out = np.empty(self.size, np.result_type(psi.dtype, self.dtype))
-        self.apply(np.ascontiguousarray(psi, out.dtype), out)
+        self._product(np.ascontiguousarray(psi, out.dtype), out, (1.0, 0.0, 0.0), kept=False)
         return out

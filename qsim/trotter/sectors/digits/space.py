@@ -76,6 +76,7 @@ class DigitSpace:
 
     # fixed by characters alone
     inversion = 0
+    symmetries = ()
 
     @property
     def spins(self) -> int:
