@@ -178,7 +178,8 @@ def translations(lattice: object, spins: int) -> Translations:
     moves = shifts(lattice, spins)
     if not moves:
         raise ValueError(
-            f"a lattice of type {lattice.type} has momenta where it is closed; it is open in every direction: see periodic"
+            f"momentum belongs to shifts of a ring by one site, which a lattice of type {lattice.type} does not have; nor has it "
+            "shifts by one cell, as it is open: see periodic"
         )
     ladder = isinstance(lattice, blocks.Ladder)
     lengths = _lengths(lattice, spins)

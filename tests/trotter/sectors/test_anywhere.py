@@ -276,9 +276,9 @@ def test_random_vectors_in_both_parities(trotter):
 def test_response_from_random_vectors_is_that_of_all_states(trotter, sector):
     """Within the error bars, which vanish with the temperature; along the field, and from one parity to the other."""
     deck = {"task": "thermal", "system": ising(7, 0.6), "sector": sector, "run": {"seed": 4}}
-    T = [0.01, 0.2, 1.0, 1e3]
+    T = [0.01, 0.5, 1e3]
     exact = trotter.run(**deck, thermal={"temperatures": T})
-    block = {"temperatures": T, "exact": 0, "vectors": 30, "response": ["x", "y", "z"]}
+    block = {"temperatures": T, "exact": 0, "vectors": 10, "response": ["x", "y", "z"]}
     found = trotter.run(**deck, thermal=block)
     assert set(found.response) == set(exact.response)
     for name, values in found.response.items():
@@ -286,7 +286,7 @@ def test_response_from_random_vectors_is_that_of_all_states(trotter, sector):
         # times beta: the response of free spins falls with T
         floor = 1e-10 * (1.0 + 1.0 / np.array(T)) if name.startswith("s") else 1e-10
         assert (off <= 4.0 * errors + floor).all(), name
-        assert errors[0] <= 1e-4 * (1.0 + abs(values[0]))
+        assert errors[0] <= 1e-3 * (1.0 + abs(values[0]))
 
 
 def test_a_named_response_goes_beyond_conserved_spins(trotter):
