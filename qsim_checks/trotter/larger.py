@@ -40,7 +40,7 @@ Complex = NDArray[np.complex128]
 Real = NDArray[np.float64]
 
 SMALL = 1e-10
-MOST = 330
+MOST = 200
 """States of a drawn system."""
 
 
