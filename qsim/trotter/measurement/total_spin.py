@@ -100,6 +100,8 @@ class TotalSpin:
             # real and imaginary parts, each by a real matrix
             made = []
             for part in (whole.real, whole.imag):
-                made.append(np.empty(whole.size, self.operator.dtype))
-                self.operator.apply(part.astype(self.operator.dtype), made[-1])
+                made.append(np.zeros(whole.size, self.operator.dtype))
+                # a vector of real characters has no imaginary part
+                if part.any():
+                    self.operator.apply(part.astype(self.operator.dtype), made[-1])
             return self.symmetric.folded(made[0] + 1j * made[1], vector.dtype)
