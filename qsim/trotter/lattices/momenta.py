@@ -90,12 +90,15 @@ class Translations:
         Direction of each, nothing for a ring.
     named : mapping of text to tuple of Fraction
         Parts of 2 pi along each shift of the points of the zone that the lattice has.
+    missing : str
+        Why there are no momenta, where there are none.
     """
 
     shifts: list[list[int]]
     lengths: tuple[int, ...]
     texts: tuple[str, ...] = ("",)
     named: dict[str, tuple[Fraction, ...]] = field(default_factory=dict)
+    missing: str = ""
 
     @classmethod
     def of_ring(cls, spins: int) -> Translations:
@@ -132,6 +135,8 @@ class Translations:
         """
         if given is None:
             return [None]
+        if self.missing:
+            raise ValueError(self.missing)
         if given == "all":
             return list(range(self.count))
         return [self._number(one) for one in (given if isinstance(given, list) else [given])]
@@ -166,7 +171,7 @@ def translations(lattice: object, spins: int) -> Translations:
     Raises
     ------
     ValueError
-        If the lattice is open, or has no such number of sites.
+        If the lattice has no such number of sites.
     """
     ring = Translations.of_ring(spins)
     if not isinstance(lattice, Cells):
@@ -177,10 +182,11 @@ def translations(lattice: object, spins: int) -> Translations:
         return ring
     moves = shifts(lattice, spins)
     if not moves:
-        raise ValueError(
+        missing = (
             f"momentum belongs to shifts of a ring by one site, which a lattice of type {lattice.type} does not have; nor has it "
             "shifts by one cell, as it is open: see periodic"
         )
+        return Translations([], (), (), missing=missing)
     ladder = isinstance(lattice, blocks.Ladder)
     lengths = _lengths(lattice, spins)
     closed = (lattice.periodic, False) if ladder else lattice.closed()  # type: ignore[union-attr]

@@ -294,6 +294,16 @@ def test_a_quench_of_the_single_ion_anisotropy(run, sector):
     assert results.scalars["sector"].value == ("Sz = 0" if sector == "auto" else "all states")
 
 
+def test_levels_far_below_zero(run):
+    """Rounding of the levels found before does not grow by the large diagonal of H."""
+    A = [[-2.9, -2.4, -0.2], [-2.4, -1.6, 1.1], [-0.2, 1.1, -9.2]]
+    coupling = {"type": "xyz", "Jx": -0.2, "Jy": 2.0, "Jz": -1.5, "lattice": {"type": "ring"}}
+    system = {"spins": 4, "spin": 1, "terms": [coupling, {"type": "anisotropy", "A": A}]}
+    found = spectrum(run, system, levels=3, tolerance=1e-12)
+    energies = np.linalg.eigvalsh(dense_larger(system))
+    np.testing.assert_allclose(found["levels"][0][:3], energies[:3], atol=1e-9)
+
+
 # --------------------------------------------------------------------------------------------- bad input
 
 BASE = {

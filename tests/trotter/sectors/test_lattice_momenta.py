@@ -111,3 +111,14 @@ def test_momenta_that_are_none(trotter, momentum, message):
             system={"spins": 9, "lattice": TRIANGULAR, "terms": XYZ},
             sector={"momentum": momentum},
         )
+
+
+def test_an_open_lattice_has_other_symmetries(trotter):
+    """Without a momentum nothing is asked of the shifts."""
+    lattice = {"type": "square", "Lx": 1, "Ly": 3, "periodic": False}
+    system = {"spins": 3, "lattice": lattice, "terms": [{"type": "xx"}]}
+    found = trotter.run(
+        task="spectrum", system=system, sector={"up": 2, "reflection": 1}, spectrum={"levels": 2}
+    )
+    # one spin down of three in a row, even: |010> and (|100> + |001>) / sqrt 2
+    np.testing.assert_allclose(found.listed[:, 0], [-np.sqrt(0.5), np.sqrt(0.5)], atol=1e-12)
