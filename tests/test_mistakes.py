@@ -107,7 +107,7 @@ DECKS = {
         "values: [0.1,",
         "values: ['1.2 ppm',",
         "error",
-        "found '1.2 ppm'; chemical shifts in ppm are not there yet",
+        "chemical shifts in ppm are a term of their own",
     ),
     "time in ms": (
         "trotter/nmr_cluster",
