@@ -58,6 +58,7 @@ DRAWN = {
     "tridiag/solve_file": "solution",
     "tridiag/xuv_ir_streaking": "scan",
     "trotter/disorder_quench": "overview sz_map entropy curves",
+    "trotter/ethanol": "overview nmr multiplets fid",
     "trotter/floquet_brickwork": "overview sz_map entropy curves",
     "trotter/heisenberg_ground": "overview levels structure_factor cuts",
     "trotter/nmr_cluster": "polarisation echo drift",

@@ -107,7 +107,7 @@ DECKS = {
         "values: [0.1,",
         "values: ['1.2 ppm',",
         "error",
-        "found '1.2 ppm'; chemical shifts in ppm are not there yet",
+        "chemical shifts in ppm are a term of their own",
     ),
     "time in ms": (
         "trotter/nmr_cluster",
@@ -149,10 +149,9 @@ DECKS = {
     "momentum of a lattice of cells": (
         "trotter/kagome_momenta",
         "spectrum:",
-        "sector: {momentum: all}\nspectrum:",
+        "sector: {momentum: K}\nspectrum:",
         "error",
-        "sector.momentum: momentum belongs to shifts of a ring by one site, which a lattice of type kagome does not have; the "
-        "shifts by one cell are permutations: [{sites: [3, 4, 5, 0, 1, 2, 9, 10, 11, 6, 7, 8], number: 0}",
+        "sector.momentum: K is no momentum of 2 x 2 cells: it has the part 2/3 of 2 pi along a direction of 2",
     ),
     "states": (
         "sturmian/he_ground",

@@ -19,6 +19,7 @@ TREES = {
         "users/pulse",
         "users/qubits",
         "users/spins",
+        "users/nmr",
         "users/molecule",
         "users/atom",
         "users/potential",

@@ -9,6 +9,7 @@ from qsim.core.run.stages import Plan
 from qsim.trotter.deck.model import TrotterDeck
 from qsim.trotter.dynamics import build as dynamics
 from qsim.trotter.evolve import build as evolve
+from qsim.trotter.fid import build as fid
 from qsim.trotter.floquet import build as floquet
 from qsim.trotter.levels import build as levels
 from qsim.trotter.spectrum import build as spectrum
@@ -17,9 +18,10 @@ from qsim.trotter.thermal import build as thermal
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.evolve.problem import Problem
+    from qsim.trotter.fid.problem import FidProblem
     from qsim.trotter.problem import TaskProblem
 
-    AnyProblem = Problem | TaskProblem[Any]
+    AnyProblem = Problem | TaskProblem[Any] | FidProblem
 
 __all__ = ["build", "plan"]
 
@@ -30,6 +32,7 @@ TASKS = {
     "thermal": thermal,
     "levels": levels,
     "floquet": floquet,
+    "fid": fid,
 }
 
 

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 from qsim.core.deck.blocks import Finding
 from qsim.core.errors import DeckError, FileError, NumericsError
 from qsim.trotter.deck.couplings import OrientedTerm
-from qsim.trotter.deck.lattices import Crystal, Ladder
 from qsim.trotter.deck.profiles import TableProfile
 from qsim.trotter.deck.sectors import SectorBlock
 from qsim.trotter.initial.ground import GroundState
 from qsim.trotter.lattices.bonds import bonds
-from qsim.trotter.lattices.momenta import shifts
+from qsim.trotter.lattices.momenta import translations
 from qsim.trotter.model.models import GROUND_TERMS
 from qsim.trotter.model.profiles import factor
 from qsim.trotter.model.tensors import undirected
@@ -60,32 +59,26 @@ def shells_of_terms(terms: Sequence[Term], system: System, key: str) -> Iterator
 
 
 def _momentum(deck: TrotterDeck) -> Iterator[Finding]:
-    """Yield a momentum of a ring where the sites make a lattice of cells, with the shifts that this lattice has."""
-    sector, lattice, spins = deck.sector, deck.lattice, deck.system.spins
+    """Yield momenta that the lattice of the deck has not, and one that a reflection turns over."""
+    sector, spins = deck.sector, deck.system.spins
     if not isinstance(sector, SectorBlock) or sector.momentum is None:
         return
-    if not isinstance(lattice, Crystal | Ladder):
-        return
     try:
-        pairs = {(bond.j, bond.k) for bond in bonds(lattice, spins, [1])}
-        cells = shifts(lattice, spins)
-    except ValueError:
-        # shells are told above
+        moves = translations(deck.lattice, spins)
+        momenta = moves.numbers(sector.momentum)
+    except ValueError as error:
+        yield Finding("sector.momentum", str(error))
         return
-    if pairs == {tuple(sorted(((j + 1) % spins, (k + 1) % spins))) for j, k in pairs}:
+    if sector.reflection is None:
         return
-    text = f"momentum belongs to shifts of a ring by one site, which a lattice of type {lattice.type} does not have"
-    if not cells:
+    turned = [k for k in momenta if k is not None and moves.negative(k) != k]
+    if turned:
+        alone = [str(k) for k in range(moves.count) if moves.negative(k) == k]
         yield Finding(
-            "sector.momentum", f"{text}; nor has it shifts by one cell, as it is open: see periodic"
+            "sector.reflection",
+            f"the reflection turns momentum k into -k, so that only k = {' and '.join(alone)} of {spins} sites goes with it; "
+            f"found {turned[0]}",
         )
-        return
-    lists = ", ".join(f"{{sites: {sites}, number: 0}}" for sites in cells)
-    one = "the shift" if len(cells) == 1 else "the shifts"
-    yield Finding(
-        "sector.momentum",
-        f"{text}; {one} by one cell are permutations: [{lists}], where number m of a shift of order L is the momentum 2 pi m / L",
-    )
 
 
 def couplings(deck: TrotterDeck, models: Models) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from qsim.core.results.plotting import compose
 from qsim.trotter.dynamics import figures as dynamics
 from qsim.trotter.evolve import figures as evolve
+from qsim.trotter.fid import figures as fid
 from qsim.trotter.levels import figures as levels
 from qsim.trotter.observables.registry import OBSERVABLES
 from qsim.trotter.spectrum import figures as spectrum
@@ -37,6 +38,9 @@ ORDER = (
     "spectral",
     "thermal",
     "gap_ratio",
+    "nmr",
+    "multiplets",
+    "fid",
 )
 
 
@@ -58,4 +62,5 @@ FIGURES: dict[str, Callable[[Results], Figure | None]] = {
     **dynamics.FIGURES,
     **thermal.FIGURES,
     **levels.FIGURES,
+    **fid.FIGURES,
 }

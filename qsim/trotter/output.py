@@ -7,6 +7,7 @@ from typing import Any
 from qsim.core.results.quantities import Quantity
 from qsim.trotter.dynamics import result as dynamics
 from qsim.trotter.evolve import result as evolve
+from qsim.trotter.fid import result as fid
 from qsim.trotter.figures import FIGURES
 from qsim.trotter.floquet import result as floquet
 from qsim.trotter.levels import result as levels
@@ -23,4 +24,5 @@ QUANTITIES: dict[str, tuple[Quantity[Any], ...]] = {
     "levels": levels.QUANTITIES,
     "thermal": thermal.QUANTITIES,
     "floquet": floquet.QUANTITIES,
+    "fid": fid.QUANTITIES,
 }

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from qsim.core.device.device import cpu
 from qsim.core.errors import DeckError
 from qsim.trotter.deck.sectors import SectorBlock
 from qsim.trotter.deck.tasks import Dynamics, Floquet, Levels, Spectrum, Thermal
+from qsim.trotter.kernels.product.operators import is_real
+from qsim.trotter.lattices.momenta import Translations, translations
 from qsim.trotter.measurement.spaces import operator_in
+from qsim.trotter.model.larger import SpinModel
 from qsim.trotter.model.models import Models
 from qsim.trotter.observables.registry import Observables
-from qsim.trotter.sectors.basis import Sector
-from qsim.trotter.sectors.parity import ParitySector, WholeSpace, parity_obstacle
-from qsim.trotter.sectors.selection import frame_of, mixing, spaces_of
+from qsim.trotter.sectors.digits.memory import digit_bytes
+from qsim.trotter.sectors.parity import parity_obstacle
+from qsim.trotter.sectors.selection import frame_of, mixing, space_with, spaces_of
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.deck.axes import Axis
     from qsim.trotter.deck.model import TrotterDeck
     from qsim.trotter.initial.base import InitialState
-    from qsim.trotter.measurement.spaces import AnyOperator, Space
+    from qsim.trotter.measurement.spaces import AnyOperator, PlainSpace, Space
     from qsim.trotter.model.frames import Frame
     from qsim.trotter.model.hamiltonian import Model
 
@@ -59,6 +62,8 @@ class TaskProblem(Generic[B]):
         Initial state of the deck, for a task that has one.
     ring : bool
         Whether the last site is a neighbour of the first.
+    lattice : block of a lattice, optional
+        That of the deck, to which momenta belong.
     """
 
     task: str
@@ -69,6 +74,7 @@ class TaskProblem(Generic[B]):
     device: Device | None
     start: InitialState | None = None
     ring: bool = False
+    lattice: Any = None
 
     @classmethod
     def of(cls, deck: TrotterDeck, block: B, device: Device | None) -> Self:
@@ -81,7 +87,13 @@ class TaskProblem(Generic[B]):
             sector=deck.sector,
             device=device,
             ring=deck.ring,
+            lattice=deck.lattice,
         )
+
+    @cached_property
+    def translations(self) -> Translations:
+        """Shifts that momenta belong to."""
+        return translations(self.lattice, self.spins)
 
     @property
     def spins(self) -> int:
@@ -89,17 +101,40 @@ class TaskProblem(Generic[B]):
         return self.models.spins
 
     @property
+    def quanta(self) -> int:
+        """Twice the largest total Sz."""
+        return self.models.system.quanta
+
+    @property
+    def largest(self) -> float:
+        """Largest S of a site."""
+        return 0.5 * max(self.models.system.twos)
+
+    @property
+    def halves(self) -> bool:
+        """True if all spins are 1/2 with couplings and fields alone, whose strings are bits."""
+        return self.models.system.halves
+
+    @property
+    def hosted(self) -> bool:
+        """True if products are those of a CPU: of a stored matrix, and of spins above 1/2."""
+        return self.stored or not self.halves
+
+    @property
     def place(self) -> Device:
-        """The device of a run; the CPU where H is a stored matrix."""
+        """The device of a run; the CPU where products are made there alone."""
         assert self.device is not None
-        return cpu(self.device.threads) if self.stored and self.device.is_cuda else self.device
+        return cpu(self.device.threads) if self.hosted and self.device.is_cuda else self.device
 
     @property
     def stored(self) -> bool:
-        """True if H is a stored matrix: the sectors have symmetries beside Sz and inversion, or inversion without a total Sz."""
+        """True if H is a stored matrix: the sectors have symmetries beside Sz and inversion, or inversion without a total Sz.
+
+        Of spins above 1/2 with inversion, too.
+        """
         block = self.sector
         return isinstance(block, SectorBlock) and (
-            block.stored or (block.inversion is not None and not self.charged)
+            block.stored or (block.inversion is not None and not (self.charged and self.halves))
         )
 
     def operator(self, sector: Space, model: Model) -> AnyOperator:
@@ -117,7 +152,7 @@ class TaskProblem(Generic[B]):
         if not isinstance(self.block, Dynamics):
             return "zxy"
         # S^x and S^y lead to two of its sectors
-        return "" if self.block.operator in ("sx", "sy") else "z"
+        return "" if self.block.operator in ("sx", "sy") or self.block.unlike else "z"
 
     def of_realisation(self, realisation: int) -> Model:
         """Return H, which is constant, of a member of the ensemble of disorder."""
@@ -149,32 +184,32 @@ class TaskProblem(Generic[B]):
         """
         # a sector of the deck, else every sector that holds the levels of H
         requested: SectorBlock | None = self.sector if isinstance(self.sector, SectorBlock) else None
-        spins = self.spins
+        quanta = self.quanta
+        model: Model = self.model
         axis: Axis = self.frame.axis
         inversion = requested.inversion or 0 if requested is not None else 0
         if self.charged:
-            if why := mixing(self.model, inversion):
+            if why := mixing(model, inversion):
                 raise DeckError(
                     f"sector: total Sz {'and inversion are' if inversion else 'is'} not conserved: {why}"
                 )
             if requested is None:
-                return [Sector(spins, down, axis=axis) for down in self.downs()]
-            if not requested.charged and spins % 2:
+                return [space_with(model, down, axis=axis) for down in self.downs()]
+            if not requested.charged and quanta % 2:
                 raise DeckError(
-                    f"sector.sz: missing key: Sz of {spins} spins is half an odd number, such as 0.5"
+                    f"sector.sz: missing key: Sz of {self.spins} spins is half an odd number, such as 0.5"
                 )
+            downs = [quanta - round(up) for up in requested.ups(quanta)]
             if not self.stored:
-                return [Sector(spins, spins - round(up), inversion, axis) for up in requested.ups(spins)]
-            plain: list[Sector | ParitySector | WholeSpace] = [
-                Sector(spins, spins - round(up)) for up in requested.ups(spins)
-            ]
+                return [space_with(model, down, inversion=inversion, axis=axis) for down in downs]
+            plain: list[PlainSpace] = [space_with(model, down) for down in downs]
         else:
-            plain = [*spaces_of(self.model, self.sector, axis)]
+            plain = spaces_of(model, self.sector, axis)
             # the product of all 2 S^x, which turns a parity over where N is odd
-            if inversion and (why := parity_obstacle(self.model, 0)):
+            if inversion and (why := parity_obstacle(model, 0)):
                 raise DeckError(f"sector.inversion: the inversion of all spins is not conserved: {why}")
-            if inversion and spins % 2:
-                plain = [WholeSpace(spins)]
+            if inversion and quanta % 2:
+                plain = [space_with(model)]
             if not self.stored:
                 return [*plain]
         if requested is None:
@@ -182,15 +217,15 @@ class TaskProblem(Generic[B]):
         from qsim.trotter.sectors.symmetric import symmetric_sectors
 
         block: SectorBlock = requested
-        found: list[Space] = [*symmetric_sectors(block, self.model, plain)]
+        found: list[Space] = [*symmetric_sectors(block, model, plain, self.translations)]
         return found
 
     def downs(self) -> range:
-        """Return the numbers of spins down of the sectors in which every level has a member."""
-        half = self.spins // 2
+        """Return the quanta below all spins up of the sectors in which every level has a member."""
+        half = self.quanta // 2
         # fields along z tell Sz from -Sz: every sector counts
         if not self.doubled:
-            return range(self.spins + 1)
+            return range(self.quanta + 1)
         if self.isotropic:
             # every multiplet has a member with the least |Sz|
             return range(half, half + 1)
@@ -228,25 +263,27 @@ class TaskProblem(Generic[B]):
         # one parity, one sign of inversion or reflection, or one character, is a part of the levels
         if requested.parity or requested.inversion or requested.reflection or requested.permutations:
             return False
-        momenta = set(requested.momenta(self.spins))
-        if momenta != {None}:
+        if requested.momentum is not None:
+            momenta = {k for k in self.translations.numbers(requested.momentum) if k is not None}
             # of a real H, k and -k have the same levels
             if self._real:
-                momenta |= {-k % self.spins for k in momenta if k is not None}
-            if len(momenta) < self.spins:
+                momenta |= {self.translations.negative(k) for k in momenta}
+            if len(momenta) < self.translations.count:
                 return False
         if not self.charged:
             return True
         # sectors named by the deck, and their mirror images without fields
-        named = {self.spins - round(up) for up in requested.ups(self.spins)}
+        named = {self.quanta - round(up) for up in requested.ups(self.quanta)}
         if self.doubled:
-            named |= {self.spins - down for down in named}
+            named |= {self.quanta - down for down in named}
         return set(self.downs()) <= named
 
     @property
     def _real(self) -> bool:
         """True if H is real in the sectors; without a total Sz if it can be made so by a choice of the imaginary axis."""
         cross, h = self.model.cross, self.model.h
+        if isinstance(self.model, SpinModel):
+            return self.model.real
         if self.charged:
             return cross is None
         return any(not h[a].any() and (cross is None or not cross[a].any()) for a in range(3))
@@ -254,29 +291,36 @@ class TaskProblem(Generic[B]):
     @property
     def doubled(self) -> bool:
         """True if a sector stands for the sector of -Sz as well."""
-        return self.charged and not self.model.h[2].any()
+        return self.charged and self.model.reversible
 
     # ---------------------------------------------------------------------------------------- memory
 
     @property
     def amplitude_bytes(self) -> int:
-        """Bytes of an amplitude: complex with Dzyaloshinskii-Moriya couplings, and in all but sectors of Sz and inversion."""
-        return 16 if self.stored or self.model.cross is not None or not self.charged else 8
+        """Bytes of an amplitude: complex where H is, and on a GPU in all but sectors of Sz and inversion."""
+        gpu = self.device is not None and self.device.is_cuda
+        if isinstance(self.model, SpinModel):
+            real = self.model.real
+        else:
+            real = self.model.cross is None if self.charged else is_real(self.model) and not gpu
+        return 8 if real and not self.stored else 16
 
     def table_bytes(self, states: int) -> int:
         """Return the bytes of the tables of H in a sector of some states, or of its stored matrix."""
-        spins = self.spins
+        spins, model = self.spins, self.model
+        if isinstance(model, SpinModel):
+            return digit_bytes(model, self.sectors, states, stored=self.stored)
         if not self.charged and not self.stored:
             # work space of a product; what is observed is taken from three states of all spins
-            return 16 * states + (48 << spins if self.observables or self.task == "dynamics" else 0)
+            return self.amplitude_bytes * states + (
+                48 << spins if self.observables or self.task == "dynamics" else 0
+            )
         if not (self.stored and states):
             # as in `evolve.memory`: ranks, strings and energies of both parts
             return (spins + 40) << ((spins + 1) // 2 + 2)
-        from qsim.trotter.sectors.symmetric import flips_of
+        from qsim.trotter.sectors.symmetric import matrix_bytes
 
-        pairs = flips_of(self.model).masks.size
-        # strings, and the entries of the matrix while they are sorted
-        tables = states * (16 + 40 * (1 + pairs))
+        tables = matrix_bytes(model, states)
         # observables are taken from the state in the sector of Sz: strings, places, factors, amplitudes
         bases = [getattr(sector, "base", sector) for sector in self.sectors]
         return tables + 96 * max(base.dimension for base in bases)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from qsim.trotter.dynamics import run as dynamics
 from qsim.trotter.evolve import run as evolve
+from qsim.trotter.fid import run as fid
 from qsim.trotter.floquet import run as floquet
 from qsim.trotter.levels import run as levels
 from qsim.trotter.spectrum import run as spectrum
@@ -18,12 +19,15 @@ if TYPE_CHECKING:
     from qsim.trotter.build import AnyProblem
     from qsim.trotter.dynamics.result import DynamicsResult
     from qsim.trotter.evolve.result import Result
+    from qsim.trotter.fid.result import FidResult
     from qsim.trotter.floquet.result import FloquetResult
     from qsim.trotter.levels.result import LevelsResult
     from qsim.trotter.spectrum.result import SpectrumResult
     from qsim.trotter.thermal.result import ThermalResult
 
-    AnyResult = Result | SpectrumResult | DynamicsResult | ThermalResult | LevelsResult | FloquetResult
+    AnyResult = (
+        Result | SpectrumResult | DynamicsResult | ThermalResult | LevelsResult | FloquetResult | FidResult
+    )
 
 __all__ = ["run"]
 
@@ -34,6 +38,7 @@ TASKS: dict[str, Callable[[Any, Monitor], AnyResult]] = {
     "thermal": thermal.run,
     "levels": levels.run,
     "floquet": floquet.run,
+    "fid": fid.run,
 }
 
 

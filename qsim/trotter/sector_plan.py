@@ -59,7 +59,7 @@ def plan_in_sectors(
     parts = memory(max(states))
     sizes = {"spins": problem.spins, "sectors": len(states), "states": max(states)}
     # stored matrices, of momenta and other symmetries, stay on the host
-    size = Size(float(max(states)), "states", math.inf if problem.stored else gpu)
+    size = Size(float(max(states)), "states", math.inf if problem.hosted else gpu)
     return Plan(
         memory=Memory(
             device=sum(parts.values()),

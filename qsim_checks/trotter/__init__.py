@@ -25,9 +25,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
 
 from qsim_checks.coverage import Claim, Kind, Trial
+from qsim_checks.trotter.anywhere import dense, evolved
 from qsim_checks.trotter.draws import draw_deck
+from qsim_checks.trotter.fid import fid
+from qsim_checks.trotter.larger import evolution, judge_evolution
 from qsim_checks.trotter.oracle import (
     Evolution,
     Part,
@@ -73,13 +77,31 @@ def _pulsed(rng: np.random.Generator, folder: Path) -> Trial:
     return Trial(_public(drawn), lambda results: judge(drawn, folder, results))
 
 
+def _larger(rng: np.random.Generator, folder: Path) -> Trial:
+    deck, psi = evolution(rng)
+    return Trial(deck, lambda results: judge_evolution(deck, psi, results))
+
+
+def _free(rng: np.random.Generator, folder: Path) -> Trial:
+    drawn = evolved(rng, folder)
+    return Trial(_public(drawn), lambda results: judge(drawn, folder, results))
+
+
 KINDS: Mapping[str, Kind] = {
     "evolve": _evolution,
+    "evolve_anywhere": _free,
     "pulses": _pulsed,
     "spectrum": lambda rng, folder: spectrum(rng, "spectrum"),
     "levels": lambda rng, folder: spectrum(rng, "levels"),
     "levels_anywhere": lambda rng, folder: spectrum(rng, "levels", free=True),
     "spectrum_anywhere": lambda rng, folder: spectrum(rng, "spectrum", free=True),
+    "evolve_larger": _larger,
+    "levels_larger": lambda rng, folder: spectrum(rng, "levels", large=True),
+    "spectrum_larger": lambda rng, folder: spectrum(rng, "spectrum", large=True),
+    **{
+        f"{task}_larger": functools.partial(beside, task=task, large=True) for task in ("thermal", "dynamics")
+    },
+    "fid": fid,
     **{task: functools.partial(beside, task=task, free=False) for task in TASKS},
     **{f"{task}_anywhere": functools.partial(beside, task=task, free=True) for task in TASKS},
 }
@@ -124,6 +146,8 @@ def _numbers(
 def _parts(deck: Mapping[str, Any], terms: Sequence[Any], first: int, realisation: int) -> list[Part]:
     system = deck["system"]
     spins = system["spins"]
+    if "_dense" in deck:
+        return [_whole(system, number) for number in range(len(system["terms"]))]
     pauli = system["operators"] == "pauli"
     full = system["sum"] == "full"
     found = []
@@ -137,6 +161,15 @@ def _parts(deck: Mapping[str, Any], terms: Sequence[Any], first: int, realisatio
         factor, kinks = profile(term.get("profile"))
         found.append(Part(J, h, factor, kinks))
     return found
+
+
+def _whole(system: Mapping[str, Any], number: int) -> Part:
+    """Return a term of any kind as a matrix of all spins, with a bound of its size for the oracle's rounding."""
+    H = dense(system, [number])
+    size = np.zeros((3, system["spins"]))
+    size[0, 0] = 2.0 * float(np.linalg.norm(H, 2))
+    factor, kinks = profile(system["terms"][number].get("profile"))
+    return Part(np.zeros((3, 1, 1)), size, factor, kinks, csr_matrix(H))
 
 
 def _start(deck: Mapping[str, Any], folder: Path, member: int) -> NDArray[np.complex128]:
@@ -325,10 +358,11 @@ class _Member:
         if f"s{a}" in results:
             sites = results[f"site_s{a}"] if f"site_s{a}" in results else range(self.spins)
             found[f"s{a}"] = values[:, list(sites)], 1.0
-        name = f"correlator_{a}{a}"
-        if name in results:
-            pairs = results["pairs"] if "pairs" in results else results[f"pairs_{a}{a}"]
-            found[name] = [[t.correlator(a, int(j), int(k)) for j, k in pairs] for t in truths], 0.5
+        for b in "xyz":
+            name = f"correlator_{a}{b}"
+            if name in results:
+                pairs = results["pairs"] if "pairs" in results else results[f"pairs_{a}{b}"]
+                found[name] = [[t.correlator(a, int(j), int(k), b) for j, k in pairs] for t in truths], 0.5
 
     def _echoes(self, found: dict[str, tuple[Any, float]], results: Results, times: Sequence[float]) -> None:
         at = [float(t) for t in results["echo_time"]] if "echo_time" in results else list(times)

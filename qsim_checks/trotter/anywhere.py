@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from qsim_checks.trotter.larger import dense_larger
 from qsim_checks.trotter.oracle import PAULI, Evolution, Part, couplings, fields, spin
 
-__all__ = ["anywhere", "dense", "parity_basis", "spaces", "symmetric_bases", "uniform"]
+__all__ = ["anywhere", "dense", "evolved", "parity_basis", "spaces", "symmetric_bases", "uniform"]
 
 Generator = np.random.Generator
 Block = dict[str, Any]
@@ -113,7 +115,9 @@ def _field(rng: Generator, spins: int) -> float | list[float]:
 
 
 def dense(system: Mapping[str, Any], numbers: Sequence[int] | None = None) -> Complex:
-    """Return H (2^N, 2^N) of the terms of a system, or of some of them."""
+    """Return H (2^N, 2^N) of the terms of a system, or of some of them; of spins above 1/2 all of it."""
+    if "spin" in system:
+        return dense_larger(system)
     spins = system["spins"]
     pair, single = (4.0, 2.0) if system.get("operators") == "pauli" else (1.0, 1.0)
     parts, oriented = [], np.zeros((1 << spins, 1 << spins), complex)
@@ -281,3 +285,83 @@ def _parted(H: Complex, basis: Complex, sector: Mapping[str, Any]) -> list[Compl
         return [basis]
     values, turn = np.linalg.eigh(basis.conj().T @ _turned(axis, spins) @ basis)
     return [basis @ turn[:, values > 0.0], basis @ turn[:, values < 0.0]]
+
+
+# --------------------------------------------------------------------------------------- an evolution
+
+
+def evolved(rng: Generator, folder: Path) -> Block:
+    """Return an evolution of a start of one character of the symmetries of H, which is written to a file."""
+    spins = int(rng.integers(2, 8))
+    system = uniform(rng, spins) if rng.random() < 0.7 else anywhere(rng, spins)
+    if rng.random() < 0.25:
+        wave = {"type": "cosine", "omega": round(float(rng.uniform(0.5, 3.0)), 3), "amplitude": 0.5}
+        system["terms"].append({"type": "field", "axis": _one(rng, *"xyz"), "values": 0.4, "profile": wave})
+    sector, psi = _inside(rng, system)
+    np.save(folder / "start.npy", psi)
+    pairs = [[0, 1], [0, spins - 1]][: 1 + (spins > 2)]
+    observe: list[Any] = [
+        {"sz": "all"},
+        {"sx": "all"},
+        {"correlator": [_one(rng, "xx", "yy"), _one(rng, "xy", "yz", "zx"), "zz"], "pairs": pairs},
+        {"entropy": {"sites": sorted(rng.permutation(spins)[: int(rng.integers(1, spins))].tolist())}},
+        _one(rng, "return_probability", "energy_variance"),
+        "state",
+    ]
+    # the inversion turns <Sz> over, which is no observable there
+    observe = observe[1:] if "inversion" in sector else observe
+    end = round(float(rng.uniform(0.3, 6.0)), 3)
+    accuracy = float(f"{10.0 ** -rng.uniform(3.0, 10.0 if len(system['terms']) < 3 else 8.0):.3g}")
+    return {
+        "_dense": True,
+        "method": "trotter",
+        "run": {"seed": int(rng.integers(1 << 30))},
+        "system": system,
+        "sector": sector or "auto",
+        "initial": {"type": "file", "file": "start.npy"},
+        "evolve": {"t_final": end, "outputs": {"count": 3}, "accuracy": accuracy},
+        "observe": observe,
+    }
+
+
+def _inside(rng: Generator, system: Mapping[str, Any]) -> tuple[Block, Complex]:
+    """Return a sector by symmetries that all terms of a system have, and a random state in it."""
+    spins = system["spins"]
+    # what commutes with a generic sum commutes with every term
+    H, one = np.zeros((1 << spins, 1 << spins), complex), np.eye(1 << spins, dtype=complex)
+    for number in range(len(system["terms"])):
+        H += rng.uniform(0.5, 1.5) * dense(system, [number])
+    sector: Block = {}
+    signs: dict[str, tuple[Complex, int]] = {}
+    shift = _moved(spins, [(j + 1) % spins for j in range(spins)])
+    P = one
+    if rng.random() < 0.75 and _conserved(H, {"": shift}) is not None:
+        k = sector["momentum"] = int(rng.integers(spins))
+        powers = [np.linalg.matrix_power(shift, n) * np.exp(2j * np.pi * k * n / spins) for n in range(spins)]
+        P = np.sum(powers, axis=0) / spins
+    if 2 * sector.get("momentum", 0) % spins == 0:
+        signs["reflection"] = _moved(spins, list(range(spins))[::-1]), 1
+    turned = {a: _turned(a, spins) for a in "zxy"}
+    charged = _conserved(H, {"z": _totals(spins)["z"]}) is not None
+    if spins % 2 == 0 and (sector or not charged):
+        signs["inversion"] = turned["x"], 1
+    axis = _conserved(H, turned)
+    if axis is not None:
+        signs["parity"] = turned[axis], 1
+    for name, (operator, sign) in signs.items():
+        usable = name != "parity" or "inversion" not in sector or axis == "z"
+        if rng.random() < 0.5 and usable and _conserved(H, {"": operator}) is not None:
+            sign = int(_one(rng, 1, -1))
+            sector[name] = sign
+            if name == "parity":
+                sector[name] = "even" if sign > 0 else "odd"
+            P = P @ (0.5 * (one + sign * operator))
+    if sector and charged and "parity" not in sector and rng.random() < 0.5:
+        up = spins // 2 if "inversion" in sector else int(rng.integers(spins + 1))
+        sector["up"] = up
+        P = P * (np.bitwise_count(np.arange(1 << spins)) == spins - up)
+    psi = P @ (rng.normal(size=1 << spins) + 1j * rng.normal(size=1 << spins))
+    # no state has these properties, or rounding alone is left
+    if np.linalg.norm(P) < 0.5 or np.linalg.norm(psi) < 1e-6:
+        return _inside(rng, system)
+    return sector, psi

@@ -38,12 +38,13 @@ ODE_TOLERANCE = 1e-12
 
 @dataclass(frozen=True)
 class Part:
-    """One term of a Hamiltonian: its operator, its factor in time, and where that factor is not smooth."""
+    """One term of a Hamiltonian: its operator, or a matrix instead, its factor in time, and where that factor is not smooth."""
 
     J: Real
     h: Real
     factor: Callable[[float], float] | None = None
     kinks: tuple[float, ...] = ()
+    matrix: csr_matrix | None = None
 
 
 @lru_cache(maxsize=256)
@@ -325,6 +326,8 @@ class Evolution:
         self.matrices = self.matrices or [self._matrix(part) for part in self.parts]
 
     def _matrix(self, part: Part) -> csr_matrix:
+        if part.matrix is not None:
+            return part.matrix
         n = self.spins
         found: list[tuple[float, csr_matrix]] = []
         for a, axis in enumerate("xyz"):
@@ -438,9 +441,9 @@ class Truth:
         """Return <S^axis_j> of every site."""
         return np.array([self._mean(self._applied(axis, j)) for j in range(self.spins)])
 
-    def correlator(self, axis: str, j: int, k: int) -> float:
-        """Return <S^axis_j S^axis_k>."""
-        return float(np.vdot(self._applied(axis, j), self._applied(axis, k)).real)
+    def correlator(self, axis: str, j: int, k: int, other: str = "") -> float:
+        """Return <S^axis_j S^other_k>, of the same axis if there is no other."""
+        return float(np.vdot(self._applied(axis, j), self._applied(other or axis, k)).real)
 
     def _applied(self, axis: str, site: int) -> Complex:
         parts = self.psi.reshape(-1, 2, 1 << site)

@@ -15,8 +15,16 @@ from numpy.typing import NDArray
 
 from qsim_checks.coverage import Claim, Trial
 from qsim_checks.trotter.anywhere import anywhere, dense, spaces, symmetric_bases, uniform
+from qsim_checks.trotter.larger import (
+    bases_of,
+    component,
+    entropy_of,
+    factor_of,
+    larger,
+    part_bound,
+    sector_of,
+)
 from qsim_checks.trotter.momenta import crystal, momenta, waves
-from qsim_checks.trotter.oracle import Truth, entropy_bound, spin
 
 if TYPE_CHECKING:
     from qsim.core.results.results import Results
@@ -35,13 +43,23 @@ UNKNOWN = "has more states than were found"
 
 
 def spectrum(
-    rng: Generator, task: Literal["spectrum", "levels"] | None = None, *, free: bool | None = None
+    rng: Generator,
+    task: Literal["spectrum", "levels"] | None = None,
+    *,
+    free: bool | None = None,
+    large: bool = False,
 ) -> Trial:
-    """Draw a deck, of one task if it is named, with or without a total Sz (`free`), and return it with its judge."""
+    """Draw a deck, of one task if it is named, with or without a total Sz (`free`), and return it with its judge.
+
+    Of spins above 1/2 if they are `large`.
+    """
     if task is None:
         task = "levels" if rng.random() < 0.2 else "spectrum"
     free = rng.random() < 0.4 if free is None else free
-    deck = _levels(rng, free) if task == "levels" else _spectrum(rng, free)
+    drawn = (
+        _large(rng, several=task == "spectrum") if large else _free(rng, task == "spectrum") if free else None
+    )
+    deck = _levels(rng, drawn) if task == "levels" else _spectrum(rng, drawn)
     return Trial(deck, lambda results: _judge(deck, results), refusable=_may_be_refused(deck))
 
 
@@ -50,6 +68,8 @@ def _may_be_refused(deck: Mapping[str, Any]) -> bool:
     sector = deck["sector"]
     if deck["task"] == "levels" or not isinstance(sector, dict):
         return bool(deck["task"] == "levels")
+    if "spin" in deck["system"]:
+        return bases_of(deck["system"], dense(deck["system"]), sector) is None
     return "up" in sector or symmetric_bases(dense(deck["system"]), sector) is None
 
 
@@ -199,10 +219,27 @@ def _free(rng: Generator, several: bool) -> tuple[Block, Any]:
     return uniform(rng, spins), sector
 
 
-def _spectrum(rng: Generator, free: bool) -> Block:
-    """Return a deck of ``task: spectrum``, of an H that conserves no total Sz if it is free."""
-    system, sector = _free(rng, several=True) if free else (_system(rng), None)
-    scaled = _scaled(rng, system)
+def _large(rng: Generator, several: bool) -> tuple[Block, Any]:
+    """Return a system of spins above 1/2, and its sector."""
+    system = larger(rng, uniform=bool(rng.random() < 0.5))
+    H = dense(system)
+    choice: Any = sector_of(rng, system, several)
+    # mostly one that H has
+    for _ in range(8):
+        if bases_of(system, H, choice) is None:
+            choice = sector_of(rng, system, several)
+    if bases_of(system, H, choice) is None and rng.random() < 0.9:
+        choice = "full"
+    if not several:
+        return system, choice
+    return system, _one(rng, "auto", "auto", "full", choice, choice, choice)
+
+
+def _spectrum(rng: Generator, drawn: tuple[Block, Any] | None) -> Block:
+    """Return a deck of ``task: spectrum``, of a system and sector that are drawn before or of one that conserves Sz."""
+    system, sector = drawn or (_system(rng), None)
+    free = drawn is not None
+    scaled = "spin" not in system and _scaled(rng, system)
     spins = system["spins"]
     deck: Block = {"task": "spectrum", "system": system, "run": {"seed": 1}}
     deck["sector"] = sector or ("auto" if rng.random() < 0.6 else _sector(rng, system, several=True))
@@ -222,9 +259,10 @@ def _spectrum(rng: Generator, free: bool) -> Block:
     return deck
 
 
-def _levels(rng: Generator, free: bool) -> Block:
-    system, sector = _free(rng, several=False) if free else (_system(rng), None)
-    _scaled(rng, system)
+def _levels(rng: Generator, drawn: tuple[Block, Any] | None) -> Block:
+    system, sector = drawn or (_system(rng), None)
+    if "spin" not in system:
+        _scaled(rng, system)
     sector = sector or _sector(rng, system, several=False)
     block: Block = {"window": "all"}
     if rng.random() < 0.5:
@@ -299,7 +337,7 @@ def _judge(deck: Mapping[str, Any], results: Results) -> list[Claim]:
             bases = spaces(H)
             bases = [bases[(system["spins"] + 1) // 2]] if len(bases) > 2 else bases
     elif "up" not in sector:
-        found = symmetric_bases(H, sector)
+        found = bases_of(system, H, sector) if "spin" in system else symmetric_bases(H, sector)
         if found is None:
             return [Claim("symmetries that H does not have", math.nan, 0.0)]
         bases = found
@@ -309,7 +347,9 @@ def _judge(deck: Mapping[str, Any], results: Results) -> list[Claim]:
     every: Real = energies if isinstance(sector, str) else np.asarray(np.linalg.eigvalsh(H), np.float64)
     scale = float(np.abs(every).max()) or 1.0
     if deck["task"] == "levels":
-        return _of_levels(results, energies, [_solved(H, [basis])[0] for basis in bases], scale)
+        parts = [_solved(H, [basis])[0] for basis in bases]
+        # parities that the deck does not name have ratios of their own
+        return _of_levels(results, energies, [np.zeros(2)] if "spin" in system else parts, scale)
     if deck["spectrum"]["which"] == "highest":
         energies, states, every = energies[::-1], states[:, ::-1], every[::-1]
     claims = _of_energies(deck, results, energies, every, scale)
@@ -362,8 +402,9 @@ def _observed(deck: Mapping[str, Any], results: Results, ground: Complex, error:
     """Hold what is observed against the mean over the level; a warning must say where it is not observed."""
     if "sz" not in results:
         return []
-    count, spins = ground.shape[1], deck["system"]["spins"]
-    applied = {a: [spin(a, j, spins) @ ground for j in range(spins)] for a in "xyz"}
+    system = deck["system"]
+    count, spins, error = ground.shape[1], system["spins"], factor_of(system) * error
+    applied = {a: [component(system, a, j) @ ground for j in range(spins)] for a in "xyz"}
     pairs = {
         a: np.array([[np.vdot(one, other).real / count for other in applied[a]] for one in applied[a]])
         for a in "xyz"
@@ -384,8 +425,8 @@ def _observed(deck: Mapping[str, Any], results: Results, ground: Complex, error:
             claims.append(Claim(f"structure_factor_{a}{a}", float(difference), spins * error, 0.0, 1e-9))
     if "entropy" in results:  # of a single state alone
         half = list(range(max(1, spins // 2)))
-        true = Truth(ground[:, 0], spins).entropy(half) if count == 1 else math.nan
-        bound = entropy_bound(error, min(len(half), spins - len(half)))
+        true = entropy_of(system, ground[:, 0], len(half)) if count == 1 else math.nan
+        bound = part_bound(system, error, len(half))
         claims.append(Claim("entropy", float(results["entropy"][0]) - true, bound, 0.0, 1e-9))
     return claims
 

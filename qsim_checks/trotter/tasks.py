@@ -16,8 +16,9 @@ from scipy.linalg import expm
 
 from qsim_checks.coverage import Claim, Trial
 from qsim_checks.trotter.anywhere import anywhere, dense
+from qsim_checks.trotter.larger import component, larger
 from qsim_checks.trotter.momenta import crystal, momenta, waves
-from qsim_checks.trotter.oracle import Truth, entropy_bound, spin
+from qsim_checks.trotter.oracle import Truth, entropy_bound
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,12 +41,32 @@ ROUNDING = 1e-12  # of a dense matrix of order 1
 
 
 def beside(
-    rng: Generator, folder: Path | None = None, task: str | None = None, free: bool | None = None
+    rng: Generator,
+    folder: Path | None = None,
+    task: str | None = None,
+    free: bool | None = None,
+    large: bool = False,
 ) -> Trial:
-    """Draw a deck of a task beside an evolution, of one task or of any H (`free`) if that is named; return it with its judge."""
+    """Draw a deck of a task beside an evolution, of one task or of any H (`free`) if that is named; return it with its judge.
+
+    Of spins above 1/2 if they are `large`.
+    """
     draw, judge = TASKS[task] if task else _one(rng, *TASKS.values())
     free = rng.random() < 0.4 if free is None else free
     deck = draw(rng, free)
+    if large:
+        deck["system"] = system = larger(rng, charged=not free)
+        # a few ground states of more than one state are drawn, too, and products enough for these spaces
+        for _ in range(4):
+            if _may_be_refused(deck):
+                deck["system"] = system = larger(rng, charged=not free)
+        if "dynamics" in deck:
+            deck["dynamics"]["steps"] *= 4
+        for item in deck.get("observe", []):
+            item |= {"pairs": [[0, system["spins"] - 1]]} if "pairs" in item else {}
+            item |= {"q": [0.0, 1.0]} if "structure_factor" in item else {}
+        if "sites" in deck.get("dynamics", {}):
+            deck["dynamics"]["sites"] = [system["spins"] - 1]
     pick = int(rng.integers(1 << 30))  # of what a statistical claim is taken of
     return Trial(deck, lambda results: judge(deck, results, pick), refusable=_may_be_refused(deck))
 
@@ -103,9 +124,12 @@ def _thermal(rng: Generator, free: bool) -> Block:
     if not free and rng.random() < 0.4 and (lattice := crystal(rng, spins)) is not None:
         terms[0]["lattice"] = lattice
     axes = ["zz", "xx", "yy"][: 2 + free]
-    observe: list[Block] = [{"correlator": axes, "pairs": [[0, last]]}]
+    unlike = [_one(rng, "xy", "zy", "xz")] if free and rng.random() < 0.5 else []
+    observe: list[Block] = [{"correlator": [*axes, *unlike], "pairs": [[0, last]]}]
     if rng.random() < 0.5:
         observe.append({"structure_factor": axes, **momenta(rng, system)})
+    if rng.random() < 0.4:
+        block["response"] = [a for a in "xyz" if rng.random() < 0.6] or ["x"]
     return {
         "task": "thermal",
         **({"sector": "full"} if free and rng.random() < 0.3 else {}),
@@ -126,16 +150,18 @@ def _judge_thermal(deck: Mapping[str, Any], results: Results, pick: int) -> list
     log_Z = math.log(p.sum())
     p /= p.sum()
     size = np.abs(vectors) ** 2
-    sz = spins / 2 - np.bitwise_count(np.arange(1 << spins)).astype(float)
+    sz = sum(component(deck["system"], "z", j) for j in range(spins)).diagonal().real
     m, m2 = p @ (size.T @ sz), p @ (size.T @ sz**2)
     e = p @ (energies - energies[0])
     heat = (p @ (energies - energies[0]) ** 2 - e**2) / T**2
     expected = np.array([energies[0] + e, heat, (m2 - m**2) / T, log_Z + e / T]) / spins
     width = float(np.ptp(energies)) + 1.0
     row = pick // 8 % len(THERMAL)
-    if THERMAL[row] not in results:
-        # without a total Sz: the response to a field, if all states are known
-        return _response(results, (energies, vectors), number, "xyz"[pick // 64 % 3])
+    answers = [a for a in "xyz" if f"susceptibility_{a}" in results]
+    if THERMAL[row] not in results or ("response" in deck["thermal"] and answers and pick // 1024 % 2):
+        # without a total Sz: the response to a field, from all states or from random vectors
+        axis = answers[pick // 64 % len(answers)] if answers else ""
+        return _response(deck["system"], results, (energies, vectors), number, axis, pick // 256 % 2)
     # levels of one energy differ by rounding
     e2 = float(p @ (energies - energies[0]) ** 2) + (1e-14 * width) ** 2
     of_rows = [
@@ -147,10 +173,11 @@ def _judge_thermal(deck: Mapping[str, Any], results: Results, pick: int) -> list
     claims = [_statistical(results, THERMAL[row], number, expected[row], ROUNDING * float(of_rows[row]))]
     named = deck["observe"][0]["correlator"]
     axes = named[pick // 64 % len(named)]
-    applied = [spin(axes[0], site, spins) @ vectors for site in range(spins)]
-    means = np.array([[p @ np.einsum("sn,sn->n", a.conj(), b).real for b in applied] for a in applied])
+    applied = [component(deck["system"], axes[0], site) @ vectors for site in range(spins)]
+    other = [component(deck["system"], axes[1], site) @ vectors for site in range(spins)]
+    means = np.array([[p @ np.einsum("sn,sn->n", a.conj(), b).real for b in other] for a in applied])
     rounding = ROUNDING * width * (1.0 + 1.0 / T)
-    if len(deck["observe"]) == 1 or pick // 4096 % 2:
+    if len(deck["observe"]) == 1 or pick // 4096 % 2 or axes[0] != axes[1]:
         j, k = deck["observe"][0]["pairs"][0]
         name, mean = f"correlator_{axes}_T", float(means[j, k])
         return [*claims, _statistical(results, name, (number, 0), mean, rounding)]
@@ -161,13 +188,20 @@ def _judge_thermal(deck: Mapping[str, Any], results: Results, pick: int) -> list
     return [*claims, *of_momenta, _statistical(results, name, (number, q), factor, spins * rounding)]
 
 
-def _response(results: Results, states: tuple[Real, Complex], number: int, axis: str) -> list[Claim]:
-    """Hold magnetisation and susceptibility along an axis against the integral over imaginary time."""
+def _response(
+    system: Mapping[str, Any],
+    results: Results,
+    states: tuple[Real, Complex],
+    number: int,
+    axis: str,
+    which: int,
+) -> list[Claim]:
+    """Hold magnetisation and susceptibility along an axis against the integral over imaginary time; one if both have errors."""
     if f"susceptibility_{axis}" not in results:
         return []
     energies, vectors = states
-    spins, T = len(energies).bit_length() - 1, float(results["temperature"][number])
-    M = vectors.conj().T @ (sum(spin(axis, j, spins) for j in range(spins)) @ vectors)
+    spins, T = system["spins"], float(results["temperature"][number])
+    M = vectors.conj().T @ (sum(component(system, axis, j) for j in range(spins)) @ vectors)
     up = energies - energies[0]
     p = np.exp(-up / T)
     Z = p.sum()
@@ -179,14 +213,16 @@ def _response(results: Results, states: tuple[Real, Complex], number: int, axis:
     mean = float((p @ M.diagonal().real) / Z)
     chi = float((np.abs(M) ** 2 * weight).sum() / (T * Z)) - mean**2 / T
     floor = 1e-10 * (1.0 + spins / T) * (1.0 + float(np.ptp(energies)) / T)
-    claims = [
-        Claim(
-            "magnetisation", float(results[f"magnetisation_{axis}"][number]) - mean / spins, 0.0, oracle=floor
-        )
-    ]
+    if f"susceptibility_{axis}_error" in results:
+        # of a conserved total spin there is the fluctuation alone
+        which = which or int(f"magnetisation_{axis}" not in results)
+        name, value = (("magnetisation", mean), ("susceptibility", chi))[which]
+        return [_statistical(results, f"{name}_{axis}", number, value / spins, floor)]
     found = float(results[f"susceptibility_{axis}"][number])
+    claims = [Claim("susceptibility", found - chi / spins, 0.0, oracle=floor)]
     if f"magnetisation_{axis}" in results:
-        claims.append(Claim("susceptibility", found - chi / spins, 0.0, oracle=floor))
+        off = float(results[f"magnetisation_{axis}"][number]) - mean / spins
+        claims.append(Claim("magnetisation", off, 0.0, oracle=floor))
     return claims
 
 
@@ -318,7 +354,7 @@ def _spectral(rng: Generator, free: bool) -> Block:
     if rng.random() < 0.6:
         terms.append(_field(rng, spins, _one(rng, 0.1, 1.0)))
     block: Block = {
-        "operator": _one(rng, "sz", "sp", "sm", *(("sx", "sy") if free else ())),
+        "operator": _one(rng, "sz", "sp", "sm", *(("sx", "sy", "xy", "zx", "yz") if free else ())),
         "omega": {"from": -1.0, "to": 6.0, "count": 61},
         "broadening": float(_one(rng, 0.05, 0.2, 1.0)),
         "steps": _one(rng, 4, 8, 12, 20, 30, 150),
@@ -328,6 +364,12 @@ def _spectral(rng: Generator, free: bool) -> Block:
     system = anywhere(rng, spins) if free else {"spins": spins, "terms": terms}
     sector = {"sector": _one(rng, "full", "auto")} if free else {}
     return {"task": "dynamics", "system": system, **sector, "dynamics": block}
+
+
+def _complex(results: Results, name: str) -> Complex:
+    """Return an array with its imaginary part, where it has one."""
+    real = np.asarray(results[name])
+    return real + 1j * np.asarray(results[f"{name}_imag"]) if f"{name}_imag" in results else real + 0j
 
 
 def _judge_spectral(deck: Mapping[str, Any], results: Results, pick: int) -> list[Claim]:
@@ -340,27 +382,29 @@ def _judge_spectral(deck: Mapping[str, Any], results: Results, pick: int) -> lis
     claims = [
         Claim("energy_0", float(scalar.value or 0.0) - energies[0], float(scalar.error or 0.0), oracle=1e-11)
     ]
-    one = {
-        "sx": [spin("x", j, spins) for j in range(spins)],
-        "sy": [spin("y", j, spins) for j in range(spins)],
-        "sz": [spin("z", j, spins) for j in range(spins)],
-        "sp": [spin("x", j, spins) + 1j * spin("y", j, spins) for j in range(spins)],
-        "sm": [spin("x", j, spins) - 1j * spin("y", j, spins) for j in range(spins)],
-    }[block["operator"]]
+    operators = {f"s{a}": [component(deck["system"], a, j) for j in range(spins)] for a in "xyz"}
+    for ladder, sign in (("sp", 1.0), ("sm", -1.0)):
+        operators[ladder] = [x + 1j * sign * y for x, y in zip(operators["sx"], operators["sy"], strict=True)]
+    # of unlike components the first is on the left
+    name = block["operator"]
+    sides = [operators[side] for side in ((name, name) if name in operators else [f"s{a}" for a in name])]
     omega, eta = np.asarray(results["omega"]), block["broadening"]
     if "sites" in block:
         factors = [np.arange(spins) == j for j in block["sites"]]
     else:
         factors = [np.exp(1j * np.pi * q * np.arange(spins)) / math.sqrt(spins) for q in results["q"]]
     for row, factor in enumerate(factors):
-        phi = sum(c * (S @ vectors[:, 0]) for c, S in zip(factor, one, strict=True))
-        weight = np.abs(vectors.conj().T @ phi) ** 2
+        left, right = (
+            vectors.conj().T @ sum(c * (S @ vectors[:, 0]) for c, S in zip(factor, side, strict=True))
+            for side in sides
+        )
+        weight = left.conj() * right
         lines = (eta / np.pi) / ((omega[:, None] - (energies - energies[0])) ** 2 + eta**2)
-        found, expected = np.asarray(results["structure"])[row], lines @ weight
+        found, expected = _complex(results, "structure")[row], lines @ weight
         claimed = float(results["change"][row]) * float(np.abs(found).max())
         difference = float(np.abs(found - expected).max())
         claims.append(Claim("structure", difference, claimed, oracle=1e-9 / eta, warning="still changes"))
-        static = float(results["static"][row]) - float(weight.sum())
+        static = float(abs(_complex(results, "static")[row] - weight.sum()))
         claims.append(Claim("static", static, 0.0, oracle=1e-10))
     return claims
 

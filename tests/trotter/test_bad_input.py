@@ -216,7 +216,7 @@ ERRORS = {
         observe({"correlator": "zz", "pairs": [[1, 2], [2, 1]]}),
         r"observe.0.pairs.1: duplicate pair \[2, 1\]",
     ),
-    "mixed correlator": (observe({"correlator": "xz"}), "observe.0.correlator: .*'xz'"),
+    "mixed correlator": (observe({"correlator": "xw"}), "observe.0.correlator: .*'xw'"),
     "entropy of everything": (
         observe({"entropy": {"sites": [0, 1, 2, 3, 4, 5]}}),
         "observe.0.entropy.sites: leave at least one of the 6 sites for the other part",

@@ -2,10 +2,11 @@
 
 from typing import Literal
 
-__all__ = ["AXES", "PAIR_AXES", "Axis", "PairAxes"]
+__all__ = ["AXES", "PAIR_AXES", "UNLIKE", "Axis", "PairAxes"]
 
 Axis = Literal["x", "y", "z"]
-PairAxes = Literal["xx", "yy", "zz"]
+PairAxes = Literal["xx", "yy", "zz", "xy", "yx", "yz", "zy", "zx", "xz"]
 
 AXES: tuple[Axis, ...] = ("x", "y", "z")
 PAIR_AXES: tuple[PairAxes, ...] = ("xx", "yy", "zz")
+UNLIKE: tuple[PairAxes, ...] = ("xy", "yx", "yz", "zy", "zx", "xz")

@@ -7,16 +7,19 @@ Couplings and fields are plain numbers in the unit of J, times in units of 1/J. 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, model_validator
 
 from qsim.core.deck.blocks import Block, Count, DeckPath, PositiveCount
 from qsim.core.deck.expression import ExpressionText
 from qsim.trotter.deck.lattices import Lattice, sites_of
+from qsim.trotter.deck.nmr.isotopes import ISOTOPES, Hertz, Ppm, Spectrometer, spin_of
 from qsim.trotter.deck.profiles import Profile
 
 __all__ = [
     "BondTerm",
     "LatticeTerm",
+    "LocalTerm",
+    "NuclearTerm",
     "OrientedTerm",
     "PlacedTerm",
     "Random",
@@ -27,6 +30,16 @@ __all__ = [
 
 # beyond, no machine holds the vector; memory decides below
 MAX_SPINS = 40
+
+# largest S of a site, of four bits
+MOST_SPIN = 7.5
+
+
+def _ratio(value: object) -> object:
+    """Read ``3/2`` as 1.5."""
+    top, slash, below = value.partition("/") if isinstance(value, str) else ("", "", "")
+    return int(top) / 2 if slash and below.strip() == "2" and top.strip().isdigit() else value
+
 
 SIGNED = Field(gt=-1e12, lt=1e12)
 SIZE = Field(gt=1e-12, lt=1e12)
@@ -42,7 +55,17 @@ TensorRows = Annotated[
     list[Annotated[list[Number], Field(min_length=11, max_length=11)]],
     Field(min_length=1, max_length=100_000),
 ]
+BondRows = Annotated[list[list[Number]], Field(min_length=4)]
+SitePairs = Annotated[
+    list[Annotated[list[Count], Field(min_length=2, max_length=2)]], Field(min_length=1, max_length=100_000)
+]
+ScalarRows = Annotated[
+    list[Annotated[list[Hertz], Field(min_length=3, max_length=3)]], Field(min_length=1, max_length=100_000)
+]
 SiteFormula = Annotated[str, ExpressionText("j", numbers=False)]
+Spin = Annotated[
+    float, Field(ge=0.5, le=MOST_SPIN), BeforeValidator(_ratio, json_schema_input_type=float | str)
+]
 SEED = "seed of these numbers alone; by default run.seed"
 
 # --------------------------------------------------------------------------------------------- disorder
@@ -310,12 +333,108 @@ class FieldTerm(_Term):
     )
 
 
+# ------------------------------------------------------------------- terms of spins above 1/2 alone
+
+
+class Anisotropy(_Term):
+    """``D (Sz)^2 + E ((Sx)^2 - (Sy)^2)``, or ``S . A . S`` with a symmetric 3 x 3 matrix, on sites with a spin above 1/2."""
+
+    type: Literal["anisotropy", "single_ion"]
+    D: Number | Annotated[list[Number], Field(min_length=1)] | None = Field(
+        default=None,
+        description="strength of (Sz)^2, or a list of one for each of the sites",
+        json_schema_extra={"example": 0.5},
+    )
+    E: Number | Annotated[list[Number], Field(min_length=1)] | None = Field(
+        default=None, description="strength of (Sx)^2 - (Sy)^2, or a list of one for each of the sites"
+    )
+    A: Matrix | None = Field(
+        default=None,
+        description="symmetric matrix of S . A . S, instead of D and E; rows [Axx, Axy, Axz], ...",
+    )
+    sites: Sites | None = Field(
+        default=None, description="only these sites; by default all with a spin above 1/2"
+    )
+
+
+class Biquadratic(_Oriented):
+    """``B (S_j . S_k)^2`` on every bond."""
+
+    type: Literal["biquadratic"]
+    B: Number = Field(default=1.0, description="strength")
+    list: PairRows | None = Field(default=None, description="[j, k, B], instead of B and a lattice")
+
+
+class BondMatrix(_Oriented):
+    """Any Hermitian operator on every bond, as a matrix between the states of its two sites.
+
+    Row and column number the states ``|m_j, m_k>`` with m_j = S, S - 1, ..., -S slowest, then m_k.
+    """
+
+    type: Literal["bond_matrix"]
+    matrix: BondRows | None = Field(
+        default=None, description="rows of a real symmetric matrix, instead of file"
+    )
+    file: DeckPath | None = Field(
+        default=None, description=".npy with a Hermitian matrix, real or complex, instead of matrix"
+    )
+    list: SitePairs | None = Field(default=None, description="pairs [j, k] instead of a lattice")
+
+
+# ------------------------------------------------------------------------------------ terms of nuclei
+
+
+class Shifts(_Term):
+    """``nu_j I^z_j`` of every nucleus, its chemical shift times the frequency of its isotope."""
+
+    type: Literal["shifts"]
+    ppm: Annotated[list[Ppm], Field(min_length=1)] | None = Field(
+        default=None,
+        description="chemical shift of every nucleus; needs system.spectrometer",
+        json_schema_extra={"example": [7.27, 4.88, 4.57]},
+    )
+    Hz: Annotated[list[Hertz], Field(min_length=1)] | None = Field(
+        default=None, description="frequency of every nucleus beside its reference, instead of ppm"
+    )
+    file: DeckPath | None = Field(
+        default=None, description="one shift in ppm for every nucleus, instead of ppm"
+    )
+
+
+class Scalar(_Term):
+    """``J_jk I_j . I_k`` of pairs of nuclei; between unlike ones, and with `weak`, ``J_jk I^z_j I^z_k``."""
+
+    type: Literal["scalar"]
+    list: ScalarRows | None = Field(
+        default=None,
+        description="[j, k, J] with J in Hz",
+        json_schema_extra={"example": [[0, 1, "13.97 Hz"]]},
+    )
+    file: DeckPath | None = Field(default=None, description="CSV with the columns j, k, J, instead of list")
+    weak: bool = Field(
+        default=False, description="I^z I^z alone between like nuclei, too: first-order spectra"
+    )
+
+
+class Quadrupole(_Term):
+    """``Cq / (4 I (2 I - 1)) (3 (I^z)^2 - I (I + 1) + eta ((I^x)^2 - (I^y)^2))``, the axes along those of the field."""
+
+    type: Literal["quadrupole"]
+    Cq: Hertz = Field(description="coupling constant", json_schema_extra={"example": "200 kHz"})
+    eta: Annotated[float, Field(ge=0.0, le=1.0)] = Field(default=0.0, description="asymmetry")
+    sites: Sites | None = Field(
+        default=None, description="only these sites; by default all with a spin above 1/2"
+    )
+
+
 # whose sites may have positions of their own
 PlacedTerm = Dipolar | PowerLaw
 # one strength by shell or distance
 BondTerm = Heisenberg | XX | XXZ | XYZ | Ising | DoubleQuantum | PowerLaw
 LatticeTerm = BondTerm | Dipolar
 OrientedTerm = DM | Tensor
+LocalTerm = Anisotropy | Biquadratic | BondMatrix
+NuclearTerm = Shifts | Scalar | Quadrupole
 Term = Annotated[
     Heisenberg
     | XX
@@ -328,7 +447,13 @@ Term = Annotated[
     | Pairs
     | DM
     | Tensor
-    | FieldTerm,
+    | FieldTerm
+    | Anisotropy
+    | Biquadratic
+    | BondMatrix
+    | Shifts
+    | Scalar
+    | Quadrupole,
     Field(discriminator="type"),
 ]
 
@@ -348,8 +473,20 @@ class System(Block):
 
     spins: Annotated[PositiveCount, Field(le=MAX_SPINS)] = Field(
         validation_alias=AliasChoices("spins", "N"),
-        description="number of spins 1/2 (also: N); may be left out where a lattice has Lx and Ly (Lz)",
+        description="number of spins (also: N); may be left out where a lattice has Lx and Ly (Lz)",
         json_schema_extra={"example": 12},
+    )
+    spin: Spin | Annotated[list[Spin], Field(min_length=1)] = Field(
+        default=0.5,
+        description="S of every spin, 0.5, 1, 1.5, ... (also: 3/2), or a list of one for each site",
+        json_schema_extra={"example": 1},
+    )
+    nuclei: Annotated[str, Field(max_length=8)] | Annotated[list[str], Field(min_length=1)] | None = Field(
+        default=None,
+        description="isotope of all sites, such as 1H or 13C, or a list; spins follow from them, and couplings are in Hz",
+    )
+    spectrometer: Spectrometer | None = Field(
+        default=None, description="frequency of protons, MHz, or the field: 400 MHz, 9.4 T"
     )
     operators: Literal["spin", "pauli"] = Field(
         default="spin",
@@ -365,11 +502,45 @@ class System(Block):
         json_schema_extra={"example": [{"type": "heisenberg", "lattice": "ring", "J": 1.0}]},
     )
 
+    @property
+    def twos(self) -> tuple[int, ...]:
+        """2 S of every site."""
+        spins = self.spin if isinstance(self.spin, list) else [self.spin] * self.spins
+        return tuple(round(2.0 * spin) for spin in spins)
+
+    @property
+    def isotopes(self) -> list[str]:
+        """The isotope of every site; empty without nuclei."""
+        if self.nuclei is None:
+            return []
+        return self.nuclei if isinstance(self.nuclei, list) else [self.nuclei] * self.spins
+
+    @property
+    def larmor(self) -> list[float]:
+        """Frequency of the reference of every nucleus, MHz; 0 without a spectrometer."""
+        return [(self.spectrometer or 0.0) * ISOTOPES[name].share for name in self.isotopes]
+
+    @property
+    def quanta(self) -> int:
+        """Twice the largest total Sz: the number of spins 1/2, or the sum of 2 S."""
+        return sum(self.twos)
+
+    @property
+    def halves(self) -> bool:
+        """True if all spins are 1/2 and no term is a matrix of their states, so that couplings and fields say all of H."""
+        return set(self.twos) == {1} and not any(isinstance(term, LocalTerm) for term in self.terms)
+
     @model_validator(mode="before")
     @classmethod
     def _spins_of_lattice(cls, data: Any) -> Any:
-        """Count the sites of the lattice, where the deck does not."""
-        if not isinstance(data, Mapping) or "spins" in data or "N" in data:
+        """Count the sites of the lattice or the nuclei, where the deck does not, and take the spins of nuclei."""
+        if not isinstance(data, Mapping):
+            return data
+        if "spin" not in data and (spin := spin_of(data.get("nuclei"))) is not None:
+            data = {**data, "spin": spin}
+        if isinstance(data.get("nuclei"), list) and "spins" not in data and "N" not in data:
+            data = {**data, "spins": len(data["nuclei"])}
+        if "spins" in data or "N" in data:
             return data
         terms = data.get("terms")
         named = (

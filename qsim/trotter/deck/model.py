@@ -11,6 +11,7 @@ from qsim.trotter.deck import sectors, tasks
 from qsim.trotter.deck.couplings import System, are_driven
 from qsim.trotter.deck.initial import Initial
 from qsim.trotter.deck.lattices import Crystal, Ladder, Ring
+from qsim.trotter.deck.nmr.fid import Fid, Relaxation
 from qsim.trotter.deck.observe import ObservableItem
 from qsim.trotter.initial.ising import NeelState
 from qsim.trotter.observables.registry import Observables
@@ -231,10 +232,7 @@ UNITS = (
     "numbers have no unit here: couplings and fields are in one unit of energy of your choice, J, and times in hbar/J; with J in "
     "Hz a time of t seconds is 2 pi t"
 )
-PPM = (
-    "chemical shifts in ppm are not there yet: give each as a field in the unit of the couplings; where these are in Hz, 1 ppm "
-    "at 400 MHz is 400"
-)
+PPM = "chemical shifts in ppm are a term of their own: {type: shifts, ppm: [...]}, with system.nuclei and system.spectrometer"
 
 
 class TrotterDeck(Deck):
@@ -242,10 +240,21 @@ class TrotterDeck(Deck):
 
     FIRST_DECKS: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "floquet": {"floquet": {"cycle": [{"terms": [0], "time": 0.8}]}},
+        "fid": {
+            "system": {
+                "spins": 3,
+                "nuclei": "1H",
+                "spectrometer": "60 MHz",
+                "terms": [
+                    {"type": "shifts", "ppm": [7.27, 4.88, 4.57]},
+                    {"type": "scalar", "list": [[0, 1, 13.97], [0, 2, 6.25], [1, 2, -1.58]]},
+                ],
+            }
+        },
     }
     meant: ClassVar[Mapping[str, str]] = {
         "spectrum.sector": "sector is a key of the deck itself, beside task and spectrum",
-        "system.spin": "all spins are 1/2, and 'spins' is their number",
+        "system.S": "the size of the spins is 'spin'",
         "system.L": "the number of spins is 'spins'",
         "system.n": "the number of spins is 'spins'",
         "sector.S": "sectors have sz or up; task: spectrum tells the total spin of its levels",
@@ -277,7 +286,7 @@ class TrotterDeck(Deck):
         default="evolve",
         description="evolve: a state in time; spectrum: lowest or highest levels of sectors; dynamics: S(q, w) of the ground "
         "state; thermal: energy, specific heat, susceptibility and entropy against temperature; levels: all levels of a sector; "
-        "floquet: a state through cycles of constant Hamiltonians",
+        "floquet: a state through cycles of constant Hamiltonians; fid: lines, decay and spectrum of nuclei",
     )
     initial: Initial = Field(
         default=NeelState(type="neel"),
@@ -301,6 +310,10 @@ class TrotterDeck(Deck):
     )
     levels: tasks.Levels = Field(default=tasks.Levels(), description="levels: window and statistics")
     floquet: tasks.Floquet = Field(default=tasks.Floquet(), description="floquet: cycle and observations")
+    fid: Fid = Field(default=Fid(), description="fid: sampling, detected nucleus, apodisation")
+    relaxation: Relaxation = Field(
+        default=Relaxation(), description="fid: decay of the transverse magnetisation", validate_default=True
+    )
     ensemble: Ensemble = Field(
         default=Ensemble(), description="disorder realisations and random states", validate_default=True
     )

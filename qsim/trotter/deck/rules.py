@@ -6,12 +6,15 @@ from qsim.core.deck.blocks import Finding
 from qsim.trotter.deck.couplings import (
     Dipolar,
     FieldTerm,
+    LocalTerm,
+    NuclearTerm,
     OrientedTerm,
     Pairs,
     RandomValues,
     Term,
     are_driven,
 )
+from qsim.trotter.deck.larger import check_larger, check_spins
 from qsim.trotter.deck.model import TrotterDeck
 from qsim.trotter.deck.sectors import SectorBlock, check_sector, check_symmetries
 from qsim.trotter.deck.task_rules import check_foreign, check_task
@@ -32,9 +35,13 @@ def rules(deck: TrotterDeck) -> Iterator[Finding]:
     if deck.run.precision == "mixed":
         yield Finding("run.precision", "trotter runs in double or single precision, not mixed")
     yield from check_system(deck.system)
-    yield from check_sector(deck.sector, deck.system.spins, deck.task)
+    if any(check_spins(deck.system, "system")):
+        return
+    yield from check_larger(deck)
+    system = deck.system
+    yield from check_sector(deck.sector, system.spins, deck.task, quanta=system.quanta)
     if isinstance(deck.sector, SectorBlock):
-        yield from check_symmetries(deck.sector, deck.system.spins, deck.task)
+        yield from check_symmetries(deck.sector, system.spins, deck.task, quanta=system.quanta)
     yield from _check_observe(deck)
     if deck.task != "evolve":
         yield from check_task(deck)
@@ -99,7 +106,7 @@ def _check_formula(deck: TrotterDeck, sector: SectorBlock) -> Iterator[Finding]:
     """Yield why no product formula carries a state in a sector: it goes bond by bond, with a constant H and Sz alone."""
     name, echo = deck.evolve.integrator, Echo.block_in(deck.observe)
     instead = "in this sector use chebyshev, krylov or auto with accuracy, or sector: full"
-    if sector.parity is not None:
+    if sector.parity is not None or sector.stored:
         yield Finding(
             "evolve.integrator",
             f"{name} is a product formula in the whole space or in a sector of Sz; {instead}",
@@ -176,6 +183,6 @@ def _check_observe(deck: TrotterDeck) -> Iterator[Finding]:
 
 
 def _is_disordered(term: Term) -> bool:
-    if isinstance(term, Dipolar | Pairs | OrientedTerm):
+    if isinstance(term, Dipolar | Pairs | OrientedTerm | LocalTerm | NuclearTerm):
         return False
     return term.random is not None or (isinstance(term, FieldTerm) and isinstance(term.values, RandomValues))

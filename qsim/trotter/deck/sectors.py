@@ -26,6 +26,7 @@ Sign = Annotated[
 ]
 
 
+_Point = Annotated[str, Field(min_length=1, max_length=8)]
 Site = Annotated[int, Field(ge=0, le=63)]
 
 
@@ -56,28 +57,29 @@ class SectorBlock(Block):
     inversion: Sign | None = Field(
         default=None,
         description="sign under the inversion of all spins: 1 (even) or -1 (odd); needs sz: 0 and no fields, or, with task: "
-        "spectrum or levels, an H without a total Sz that it leaves as it is; left out: not used",
+        "spectrum, levels or evolve, an H without a total Sz that it leaves as it is; left out: not used",
     )
 
     parity: Literal["even", "odd"] | None = Field(
         default=None,
-        description="even or odd number of spins down, instead of sz or up, where H conserves no Sz; task: evolve along z, "
-        "task: spectrum along the first of the axes z, x and y along which H conserves it",
+        description="even or odd number of spins down, instead of sz or up, where H conserves no Sz: along the first of the "
+        "axes z, x and y along which H conserves it",
     )
 
-    momentum: Count | Literal["all"] | Annotated[list[Count], Field(min_length=1)] | None = Field(
+    momentum: Count | _Point | Annotated[list[Count | _Point], Field(min_length=1)] | None = Field(
         default=None,
-        description="k of the momentum 2 pi k / N under shifts by one site, 0 to N - 1; a list or all with task: spectrum; needs "
-        "a ring; with task: spectrum or levels",
+        description="k of the momentum 2 pi k / N under shifts by one site of a ring, 0 to N - 1; on a lattice the number of a "
+        "momentum of its cells, that of the first direction running fastest, or a point of its zone, such as Gamma, X, M, K; a "
+        "list or all with task: spectrum; with task: spectrum, levels or evolve",
     )
     reflection: Sign | None = Field(
         default=None,
         description="sign under the reflection j -> N - 1 - j: 1 (even) or -1 (odd); beside momentum only for 0 and N/2; with "
-        "task: spectrum or levels",
+        "task: spectrum, levels or evolve",
     )
     permutations: list[Permutation] = Field(
         default=[],
-        description="other permutations of the sites and their eigenvalues; with task: spectrum or levels",
+        description="other permutations of the sites and their eigenvalues; with task: spectrum, levels or evolve",
     )
 
     @property
@@ -89,12 +91,6 @@ class SectorBlock(Block):
     def charged(self) -> bool:
         """True if a total Sz is named."""
         return self.sz is not None or self.up is not None
-
-    def momenta(self, spins: int) -> list[int | None]:
-        """Return every momentum of the deck; None where it is not used."""
-        if self.momentum == "all":
-            return list(range(spins))
-        return list(self.momentum) if isinstance(self.momentum, list) else [self.momentum]
 
     def ups(self, spins: int) -> list[float]:
         """Return the numbers of spins up, not necessarily whole or possible; sz: 0 is understood where neither is given."""
@@ -113,43 +109,35 @@ Choice = Annotated[
 ]
 
 
-def check_symmetries(choice: SectorBlock, spins: int, task: str, key: str = "sector") -> Iterator[Finding]:
-    """Yield the mistakes in momentum, reflection and other permutations of a sector."""
+def check_symmetries(
+    choice: SectorBlock, spins: int, task: str, key: str = "sector", *, quanta: int | None = None
+) -> Iterator[Finding]:
+    """Yield the mistakes in momentum, reflection and other permutations of a sector; quanta are twice the largest Sz."""
+    quanta = spins if quanta is None else quanta
     if not choice.stored:
         return
     name = next(k for k in ("momentum", "reflection", "permutations") if getattr(choice, k) not in (None, []))
-    if task not in ("spectrum", "levels"):
+    if task not in ("spectrum", "levels", "evolve"):
         yield Finding(
             f"{key}.{name}",
-            f"{name} belongs to task: spectrum or levels, but the deck has task: {task}; leave it out",
+            f"{name} belongs to task: spectrum, levels or evolve, but the deck has task: {task}; leave it out",
         )
         return
-    if not choice.charged and choice.parity is None and spins % 2 == 0:
+    if task != "evolve" and not choice.charged and choice.parity is None and quanta % 2 == 0:
         every = (
-            f"sz: [{-spins // 2}, ..., {spins // 2}] has all" if task == "spectrum" else "sz names another"
+            f"sz: [{-quanta // 2}, ..., {quanta // 2}] has all" if task == "spectrum" else "sz names another"
         )
         yield Finding(
             f"{key}.{name}",
             f"sz is not given: where H conserves it, the levels are those of Sz = 0 alone; {every}",
             severity="note",
         )
-    momenta = choice.momenta(spins)
-    if task == "levels" and len(momenta) > 1:
-        yield Finding(f"{key}.momentum", "task: levels diagonalises one sector; give one momentum")
+    momenta = choice.momentum if isinstance(choice.momentum, list) else [choice.momentum]
+    if task != "spectrum" and (len(momenta) > 1 or choice.momentum == "all"):
+        does = "diagonalises one sector" if task == "levels" else "carries a state in one sector"
+        yield Finding(f"{key}.momentum", f"task: {task} {does}; give one momentum")
     if len(set(momenta)) < len(momenta):
         yield Finding(f"{key}.momentum", f"expected different values, found {choice.momentum}")
-    for k in momenta:
-        if k is not None and k >= spins:
-            yield Finding(
-                f"{key}.momentum", f"the momentum is 2 pi k / {spins} with k from 0 to {spins - 1}; found {k}"
-            )
-        elif k is not None and choice.reflection is not None and 2 * k % spins:
-            alone = f"0 and {spins // 2}" if spins % 2 == 0 else "0"
-            yield Finding(
-                f"{key}.reflection",
-                f"the reflection turns momentum k into -k, so that only k = {alone} of {spins} sites goes with it; found {k}",
-            )
-            break
     for index, item in enumerate(choice.permutations):
         yield from _check_permutation(item, spins, f"{key}.permutations.{index}")
 
@@ -171,27 +159,30 @@ def _check_permutation(item: Permutation, spins: int, key: str) -> Iterator[Find
         )
 
 
-def _check_parity(choice: SectorBlock, spins: int, task: str, key: str) -> Iterator[Finding]:
+def _check_parity(choice: SectorBlock, spins: int, quanta: int, task: str, key: str) -> Iterator[Finding]:
     # the other symmetries are told of by `check_symmetries`
-    alone = ("sz", "up") if task in ("spectrum", "levels") else ("sz", "up", "inversion")
+    alone = ("sz", "up") if task in ("spectrum", "levels", "evolve") else ("sz", "up", "inversion")
     for name in alone:
         if getattr(choice, name) is not None:
             yield Finding(f"{key}.{name}", "goes with a sector of Sz; parity stands alone")
-    if task in ("spectrum", "levels") and choice.inversion is not None and spins % 2:
+    if "inversion" not in alone and choice.inversion is not None and quanta % 2:
         yield Finding(
             f"{key}.inversion",
             f"the inversion of {spins} spins turns one parity into the other; leave one of them out",
         )
-    if spins < 2:
+    if quanta < 2:
         yield Finding(f"{key}.parity", "a single spin has no sectors of parity")
 
 
-def check_sector(choice: Any, spins: int, task: str, key: str = "sector") -> Iterator[Finding]:
-    """Yield the mistakes in a sector of `spins` spins."""
+def check_sector(
+    choice: Any, spins: int, task: str, key: str = "sector", *, quanta: int | None = None
+) -> Iterator[Finding]:
+    """Yield the mistakes in a sector of `spins` spins; quanta are twice the largest Sz, by default of spins 1/2."""
+    quanta = spins if quanta is None else quanta
     if not isinstance(choice, SectorBlock):
         return
     if choice.parity is not None:
-        yield from _check_parity(choice, spins, task, key)
+        yield from _check_parity(choice, spins, quanta, task, key)
         return
     if choice.sz is not None and choice.up is not None:
         yield Finding(f"{key}.up", "give either sz or up, not both")
@@ -204,28 +195,29 @@ def check_sector(choice: Any, spins: int, task: str, key: str = "sector") -> Ite
     if isinstance(given, list) and (not given or len(set(given)) < len(given)):
         yield Finding(f"{key}.{name}", f"expected different values, found {given}")
         return
-    if not choice.charged and task in ("spectrum", "levels"):
+    if not choice.charged and (task in ("spectrum", "levels") or (task == "evolve" and choice.stored)):
         # whether a total Sz is needed is a matter of H
         return
-    if not choice.charged and spins % 2:
+    if not choice.charged and quanta % 2:
         yield Finding(f"{key}.sz", f"missing key: Sz of {spins} spins is half an odd number, such as 0.5")
         return
-    for up in choice.ups(spins):
+    for up in choice.ups(quanta):
         if up != round(up):
-            what = "whole" if spins % 2 == 0 else "half an odd number"
+            what = "whole" if quanta % 2 == 0 else "half an odd number"
             yield Finding(
                 f"{key}.{name}",
-                f"Sz of {spins} spins is {what}; found {up - 0.5 * spins:g}: the sector is empty",
+                f"Sz of {spins} spins is {what}; found {up - 0.5 * quanta:g}: the sector is empty",
             )
             return
-        if not 0 <= up <= spins:
+        if not 0 <= up <= quanta:
+            counted = (f"0 to {spins} up and ", f"{up:g} up, ") if quanta == spins else ("", "")
             yield Finding(
                 f"{key}.{name}",
-                f"{spins} spins have 0 to {spins} up and Sz from {-0.5 * spins:g} to {0.5 * spins:g}; found {up:g} up, "
-                f"Sz = {up - 0.5 * spins:g}: the sector is empty",
+                f"{spins} spins have {counted[0]}Sz from {-0.5 * quanta:g} to {0.5 * quanta:g}; found {counted[1]}"
+                f"Sz = {up - 0.5 * quanta:g}: the sector is empty",
             )
             return
-    if choice.inversion is not None and any(2 * up != spins for up in choice.ups(spins)):
+    if choice.inversion is not None and any(2 * up != quanta for up in choice.ups(quanta)):
         yield Finding(
             f"{key}.inversion",
             "the inversion of all spins turns Sz over: it needs sz: 0 and an even number of spins",

@@ -20,6 +20,7 @@ OF_TASK = {
     "thermal": ("thermal",),
     "levels": ("levels", "ensemble"),
     "floquet": ("floquet", "initial"),
+    "fid": ("fid", "relaxation"),
 }
 
 
@@ -64,8 +65,28 @@ def check_task(deck: TrotterDeck) -> Iterator[Finding]:
         yield from _check_thermal(deck)
     if deck.task == "floquet":
         yield from _check_floquet(deck)
+    if deck.task == "fid":
+        yield from _check_fid(deck)
     if deck.task == "levels" and deck.ensemble.states > 1:
         yield Finding("ensemble.states", "task: levels has no initial states; leave it out")
+
+
+def _check_fid(deck: TrotterDeck) -> Iterator[Finding]:
+    """Yield what a free induction decay needs, and blocks that it cannot have."""
+    system, block = deck.system, deck.fid
+    if not system.isotopes:
+        yield Finding("system.nuclei", "task: fid needs the isotopes of the sites, such as nuclei: 1H")
+    elif block.detect is not None and block.detect not in system.isotopes:
+        yield Finding(
+            "fid.detect", f"no site is a {block.detect}; found {', '.join(sorted(set(system.isotopes)))}"
+        )
+    elif system.spectrometer is None and (block.carrier is not None or isinstance(block.width, str)):
+        key = "fid.carrier" if block.carrier is not None else "fid.width"
+        yield Finding(key, "ppm need the field: give system.spectrometer, such as 400 MHz or 9.4 T")
+    if deck.relaxation.T2 is not None and deck.relaxation.linewidth is not None:
+        yield Finding("relaxation.linewidth", "give either T2 or linewidth")
+    if deck.sector != "auto":
+        yield Finding("sector", "task: fid takes all sectors of Sz; leave sector out")
 
 
 def _check_floquet(deck: TrotterDeck) -> Iterator[Finding]:
@@ -162,7 +183,8 @@ def _check_dynamics(deck: TrotterDeck) -> Iterator[Finding]:
             "sector.inversion",
             f"{block.operator} leaves Sz = 0, where the inversion is no symmetry; leave it out",
         )
-    if block.operator in ("sx", "sy") and isinstance(deck.sector, SectorBlock) and deck.sector.parity is None:
+    across = block.operator in ("sx", "sy") or block.unlike
+    if across and isinstance(deck.sector, SectorBlock) and deck.sector.parity is None:
         yield Finding(
             "dynamics.operator",
             f"{block.operator} leads from one Sz to two others; use sector: auto, or a parity",

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from qsim.core.deck.blocks import Block, Count, PositiveCount
+from qsim.trotter.deck.axes import Axis
 
 __all__ = [
     "LEAST_LEVELS",
@@ -20,7 +21,7 @@ __all__ = [
     "Thermal",
 ]
 
-TASKS = Literal["evolve", "spectrum", "dynamics", "thermal", "levels", "floquet"]
+TASKS = Literal["evolve", "spectrum", "dynamics", "thermal", "levels", "floquet", "fid"]
 # of a random vector
 MOST_THERMAL_STEPS = 1000
 # of a gap ratio: two spacings
@@ -74,9 +75,10 @@ class Dynamics(Block):
         default="lanczos",
         description="lanczos: continued fraction, poles; kpm: kernel polynomials, one resolution for the whole band",
     )
-    operator: Literal["sx", "sy", "sz", "sp", "sm", "current"] = Field(
+    operator: Literal["sx", "sy", "sz", "sp", "sm", "xy", "yx", "yz", "zy", "zx", "xz", "current"] = Field(
         default="sz",
-        description="S: Sx, Sy, Sz, S+ or S-; or the current of Sz along a chain or ring, i[H, sum_j j Sz_j] / sqrt(N), at q = 0",
+        description="S: Sx, Sy, Sz, S+ or S-; two letters ab: the function of Sa_q^dagger and Sb_q, with real and imaginary "
+        "part; or the current of Sz along a chain or ring, i[H, sum_j j Sz_j] / sqrt(N), at q = 0",
     )
     sites: Annotated[list[Count], Field(min_length=1, max_length=1000)] | None = Field(
         default=None, description="S of single sites, local spectral functions, instead of wave numbers"
@@ -97,6 +99,11 @@ class Dynamics(Block):
         if self.operator == "current":
             return [0.0]
         return [2.0 * m / spins for m in range(spins)] if self.q == "all" else list(self.q)
+
+    @property
+    def unlike(self) -> bool:
+        """True if the function has two different components."""
+        return len(self.operator) == 2 and self.operator[0] != "s"
 
     def rows(self, spins: int) -> int:
         """Return the number of spectral functions."""
@@ -138,6 +145,13 @@ class Thermal(Block):
         json_schema_extra={"example": 100},
     )
 
+    response: Literal["auto"] | Annotated[list[Axis], Field(min_length=1, max_length=3)] = Field(
+        default="auto",
+        description="axes along which magnetisation and susceptibility, the response to a field, are given, such as [x, z]: "
+        "from random vectors where a sector is too large to be diagonalised; auto: all where H conserves no total spin and every "
+        "sector is diagonalised",
+        json_schema_extra={"example": ["x"]},
+    )
     exact: Annotated[Count, Field(le=4096)] = Field(
         default=1024,
         description="states of a sector up to which it is diagonalised instead, without statistical error",

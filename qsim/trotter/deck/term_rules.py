@@ -1,6 +1,5 @@
 """Rules of the system: lattices, couplings and fields, also of an echo and of a ground state."""
 
-import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -10,6 +9,8 @@ from qsim.trotter.deck.couplings import (
     Dipolar,
     FieldTerm,
     LatticeTerm,
+    LocalTerm,
+    NuclearTerm,
     OrientedTerm,
     Pairs,
     PlacedTerm,
@@ -20,19 +21,23 @@ from qsim.trotter.deck.couplings import (
     Term,
     _Isotropic,
 )
+from qsim.trotter.deck.larger import check_local, check_spins
 from qsim.trotter.deck.lattices import AllToAll, Crystal, Ladder, Lattice, Ring, cells_of
+from qsim.trotter.deck.nmr.rules import check_nuclear, check_nuclei
 from qsim.trotter.deck.oriented import check_oriented
 from qsim.trotter.deck.profiles import check_profile
-from qsim.trotter.deck.sites import check_sites
+from qsim.trotter.deck.sites import check_sites, pair_problems
 
-__all__ = ["check_lattice", "check_system", "check_terms", "pair_problems"]
+__all__ = ["check_lattice", "check_system", "check_terms"]
 
 
 def check_system(system: System, key: str = "system") -> Iterator[Finding]:
     """Yield contradictions in the lattice and the terms of a system."""
     if system.lattice is not None:
         yield from check_lattice(system.lattice, system.spins, f"{key}.lattice")
-    yield from check_terms(system.terms, system, f"{key}.terms")
+    # what is said of terms takes spins that exist
+    wrong = [*check_nuclei(system, key), *check_spins(system, key)]
+    yield from wrong or check_terms(system.terms, system, f"{key}.terms")
 
 
 def check_terms(terms: Sequence[Term], system: System, key: str) -> Iterator[Finding]:
@@ -42,6 +47,7 @@ def check_terms(terms: Sequence[Term], system: System, key: str) -> Iterator[Fin
 
 
 def _check_term(term: Term, system: System, key: str) -> Iterator[Finding]:
+    """Yield the mistakes in one term, by its kind."""
     if term.profile is not None:
         yield from check_profile(term.profile, f"{key}.profile")
     if isinstance(term, FieldTerm):
@@ -50,9 +56,13 @@ def _check_term(term: Term, system: System, key: str) -> Iterator[Finding]:
         yield from _check_pairs(term, system.spins, key)
     elif isinstance(term, OrientedTerm):
         yield from check_oriented(term, system, key)
+    elif isinstance(term, LocalTerm):
+        yield from check_local(term, system, key)
+    elif isinstance(term, NuclearTerm):
+        yield from check_nuclear(term, system, key)
     else:
         yield from _check_coupling(term, system, key)
-    if not isinstance(term, Dipolar | Pairs | OrientedTerm):
+    if not isinstance(term, Dipolar | Pairs | OrientedTerm | LocalTerm | NuclearTerm):
         yield from _check_random(term.random, f"{key}.random")
 
 
@@ -152,31 +162,6 @@ def _check_pairs(term: Pairs, spins: int, key: str) -> Iterator[Finding]:
         yield Finding(f"{key}.model", "model belongs to matrix; list and file give the components themselves")
     for problem in pair_problems(term.list or [], spins):
         yield Finding(f"{key}.list.{problem[0]}", problem[1])
-
-
-def pair_problems(rows: list[list[float]], spins: int) -> Iterator[tuple[int, str]]:
-    """Yield (row, message) of the first mistake of a list of pairs: sites unknown, equal, or coupled twice."""
-    seen: dict[tuple[int, int], int] = {}
-    for number, row in enumerate(rows):
-        if len(row) not in (3, 5):
-            yield number, f"expected [j, k, Jx, Jy, Jz] or [j, k, J], found {len(row)} numbers"
-            return
-        for site in row[:2]:
-            if not (site == math.floor(site) and 0 <= site < spins):
-                yield number, f"site {site:g} does not exist: {spins} spins are sites 0 to {spins - 1}"
-                return
-        j, k = sorted((int(row[0]), int(row[1])))
-        if j == k:
-            yield number, f"site {j} is coupled to itself; S^2 of a spin 1/2 is a constant"
-            return
-        if (j, k) in seen:
-            yield (
-                number,
-                f"the pair ({j}, {k}) is listed twice, as entries {seen[j, k]} and {number}; pairs count once, add "
-                "the couplings up or use two terms",
-            )
-            return
-        seen[j, k] = number
 
 
 def check_lattice(lattice: Lattice, spins: int, key: str) -> Iterator[Finding]:

@@ -31,8 +31,17 @@ def spectral(r: Results) -> Figure | None:
         ax.set_ylabel(r"$S(q, \omega)$" if "q" in r else r"$S_j(\omega)$")
         ax.legend()
         return fig
-    image = ax.pcolormesh(q, omega, np.sqrt(values.T), shading="nearest", cmap="magma", rasterized=True)
-    fig.colorbar(image, ax=ax, label=r"$\sqrt{S(q, \omega)}$", pad=0.02)
+    # of unlike components the real part, of either sign
+    signed = "structure_imag" in r
+    shown = values.T if signed else np.sqrt(values.T)
+    image = ax.pcolormesh(
+        q, omega, shown, shading="nearest", cmap="RdBu_r" if signed else "magma", rasterized=True
+    )
+    if signed:
+        limit = float(np.abs(values).max()) or 1.0
+        image.set_clim(-limit, limit)
+    label = r"Re $S^{ab}(q, \omega)$" if signed else r"$\sqrt{S(q, \omega)}$"
+    fig.colorbar(image, ax=ax, label=label, pad=0.02)
     for name in ("continuum_lower", "continuum_upper"):
         if name in r:
             ax.plot(q, r[name], color="white", linestyle="--", linewidth=0.8)

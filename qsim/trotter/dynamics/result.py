@@ -46,6 +46,8 @@ class DynamicsResult:
         Of Chebyshev, of kpm.
     band : (float, float)
         Middle and half width of the energies of kpm.
+    structure_imaginary, weights_imaginary, moments_imaginary : optional
+        The same of the imaginary part, of unlike components.
     """
 
     task: ClassVar[str] = "dynamics"
@@ -56,11 +58,21 @@ class DynamicsResult:
     residual: float
     gap: float
     structure: NDArray[np.float64]
-    poles: NDArray[np.float64] | None
-    weights: NDArray[np.float64] | None
-    change: NDArray[np.float64] | None
+    poles: NDArray[np.float64] | None = None
+    weights: NDArray[np.float64] | None = None
+    change: NDArray[np.float64] | None = None
     moments: NDArray[np.float64] | None = None
     band: tuple[float, float] = (0.0, 1.0)
+    structure_imaginary: NDArray[np.float64] | None = None
+    weights_imaginary: NDArray[np.float64] | None = None
+    moments_imaginary: NDArray[np.float64] | None = None
+
+    @property
+    def static_imaginary(self) -> NDArray[np.float64] | None:
+        """Imaginary part of ``<0| S^a_q^dagger S^b_q |0>`` of unlike components."""
+        if self.weights_imaginary is not None:
+            return np.asarray(self.weights_imaginary.sum(axis=1), np.float64)
+        return None if self.moments_imaginary is None else self.moments_imaginary[:, 0]
 
     @property
     def static(self) -> NDArray[np.float64]:
@@ -76,8 +88,10 @@ class DynamicsResult:
         """Bound of the error of the sum of the static factors; None of the current, which has no simple norm."""
         if self.problem.block.operator == "current":
             return None
-        # the ground state is off by residual / gap; ||S_q||^2 is at most N / 4 for Sz, N for S+ and S-; of one site 1/4 and 1
-        largest = 1.0 if self.problem.block.operator in ("sp", "sm") else 0.25
+        # the ground state is off by residual / gap; ||S_q||^2 is at most N S^2 for Sz, of spins 1/2 N / 4, and N (S + 1/2)^2 for
+        # S+ and S-; of one site 1/N of it
+        S = self.problem.largest
+        largest = (S + 0.5) ** 2 if self.problem.block.operator in ("sp", "sm") else S**2
         size = largest * (self.problem.spins if self.problem.block.sites is None else 1)
         lost = min(self.residual / self.gap if self.gap > 0.0 else 1.0, 1.0)
         rounding = EPS * self.problem.spins
@@ -97,7 +111,8 @@ class DynamicsResult:
     @property
     def captured(self) -> float | None:
         """Least share of a static factor that lies within the frequencies, of kpm; None without weight."""
-        if self.moments is None or not self.static.any():
+        # of unlike components weights have any sign
+        if self.moments is None or self.problem.block.unlike or not self.static.any():
             return None
         omega = self.problem.block.omega
         ends = omega.first + self.energy, omega.to + self.energy
@@ -125,6 +140,7 @@ class DynamicsResult:
             J <= 0.0
             or self.problem.block.sites is not None
             or self.problem.block.operator == "current"
+            or self.problem.block.unlike
             or model.h.any()
             or model.cross is not None
             or not all(np.allclose(part, ring, rtol=0, atol=1e-12 * J) for part in model.J)
@@ -242,7 +258,8 @@ QUANTITIES: tuple[Quantity[DynamicsResult], ...] = (
         lambda r: r.structure,
         axes=("q", "omega"),
         axes_of=_row_axes("omega"),
-        note="S_q = N^(-1/2) sum_j exp(iqj) S_j; of sites S_j; of the current N^(-1/2) i [H, sum_j j Sz_j], with J^2 in the unit",
+        note="S_q = N^(-1/2) sum_j exp(iqj) S_j; of unlike components the real part; of sites S_j; of the current N^(-1/2) i "
+        "[H, sum_j j Sz_j], with J^2 in the unit",
     ),
     Quantity(
         "static",
@@ -251,6 +268,21 @@ QUANTITIES: tuple[Quantity[DynamicsResult], ...] = (
         lambda r: r.static,
         axes=("q",),
         axes_of=_row_axes(),
+    ),
+    *(
+        Quantity(name, unit, f"imaginary part of {of}", value, axes=("q", *more), axes_of=_row_axes(*more))
+        for name, of, unit, value, more in (
+            (
+                "structure_imag",
+                "S^ab(q, w) = sum_n <0|Sa_q^dagger|n> <n|Sb_q|0> delta(w - E_n + E_0), a and b the two components",
+                "hbar^2/J",
+                lambda r: r.structure_imaginary,
+                ("omega",),
+            ),
+            ("static_imag", "<0|Sa_q^dagger Sb_q|0>", "hbar^2", lambda r: r.static_imaginary, ()),
+            ("pole_weight_imag", "the weights", "hbar^2", lambda r: r.weights_imaginary, ("pole",)),
+            ("moments_imag", "the moments of kpm", "hbar^2", lambda r: r.moments_imaginary, ("moment",)),
+        )
     ),
     Quantity(
         "first_moment",

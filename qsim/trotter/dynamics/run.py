@@ -4,6 +4,10 @@ With ``phi = S_q |0>`` the recurrence from phi gives ``S(q, w) = sum_k |phi|^2 y
 of its tridiagonal matrix, y the first components of the eigenvectors.  After M products the first 2 M moments are exact; every
 delta is drawn as a Lorentzian of half width `broadening`.  With ``method: kpm`` the moments of Chebyshev take its place
 (:mod:`qsim.trotter.dynamics.kpm`).
+
+Of unlike components, with ``F[phi]`` the function of a vector and ``a = S^a_q |0>``,
+
+    Re S^ab = (F[a + b] - F[a - b]) / 4,   Im S^ab = (F[a - ib] - F[a + ib]) / 4.
 """
 
 from __future__ import annotations
@@ -46,6 +50,9 @@ OPERATORS: dict[str, tuple[complex, complex, complex]] = {
     "sp": (1.0, 1.0j, 0.0),
     "sm": (1.0, -1.0j, 0.0),
 }
+# what is added to the first of two unlike components, and the shares of its function in the real and the imaginary part
+SUMS = (1.0, -1.0, 1.0j, -1.0j)
+REAL, IMAGINARY = np.array([0.25, -0.25, 0.0, 0.0]), np.array([0.0, 0.0, -0.25, 0.25])
 # of the size of the spectrum: poles closer than that are one
 SAME = 1e-10
 # states; a sector with no more than these, nor than products, is diagonalised
@@ -69,8 +76,9 @@ class Computation:
         monitor: Monitor,
     ) -> None:
         self.problem, self.sector, self.ground, self.monitor = problem, sector, ground, monitor
-        self.count, steps = problem.block.rows(problem.spins), problem.block.steps
-        count = self.count
+        self.sums = len(SUMS) if problem.block.unlike else 1
+        count, steps = problem.block.rows(problem.spins) * self.sums, problem.block.steps
+        self.count = count
         self.poles, self.weights = np.full((count, steps), math.nan), np.zeros((count, steps))
         self.change = np.zeros(count)
         self.moments = np.zeros((count, 2 * steps + 1)) if problem.block.method == "kpm" else None
@@ -95,11 +103,16 @@ class Computation:
         """Sector that S_q leads to; None where it annihilates the ground state."""
         if self.problem.block.operator == "current":
             return self.sector
-        return target_in(self.sector, self._components(np.ones(self.problem.spins, np.complex128)))
+        return target_in(self.sector, self._components(np.ones(self.problem.spins, np.complex128), 0))
 
-    def _components(self, factors: NDArray[np.complex128]) -> NDArray[np.complex128]:
-        """Return the coefficients (3, N), along the axes of the strings, of the operator with these factors of the sites."""
-        of_deck = np.array(OPERATORS[self.problem.block.operator])[:, None] * factors
+    def _components(self, factors: NDArray[np.complex128], number: int) -> NDArray[np.complex128]:
+        """Return the coefficients (3, N) of the operator of a row with factors of the sites, along the axes of the strings."""
+        name = self.problem.block.operator
+        if self.problem.block.unlike:
+            first, second = (np.array(OPERATORS[f"s{axis}"]) for axis in name)
+            of_deck = (first + SUMS[number % self.sums] * second)[:, None] * factors
+        else:
+            of_deck = np.array(OPERATORS[name])[:, None] * factors
         frame = self.problem.frame
         return np.asarray(np.array(frame.signs)[:, None] * of_deck[list(frame.axes)], np.complex128)
 
@@ -133,7 +146,7 @@ class Computation:
         if block.operator == "current":
             phi = self._current(vector)
         else:
-            phi = applied_in(self.sector, operator.sector, device, vector, self._components(factors))
+            phi = applied_in(self.sector, operator.sector, device, vector, self._components(factors, number))
         # the static factor <0|S_q^+ S_q|0>, and the sum of all weights
         square = dot(phi, phi).real
         if square < EMPTY:
@@ -192,6 +205,7 @@ class Computation:
     def _factors(self, number: int) -> NDArray[np.complex128]:
         """Return the factors of the sites in the operator of a row."""
         problem, block = self.problem, self.problem.block
+        number //= self.sums
         if block.sites is not None:
             # one site, or the plane wave of a wave number
             return np.asarray(np.arange(problem.spins) == block.sites[number], np.complex128)
@@ -271,54 +285,88 @@ def run(problem: TaskProblem[Dynamics], monitor: Monitor) -> DynamicsResult:
         f"ground state in the sector {sector} ({sector.dimension} states), energy {ground.energy:.10g}"
     )
     made = Computation(problem, sector, ground, monitor)
-    total = made.count
     with monitor.stage("recurrences"):
-        drive(made, monitor, total=total, unit="functions", what="dynamics", done=made.done)
-    # rows by poles: Lorentzians of all of them; by moments: `_of_moments`
-    block, omega = problem.block, np.array(problem.block.omega.values())
-    if made.moments is not None:
-        return _of_moments(made, omega, made.moments, monitor)
-    structure = np.zeros((total, omega.size))
-    for k in range(total):
-        known = np.isfinite(made.poles[k])
-        structure[k] = lorentzians(omega, block.broadening, made.poles[k, known], made.weights[k, known])
-    worst = float(made.change.max())
+        drive(made, monitor, total=made.count, unit="functions", what="dynamics", done=made.done)
+    result = _of_poles(made) if made.moments is None else _of_moments(made, made.moments, monitor)
+    worst = 0.0 if result.change is None else float(result.change.max())
     if worst > SETTLED:
         monitor.warn(
-            f"S(q, w) still changes by up to {worst:.2g} of its maximum beyond {block.steps} products: the broadening "
-            f"{block.broadening:g} is below their resolution; give more dynamics.steps, or a larger broadening"
+            f"S(q, w) still changes by up to {worst:.2g} of its maximum beyond {problem.block.steps} products: the broadening "
+            f"{problem.block.broadening:g} is below their resolution; give more dynamics.steps, or a larger broadening"
         )
-    return DynamicsResult(
-        problem,
-        sector,
-        ground.energy,
-        ground.residual,
-        ground.gap,
-        structure,
-        made.poles,
-        made.weights,
-        made.change,
+    return result
+
+
+def _parts(
+    made: Computation, rows: NDArray[Any], *, joined: bool
+) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """Return rows of the function that was asked for from those of the recurrences, and those of its imaginary part.
+
+    Parameters
+    ----------
+    joined : bool
+        Whether the rows of sums are put one after the other, as weights of poles are, and not added.
+    """
+    if made.sums == 1:
+        return rows, None
+    each = rows.reshape(-1, made.sums, rows.shape[1])
+    both = [factors[:, None] * each for factors in (REAL, IMAGINARY)]
+    real, imaginary = (part.reshape(len(each), -1) if joined else part.sum(axis=1) for part in both)
+    return real, imaginary
+
+
+def _of_poles(made: Computation) -> DynamicsResult:
+    """Return the result of the continued fractions: Lorentzians of all poles."""
+    # rows by poles: Lorentzians of all of them; by moments: `_of_moments`
+    block, omega = made.problem.block, np.array(made.problem.block.omega.values())
+    each = np.zeros((made.count, omega.size))
+    for k in range(made.count):
+        known = np.isfinite(made.poles[k])
+        each[k] = lorentzians(omega, block.broadening, made.poles[k, known], made.weights[k, known])
+    structure, imaginary = _parts(made, each, joined=False)
+    weights, weights_imaginary = _parts(made, made.weights, joined=True)
+    change = made.change
+    if imaginary is not None:
+        # of each sum relative to its own maximum; each part may be off by a quarter of two of them
+        off = (made.change * each.max(axis=1)).reshape(-1, made.sums)
+        largest = np.hypot(structure, imaginary).max(axis=1)
+        change = 0.25 * np.hypot(off[:, :2].sum(axis=1), off[:, 2:].sum(axis=1))
+        change = np.where(change > 0.0, change / np.maximum(largest, EMPTY), 0.0)
+    return _result(
+        made,
+        structure=structure,
+        structure_imaginary=imaginary,
+        poles=made.poles.reshape(len(weights), -1),
+        weights=weights,
+        weights_imaginary=weights_imaginary,
+        change=change,
     )
 
 
-def _of_moments(
-    made: Computation, omega: NDArray[np.float64], moments: NDArray[np.float64], monitor: Monitor
-) -> DynamicsResult:
-    """Return the result of kpm, and warn where the frequencies leave out weight."""
+def _result(made: Computation, **arrays: Any) -> DynamicsResult:
+    """Return a result with the numbers of its ground state."""
     ground = made.ground
-    structure = smoothed(moments, omega + ground.energy, made.band)
-    result = DynamicsResult(
-        made.problem,
-        made.sector,
-        ground.energy,
-        ground.residual,
-        ground.gap,
-        structure,
-        None,
-        None,
-        None,
-        moments,
-        made.band,
+    return DynamicsResult(
+        problem=made.problem,
+        sector=made.sector,
+        energy=ground.energy,
+        residual=ground.residual,
+        gap=ground.gap,
+        **arrays,
+    )
+
+
+def _of_moments(made: Computation, every: NDArray[np.float64], monitor: Monitor) -> DynamicsResult:
+    """Return the result of kpm, and warn where the frequencies leave out weight."""
+    omega = np.array(made.problem.block.omega.values()) + made.ground.energy
+    moments, imaginary = _parts(made, every, joined=False)
+    result = _result(
+        made,
+        structure=smoothed(moments, omega, made.band),
+        structure_imaginary=None if imaginary is None else smoothed(imaginary, omega, made.band),
+        moments=moments,
+        moments_imaginary=imaginary,
+        band=made.band,
     )
     captured = monitor.judged("captured", lambda: result.captured, None)
     if captured is not None and captured < CAPTURED:

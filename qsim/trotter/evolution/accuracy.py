@@ -351,9 +351,4 @@ def _single_rounding(passes: float) -> float:
 def rounded_angles(hamiltonian: Hamiltonian | Model, duration: float) -> float:
     """Return the error that the rounding of angles makes: the rms energy times the time."""
     model = hamiltonian.average(duration)
-    # rms energy in a random state: J^2 <S^2>^2 = J^2 / 16
-    # per pair, half of the double sum, and h^2 / 4 per spin
-    square = (np.asarray(model.J) ** 2).sum() / 32.0 + (np.asarray(model.h) ** 2).sum() / 4.0
-    if model.cross is not None:
-        square += (model.cross**2).sum() / 32.0
-    return ROUNDING["double"] * duration * math.sqrt(float(square))
+    return ROUNDING["double"] * duration * math.sqrt(model.mean_square)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from qsim.core.deck.blocks import Finding
 from qsim.core.deck.load import LoadedDeck
-from qsim.core.device.device import Memory
+from qsim.core.device.device import Memory, cpu
 from qsim.core.device.parallel import connected
 from qsim.core.errors import DeckError, FileError, NumericsError
 from qsim.core.run.stages import Plan, Size
@@ -23,7 +23,7 @@ from qsim.trotter.sectors.basis import Sector
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
-    from qsim.trotter.sectors.parity import ParitySector
+    from qsim.trotter.measurement.spaces import Space
 
 __all__ = ["build", "plan"]
 
@@ -114,6 +114,9 @@ def build(loaded: LoadedDeck[TrotterDeck], device: Device) -> Problem:
     deck = loaded.deck
     problem = _problem(deck, device)
     problem.sector = _sector(deck, problem.models)
+    if problem.has_matrix and device.is_cuda:
+        # stored matrices stay on the host
+        problem.device = cpu(device.threads)
     if problem.path == "bonds" and device.is_cuda:
         raise DeckError(
             f"evolve.integrator: {deck.evolve.integrator} goes bond by bond in a sector, for which there is no GPU kernel; use "
@@ -137,7 +140,8 @@ def _problem(deck: TrotterDeck, device: Device | None) -> Problem:
     # the end is the last output time, but for rounding of a grid
     end = output[-1] if abs(output[-1] - end) <= 1e-12 * end else end
     return Problem(
-        device=device,  # type: ignore[arg-type]
+        # products of larger spins are made on a CPU
+        device=device if device is None or deck.system.halves else cpu(device.threads),  # type: ignore[arg-type]
         models=Models.of(deck),
         start=deck.initial,
         evolution=deck.evolve,
@@ -148,7 +152,7 @@ def _problem(deck: TrotterDeck, device: Device | None) -> Problem:
     )
 
 
-def _sector(deck: TrotterDeck, models: Models) -> Sector | ParitySector | None:
+def _sector(deck: TrotterDeck, models: Models) -> Space | None:
     """Return the sector of an evolution, None for the whole space.
 
     Raises
@@ -156,11 +160,12 @@ def _sector(deck: TrotterDeck, models: Models) -> Sector | ParitySector | None:
     DeckError
         If the deck asks for one that H or the start do not stay in.
     """
-    from qsim.trotter.sectors.selection import sector_of
+    from qsim.trotter.sectors.selection import sector_of, space_with
 
-    if deck.sector in ("full", "none"):
-        return None
-    return sector_of(deck, models.hamiltonian(), models.sigma() if models.sigma_terms else None)
+    hamiltonian = models.hamiltonian()
+    found = sector_of(deck, hamiltonian, models.sigma() if models.sigma_terms else None)
+    # all states of larger spins are a space like others
+    return space_with(hamiltonian.static) if found is None and not deck.system.halves else found
 
 
 def _shared_ranks(problem: Problem) -> tuple[int, str]:
@@ -183,7 +188,11 @@ def _shared_ranks(problem: Problem) -> tuple[int, str]:
 def _size(problem: Problem) -> Size:
     """Return the amplitudes of all trajectories, which are propagated together."""
     # formulas in a sector go bond by bond, for which there is no GPU kernel
-    gpu = math.inf if problem.path == "bonds" else GPU_AMPLITUDES
+    gpu = (
+        math.inf
+        if problem.path == "bonds" or problem.has_matrix or not problem.models.system.halves
+        else GPU_AMPLITUDES
+    )
     return Size(float(problem.dimension) * problem.members, "amplitudes", gpu)
 
 
@@ -195,8 +204,7 @@ def _operations(problem: Problem, steps: int) -> float:
         with contextlib.suppress(DeckError, FileError, NumericsError):
             # half the width of a spectrum without trace is the rms energy at least, and terms grow with width times time
             model = problem.hamiltonian().at(0.0)
-            square = float((model.J**2).sum() / 32.0 + (model.h**2).sum() / 4.0)
-            layers = max(layers, math.sqrt(square) * problem.times[-1])
+            layers = max(layers, math.sqrt(model.mean_square) * problem.times[-1])
     return PHASE_FLOPS * layers * problem.dimension * problem.members
 
 
@@ -217,10 +225,15 @@ def _fits(problem: Problem, free: int) -> str:
 def _formula_fits(problem: Problem, free: int) -> list[str]:
     """Tell of the product formula in the sector of a problem, which needs no vectors beside the state, if it fits."""
     sector = problem.sector
-    usable = isinstance(sector, Sector) and not sector.inversion and problem.path != "bonds"
-    if not usable or problem.models.driven or problem.models.driven_sigma:
+    usable = problem.charged and not problem.space.inversion and problem.path != "bonds"
+    if (
+        not usable
+        or not isinstance(sector, Sector)
+        or problem.has_matrix
+        or problem.models.driven
+        or problem.models.driven_sigma
+    ):
         return []
-    assert isinstance(sector, Sector)
     needed = sum(sector_memory(problem, path="bonds")[0].values())
     if needed > free:
         return []

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from qsim.core.deck.blocks import Finding
 from qsim.trotter.observables.base import Setting
 from qsim.trotter.observables.registry import OBSERVABLES
-from qsim.trotter.sectors.basis import Sector
 
 if TYPE_CHECKING:
     from qsim.trotter.evolve.problem import Problem
@@ -50,14 +49,12 @@ def _step(problem: Problem) -> Iterator[Finding]:
 
 def local_field(problem: Problem) -> float:
     """Return the largest field of neighbours and external fields that a spin can feel along one axis, J."""
-    model = problem.hamiltonian().envelope
-    neighbours = 0.5 * abs(model.J).sum(axis=2)
-    return float((neighbours + abs(model.h)).max(initial=0.0))
+    return problem.hamiltonian().envelope.strongest
 
 
 def _observables(problem: Problem) -> Iterator[Finding]:
     """Yield observables that this system or its initial state cannot give."""
-    setting = Setting(problem.spins, problem.start, isinstance(problem.sector, Sector))
+    setting = Setting(problem.spins, problem.start, problem.charged)
     for index, item in enumerate(problem.observables.items):
         for name in item.named():
             yield from OBSERVABLES[name].physics(item, f"observe.{index}", setting)

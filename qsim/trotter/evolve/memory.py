@@ -6,9 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from qsim.trotter.model.larger import SpinModel
 from qsim.trotter.observables.entropy import Entropy
 from qsim.trotter.observables.state import State
 from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.digits.memory import digit_bytes
+from qsim.trotter.sectors.symmetric import matrix_bytes
 
 if TYPE_CHECKING:
     from qsim.trotter.evolve.problem import Path, Problem
@@ -31,17 +34,23 @@ def memory(
     problem: Problem, spins: int | None = None, single: bool | None = None
 ) -> tuple[dict[str, int], int]:
     """Return bytes on the device by part, and bytes of the stored rows in host memory."""
-    if isinstance(problem.sector, Sector):
+    if not problem.models.system.halves:
+        return digit_memory(problem)
+    if problem.charged and not problem.has_matrix:
         return sector_memory(problem, spins, single)
+    return _of_all_spins(problem, spins, single)
+
+
+def _of_all_spins(problem: Problem, spins: int | None, single: bool | None) -> tuple[dict[str, int], int]:
+    """Return the memory of an evolution that is observed in the space of all states, as `memory` does."""
     spins = problem.spins if spins is None else spins
     single = problem.precision == "single" if single is None else single
-    state = (8 if single else 16) << spins
+    whole = (8 if single else 16) << spins
+    # other numbers of spins have the same share of all states
+    state = whole * problem.dimension >> problem.spins
     parts = {"state": state}
-    halved = problem.sector is not None
-    # by parity; observables are taken from the state of all spins
-    if halved:
-        state //= 2
-        parts["state"] = state
+    if problem.has_matrix:
+        parts["matrix"] = matrix_bytes(problem.hamiltonian().envelope, problem.dimension)
     echo, needs, expansion = problem.echo, problem.observables.needs, 0
     # of a series: second polynomial, sum and work space; or the vectors of a Krylov space
     if problem.evolution.integrator == "chebyshev" or problem.path in ("chebyshev", "krylov"):
@@ -59,7 +68,10 @@ def memory(
         parts["batch"] = (batch - 1) * sum(parts.values()) + batch * (3 * state + 24 * spins**2)
     if needs.reference is not None:
         parts["fidelity"] = state
-    parts["observables"] = _work(problem, spins, state) + (2 * state if halved else 0)
+    parts["observables"] = _work(problem, spins, state)
+    if problem.sector is not None:
+        # observables are taken from the state of all spins; of characters by strings, places and factors
+        parts["observables"] += whole + (96 << spins if problem.has_matrix else 0)
     parts |= _passing(problem, spins, state, expansion, sum(parts.values()))
     # a row of numbers of one output time: spins, pairs, entropies and a few scalars
     row = 2 + 3 * spins + sum(len(p) for p in needs.pairs.values()) + len(needs.cuts) + 8
@@ -68,6 +80,29 @@ def memory(
     if problem.start.held_twice:
         host += state
     return parts, host
+
+
+def digit_memory(problem: Problem) -> tuple[dict[str, int], int]:
+    """Return the memory of an evolution of larger spins, as `memory` does."""
+    space = problem.space
+    state = (8 if problem.precision == "single" else 16) * space.dimension
+    model, needs = problem.hamiltonian().envelope, problem.observables.needs
+    assert isinstance(model, SpinModel)
+    vectors = KRYLOV_VECTORS if problem.path == "krylov" else 3
+    parts = {
+        "state": state,
+        "krylov" if problem.path == "krylov" else "chebyshev": vectors * state,
+        "tables": digit_bytes(model, [space], space.dimension, stored=problem.has_matrix),
+    }
+    if needs.start:
+        parts["initial state"] = state
+    # of entropies: blocks of the Schmidt matrix, and their places
+    parts["observables"] = (6 if needs.cuts else 2) * state
+    if space.axis != "z":
+        # taken from the state of all spins, which is turned
+        parts["observables"] += 48 * model.dimension
+    row = 10 + 3 * problem.spins + sum(len(p) for p in needs.pairs.values()) + 3 * len(needs.cuts)
+    return parts, 8 * row * len(problem.times) * (4 if problem.members > 1 else 2)
 
 
 def sector_memory(
@@ -118,8 +153,8 @@ def sector_memory(
         work = max(
             work, (2 * state if sector.inversion else 0) + 16 * 4 * half**2 + 16 * min(1 << 22, states)
         )
-    # the state of the file fills the whole space
-    if State in problem.observables:
+    # the state of the file fills the whole space, and that of which unlike components are taken
+    if State in problem.observables or needs.unlike:
         work = max(work, (16 << chosen) + 32 * states)
     parts["observables"] = work
     entropy = problem.observables.get(Entropy)
@@ -157,6 +192,9 @@ def _work(problem: Problem, spins: int, state: int) -> int:
     """Return the bytes that the observables take in passing, of which the largest counts."""
     # sums of the moments for every 4096 amplitudes: 79 doubles, 13, a copy (a GPU: 13)
     most = 840 << max(spins - 12, 0)
+    if problem.observables.needs.unlike:
+        # the state of all spins, and an operator of either site times it
+        most = max(most, 48 << spins)
     if problem.observables.needs.variance:
         most = max(most, 2 * state)
     for rows in _parts(problem, spins):

@@ -7,15 +7,18 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
 
 from qsim.core.errors import DeckError
 from qsim.trotter.initial.ground import GroundState
+from qsim.trotter.measurement.spaces import operator_in, strings_of_deck
+from qsim.trotter.model.frames import FRAMES
 from qsim.trotter.observables.correlations import Otoc
 from qsim.trotter.observables.echo import Echo
-from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.parity import WholeSpace
+from qsim.trotter.sectors.selection import space_with
 
 if TYPE_CHECKING:
     from qsim.core.device.arrays import StateVector
@@ -24,12 +27,14 @@ if TYPE_CHECKING:
     from qsim.core.device.parallel import Comm
     from qsim.trotter.deck.model import Evolve
     from qsim.trotter.initial.base import InitialState
+    from qsim.trotter.measurement.spaces import Space
+    from qsim.trotter.model.frames import Frame
     from qsim.trotter.model.hamiltonian import Hamiltonian
     from qsim.trotter.model.models import Models
     from qsim.trotter.observables.base import Observable
     from qsim.trotter.observables.registry import Observables
     from qsim.trotter.sectors.ground import Ground
-    from qsim.trotter.sectors.parity import ParitySector
+    from qsim.trotter.sectors.selection import PlainSpace
 
 __all__ = ["MOST_STEPS", "PIECE", "Path", "Problem"]
 
@@ -74,8 +79,8 @@ class Problem:
         All times at which the evolution stops, 0 and t_final among them, 1/J.
     output_times : list of float
         Output times of the deck, which the arrays hold.
-    sector : Sector, ParitySector or None
-        Sector of conserved Sz, or parity, in which the states are carried; None for the whole space.
+    sector : Space or None
+        Space of conserved Sz, parity or character of symmetries in which the states are carried; None for all states.
     ranks : int
         Processes that share each state.
     links : Links or None
@@ -94,7 +99,7 @@ class Problem:
     precision: Literal["single", "double"]
     times: list[float]
     output_times: list[float]
-    sector: Sector | ParitySector | None = None
+    sector: Space | None = None
     notices: list[str] = field(default_factory=list)
     ranks: int = 1
     links: Links | None = None
@@ -112,6 +117,26 @@ class Problem:
         return 1 << self.spins if self.sector is None else self.sector.dimension
 
     @property
+    def space(self) -> Space:
+        """Space of the states."""
+        return WholeSpace(self.spins) if self.sector is None else self.sector
+
+    @property
+    def frame(self) -> Frame:
+        """Axes along which the strings of the space are written."""
+        return FRAMES[self.space.axis]  # type: ignore[index]
+
+    @property
+    def charged(self) -> bool:
+        """True if the states have one total Sz."""
+        return not math.isnan(self.space.sz)
+
+    @property
+    def has_matrix(self) -> bool:
+        """True if H is a stored matrix: the states have a character of permutations."""
+        return bool(self.space.symmetries)
+
+    @property
     def has_tensors(self) -> bool:
         """True if different components of two spins are coupled, of which there are no layers."""
         return self.models.has_tensors
@@ -120,7 +145,7 @@ class Problem:
     def path(self) -> Path:
         """Method that propagates the states: everything that depends on it asks here."""
         named = self.evolution.integrator not in ("chebyshev", "krylov", "auto")
-        if named and isinstance(self.sector, Sector):
+        if named and self.charged:
             return "bonds"
         # no layers exist in sectors, nor for couplings of different components
         no_layers = self.sector is not None or self.has_tensors
@@ -200,25 +225,35 @@ class Problem:
             if why := obstacle(terms, sector.inversion):
                 raise DeckError(f"initial.terms: a ground state is found in a sector of Sz, but {why}")
             self._grounds.clear()
-            self._grounds[realisation] = ground_state(self.device, sector, terms.at(0.0))
+            model = terms.at(0.0)
+            linear: Any = operator_in(sector, self.device, model)
+            self._grounds[realisation] = ground_state(self.device, sector, model, linear)
         return self._grounds[realisation]
 
     @property
-    def _ground_sector(self) -> Sector:
+    def _ground_sector(self) -> PlainSpace:
         """Sector of the ground state that the trajectories begin with."""
-        down = self.start.down(self.spins)
+        down = self.start.lowered(self.models.system.twos)
         assert down is not None
-        return self.sector if isinstance(self.sector, Sector) else Sector(self.spins, down)
+        if self.charged and not self.has_matrix:
+            return cast("PlainSpace", self.space)
+        return space_with(self.hamiltonian().static, down)
 
     def _ground_vector(self, member: int) -> StateVector:
-        from qsim.trotter.sectors.states import whole_state
+        from qsim.trotter.sectors.states import normalised, restricted
 
-        vector = self.ground(member).vector.astype(self.dtype)
-        if isinstance(self.sector, Sector):
+        vector, own = self.ground(member).vector.astype(self.dtype), self._ground_sector
+        if own == self.sector:
             return vector
         # made in its sector of Sz, then unfolded for runs elsewhere
-        state = whole_state(self._ground_sector, self.device, vector)
-        return state if self.sector is None else self.sector.restricted(self.device, state)
+        state = strings_of_deck(own, self.device, vector, self.space.axis)
+        psi = restricted(self.space, self.device, state).astype(self.dtype, copy=False)
+        return normalised(self.space, psi, self.start)
+
+    def whole(self, psi: StateVector) -> StateVector:
+        """Return a vector of the space as a state of all spins along the axes of the deck."""
+        state = strings_of_deck(self.space, self.device, psi, self.space.axis)
+        return state.astype(psi.dtype, copy=False)
 
     @property
     def start_error(self) -> float:

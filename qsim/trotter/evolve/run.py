@@ -32,7 +32,6 @@ from qsim.trotter.evolve.trajectories.verification import verify
 from qsim.trotter.evolve.tuning import tuned
 from qsim.trotter.model.hamiltonian import conserved
 from qsim.trotter.observables.state import State
-from qsim.trotter.sectors.states import whole_state
 
 if TYPE_CHECKING:
     from qsim.core.device.arrays import StateVector
@@ -110,9 +109,7 @@ def _stored(problem: Problem, psi: StateVector) -> StateVector | None:
     if State not in problem.observables:
         return None
     # a file holds all strings, whatever the sector
-    if problem.sector is not None:
-        psi = whole_state(problem.sector, problem.device, psi)
-    return problem.device.to_host(psi)
+    return problem.device.to_host(psi if problem.sector is None else problem.whole(psi))
 
 
 def _chosen(problem: Problem, monitor: Monitor) -> Choice:
@@ -163,7 +160,9 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
     block = problem.evolution
     sector = problem.sector
     if sector is not None:
-        monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
+        monitor.note(
+            f"sector {sector}: {sector.dimension} of {problem.hamiltonian().static.dimension} states"
+        )
     # four paths, see `Problem.path`: each estimates its error in its own way
     if problem.path == "bonds":
         choice = bond_choice(problem, monitor)

@@ -11,12 +11,11 @@ from qsim.trotter.deck.sectors import SectorBlock
 from qsim.trotter.deck.tasks import Floquet
 from qsim.trotter.model.frames import FRAMES, Frame
 from qsim.trotter.problem import TaskProblem
-from qsim.trotter.sectors.basis import Sector
-from qsim.trotter.sectors.parity import ParitySector, WholeSpace, parity_obstacle
-from qsim.trotter.sectors.selection import mixing
+from qsim.trotter.sectors.parity import parity_obstacle
+from qsim.trotter.sectors.selection import mixing, space_with
 
 if TYPE_CHECKING:
-    from qsim.trotter.measurement.spaces import Space
+    from qsim.trotter.measurement.spaces import PlainSpace, Space
     from qsim.trotter.model.hamiltonian import Model
 
 __all__ = ["FloquetProblem"]
@@ -58,27 +57,27 @@ class FloquetProblem(TaskProblem[Floquet]):
         return [self.step_model(number) for number in range(len(self.block.cycle))]
 
     @cached_property
-    def space(self) -> WholeSpace | ParitySector | Sector:
+    def space(self) -> PlainSpace:
         """Return the space of a cycle, from the deck or from the start."""
-        down = None if self.start is None else self.start.down(self.spins)
+        down = None if self.start is None else self.start.lowered(self.models.system.twos)
         if not self.charged:
             return self._without_sz(down)
         for number, step in enumerate(self._steps):
             if why := mixing(step):
                 raise DeckError(f"sector: step {number} of the cycle does not conserve total Sz: {why}")
         if isinstance(self.sector, SectorBlock):
-            given = self.spins - round(self.sector.ups(self.spins)[0])
+            given = self.quanta - round(self.sector.ups(self.quanta)[0])
             if down is not None and down != given:
                 raise DeckError(
-                    f"sector: the initial state has Sz = {0.5 * self.spins - down:g}, the sector Sz = "
-                    f"{0.5 * self.spins - given:g}; use sector: auto"
+                    f"sector: the initial state has Sz = {0.5 * self.quanta - down:g}, the sector Sz = "
+                    f"{0.5 * self.quanta - given:g}; use sector: auto"
                 )
-            return Sector(self.spins, given)
+            return space_with(self._steps[0], given)
         if down is None:
             raise DeckError("sector: the initial state has no single Sz; name one: sector: {sz: ...}")
-        return Sector(self.spins, down)
+        return space_with(self._steps[0], down)
 
-    def _without_sz(self, down: int | None) -> WholeSpace | ParitySector:
+    def _without_sz(self, down: int | None) -> PlainSpace:
         """Return the parity that the start has and every step conserves, else all states."""
         why = next((why for step in self._steps if (why := parity_obstacle(step))), "")
         if isinstance(self.sector, SectorBlock):
@@ -91,7 +90,7 @@ class FloquetProblem(TaskProblem[Floquet]):
                 raise DeckError(
                     f"sector.parity: the initial state has {down} spins down; use the other parity"
                 )
-            return ParitySector(self.spins, odd)
-        if self.sector != "auto" or why or down is None or self.spins < 2:
-            return WholeSpace(self.spins)
-        return ParitySector(self.spins, down % 2)
+            return space_with(self._steps[0], odd=odd)
+        if self.sector != "auto" or why or down is None or self.quanta < 2:
+            return space_with(self._steps[0])
+        return space_with(self._steps[0], odd=down % 2)

@@ -27,7 +27,6 @@ from qsim.trotter.observables.spins import Sz
 from qsim.trotter.sectors.lanczos import dot
 from qsim.trotter.sectors.matrix import matrix_of
 from qsim.trotter.sectors.states import initial_state
-from qsim.trotter.sectors.symmetric import SymmetricSector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -67,7 +66,7 @@ class Step:
         self.phases: Any = None
         self.expansion: Chebyshev | None = None
         # a step without flips is diagonal: phases, made once
-        if model.J[:2].any() or model.h[:2].any() or model.cross is not None:
+        if not model.diagonal:
             self.expansion = Chebyshev(device, model, linear=self.operator)
             return
         # H of a diagonal step times a vector of ones is its diagonal
@@ -107,7 +106,6 @@ class Computation:
         def start() -> StateVector:
             # the deck has seen to it
             assert problem.start is not None
-            assert not isinstance(sector, SymmetricSector)
             return initial_state(problem.start, sector, device, np.complex128, seed=seed)
 
         self.first = start() if problem.observables.needs.start else None
@@ -199,7 +197,7 @@ class Stroboscopic(View):
 def run(problem: FloquetProblem, monitor: Monitor) -> FloquetResult:
     """Carry the state through all cycles, and find the quasi-energies if the deck names them."""
     sector, block = problem.space, problem.block
-    monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
+    monitor.note(f"sector {sector}: {sector.dimension} of {problem.model.dimension} states")
     made = Computation(problem, monitor.restored)
     with monitor.stage("cycles"):
         drive(made, monitor, total=block.cycles, unit="cycles", what="floquet", done=made.done)

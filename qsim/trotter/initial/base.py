@@ -65,6 +65,19 @@ class InitialState(Block):
         # Bit 1 is down.
         return None if string is None else string.bit_count()
 
+    def digits(self, twos: tuple[int, ...]) -> list[int] | None:
+        """Return the quanta below m = S of every site, of 2 S = twos, of a state ``|m_0, m_1, ...>``; None for other states."""
+        string = self.string(len(twos))
+        # down is m = -S
+        return None if string is None else [two * (string >> j & 1) for j, two in enumerate(twos)]
+
+    def lowered(self, twos: tuple[int, ...]) -> int | None:
+        """Return the quanta below all spins up, of spins 1/2 the number down; None for a superposition of several."""
+        digits = self.digits(twos)
+        if digits is not None:
+            return sum(digits)
+        return self.down(len(twos)) if set(twos) == {1} else None
+
     def vector(
         self, spins: int, device: "Device", dtype: "DTypeLike", *, seed: int, member: int = 0
     ) -> "Amplitudes":

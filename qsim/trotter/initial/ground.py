@@ -53,6 +53,10 @@ class GroundState(InitialState):
         # Half of an odd number is rounded down, as the key says.
         return spins - (spins // 2 if self.up is None else self.up)
 
+    def lowered(self, twos: tuple[int, ...]) -> int:
+        """Return the quanta below all spins up."""
+        return self.down(sum(twos))
+
     def vector(
         self, spins: int, device: "Device", dtype: "DTypeLike", *, seed: int, member: int = 0
     ) -> "Amplitudes":

@@ -42,22 +42,36 @@ class BasisState(InitialState):
     down_sites: list[Count] | None = Field(
         default=None, alias="down", description="sites that are down, the others up"
     )
+    m: list[float] | None = Field(default=None, description="Sz of every site, for spins above 1/2")
 
     def check(self, spins: int, key: str) -> Iterator[Finding]:
         """Yield keys that are missing, duplicate or of another length."""
         # Three ways to give one state; the names are those of the deck.
-        values = {"bits": self.bits, "up": self.up, "down": self.down_sites}
+        values = {"bits": self.bits, "up": self.up, "down": self.down_sites, "m": self.m}
         given = [name for name, value in values.items() if value is not None]
         if len(given) != 1:
             keys = " and ".join(given) or "none of them"
-            yield Finding(key, f"give exactly one of bits, up and down; found {keys}")
+            yield Finding(
+                key, f"give exactly one of bits, up and down; found {keys}; larger spins have m, too"
+            )
         if self.bits is not None and len(self.bits) != spins:
             yield Finding(f"{key}.bits", f"{len(self.bits)} bits, but system.spins = {spins}")
+        if self.m is not None and len(self.m) != spins:
+            yield Finding(f"{key}.m", f"{len(self.m)} values, but system.spins = {spins}")
         yield from check_sites(self.up, spins, f"{key}.up")
         yield from check_sites(self.down_sites, spins, f"{key}.down")
 
+    def digits(self, twos: tuple[int, ...]) -> list[int]:
+        """Return the quanta of every site."""
+        if self.m is not None:
+            return [round(0.5 * two - m) for two, m in zip(twos, self.m, strict=True)]
+        string = self.string(len(twos))
+        return [two * (string >> j & 1) for j, two in enumerate(twos)]
+
     def string(self, spins: int) -> int:
         """Return the index."""
+        if self.m is not None:
+            return _string([m < 0.0 for m in self.m])
         if self.bits is not None:
             return _string([bit == "1" for bit in self.bits])
         if self.up is not None:

@@ -7,17 +7,19 @@ the checks of a deck need it.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING
 
 from qsim.core.text import multiple_of_pi
 from qsim.trotter.deck import lattices as blocks
-from qsim.trotter.lattices.bonds import CELLS, ORIGIN, Place, shape_of
+from qsim.trotter.lattices.bonds import CELLS, ORIGIN, Place, bonds, shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["all_momenta", "points", "shifts", "wave_vector"]
+__all__ = ["Translations", "all_momenta", "points", "shifts", "translations", "wave_vector"]
 
 # rounding of a length in the zone
 SAME = 1e-9
@@ -72,6 +74,132 @@ def shifts(lattice: Cells, spins: int) -> list[list[int]]:
             found.append(sites)
         step *= length
     return found
+
+
+@dataclass(frozen=True)
+class Translations:
+    """Shifts of the sites that momenta of a sector belong to, which are numbered with that of the first shift running fastest.
+
+    Attributes
+    ----------
+    shifts : list of lists of int
+        Where each site goes: by one site of a ring, or by one cell along each closed direction of a lattice.
+    lengths : tuple of int
+        Orders of the shifts.
+    texts : tuple of str
+        Direction of each, nothing for a ring.
+    named : mapping of text to tuple of Fraction
+        Parts of 2 pi along each shift of the points of the zone that the lattice has.
+    missing : str
+        Why there are no momenta, where there are none.
+    """
+
+    shifts: list[list[int]]
+    lengths: tuple[int, ...]
+    texts: tuple[str, ...] = ("",)
+    named: dict[str, tuple[Fraction, ...]] = field(default_factory=dict)
+    missing: str = ""
+
+    @classmethod
+    def of_ring(cls, spins: int) -> Translations:
+        """Return the shifts of a ring."""
+        return cls([[(j + 1) % spins for j in range(spins)]], (spins,), named={"Gamma": (Fraction(0),)})
+
+    @property
+    def count(self) -> int:
+        """Number of momenta."""
+        return math.prod(self.lengths)
+
+    def parts(self, number: int) -> list[int]:
+        """Return m of the momentum 2 pi m / L along each shift."""
+        found = []
+        for length in self.lengths:
+            number, m = divmod(number, length)
+            found.append(m)
+        return found
+
+    def negative(self, number: int) -> int:
+        """Return the number of the opposite momentum."""
+        total, step = 0, 1
+        for m, length in zip(self.parts(number), self.lengths, strict=True):
+            total, step = total + step * (-m % length), step * length
+        return total
+
+    def numbers(self, given: object) -> list[int | None]:
+        """Return the numbers of the momenta of a deck: of all, a number or a point, or a list of them; None where it has none.
+
+        Raises
+        ------
+        ValueError
+            If there is no such momentum.
+        """
+        if given is None:
+            return [None]
+        if self.missing:
+            raise ValueError(self.missing)
+        if given == "all":
+            return list(range(self.count))
+        return [self._number(one) for one in (given if isinstance(given, list) else [given])]
+
+    def _number(self, given: object) -> int:
+        """Return the number of a momentum given by its number or by a point of the zone."""
+        if isinstance(given, int) and given < self.count:
+            return given
+        by_lower = {name.lower(): parts for name, parts in self.named.items()}
+        parts = by_lower.get(str(given).lower())
+        if parts is None:
+            cells, last = " x ".join(map(str, self.lengths)), self.count - 1
+            what = f"2 pi k / {self.count} with k from 0 to {last}"
+            if self.texts != ("",):
+                zone = ", ".join(self.named)
+                what = f"one of {cells} cells, numbered from 0 to {last}, or a point of the zone: {zone}"
+            raise ValueError(f"the momentum is {what}; found {given}")
+        total, step = 0, 1
+        for part, length in zip(parts, self.lengths, strict=True):
+            if (part * length).denominator != 1:
+                cells = " x ".join(map(str, self.lengths))
+                raise ValueError(
+                    f"{given} is no momentum of {cells} cells: it has the part {part} of 2 pi along a direction of {length}"
+                )
+            total, step = total + step * (int(part * length) % length), step * length
+        return total
+
+
+def translations(lattice: object, spins: int) -> Translations:
+    """Return the shifts of the sites that momenta belong to.
+
+    Raises
+    ------
+    ValueError
+        If the lattice has no such number of sites.
+    """
+    ring = Translations.of_ring(spins)
+    if not isinstance(lattice, Cells):
+        return ring
+    pairs = {(bond.j, bond.k) for bond in bonds(lattice, spins, [1])}
+    # a row of cells, or a torus whose rows go on in the next one
+    if pairs == {tuple(sorted(((j + 1) % spins, (k + 1) % spins))) for j, k in pairs}:
+        return ring
+    moves = shifts(lattice, spins)
+    if not moves:
+        missing = (
+            f"momentum belongs to shifts of a ring by one site, which a lattice of type {lattice.type} does not have; nor has it "
+            "shifts by one cell, as it is open: see periodic"
+        )
+        return Translations([], (), (), missing=missing)
+    ladder = isinstance(lattice, blocks.Ladder)
+    lengths = _lengths(lattice, spins)
+    closed = (lattice.periodic, False) if ladder else lattice.closed()  # type: ignore[union-attr]
+    kept = [i for i, (length, yes) in enumerate(zip(lengths, closed, strict=True)) if yes and length > 1]
+    named: dict[str, tuple[Fraction, ...]] = {"Gamma": (Fraction(0),) * len(kept)}
+    for name, parts in POINTS[type(lattice)].items():
+        exact = [Fraction(part).limit_denominator(12) for part in parts]
+        # along an open direction there is no momentum
+        if not any(part for i, part in enumerate(exact) if i not in kept):
+            named[name] = tuple(exact[i] for i in kept)
+    return Translations(
+        moves, tuple(lengths[i] for i in kept), tuple(f" along a{i + 1}" for i in kept), named
+    )
 
 
 def _lengths(lattice: Cells, spins: int) -> tuple[int, ...]:

@@ -15,6 +15,6 @@ class LevelsProblem(TaskProblem[Levels]):
     """The problem of full diagonalisation; see :class:`TaskProblem`."""
 
     def downs(self) -> range:
-        """Return the number of spins down of the largest sector, the one that is diagonalised by default."""
-        half = (self.spins + 1) // 2
+        """Return the quanta below all spins up of the largest sector, the one that is diagonalised by default."""
+        half = (self.quanta + 1) // 2
         return range(half, half + 1)

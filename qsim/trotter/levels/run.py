@@ -12,14 +12,13 @@ from qsim.core.run.loop import Progress, drive
 from qsim.core.run.stops.aside import aside
 from qsim.trotter.deck.tasks import LEAST_LEVELS
 from qsim.trotter.levels.result import LevelsResult
-from qsim.trotter.measurement.spaces import plain, rotated, schmidt_in
+from qsim.trotter.measurement.spaces import plain, schmidt_in, strings_of_deck
 from qsim.trotter.measurement.total_spin import TotalSpin
 from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.sectors.lowest import grouped
 from qsim.trotter.sectors.matrix import matrix_of
 from qsim.trotter.sectors.parity import parity_obstacle
 from qsim.trotter.sectors.selection import mixing
-from qsim.trotter.sectors.states import whole_state
 from qsim.trotter.sectors.symmetric import broken, reflected, shifted
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ class Computation:
             if "participation" in made:
                 # of the strings along z of the deck, whatever the axis of the sector is
                 if axis != "z":
-                    vector = rotated(device, whole_state(space, device, vector), axis)
+                    vector = strings_of_deck(space, device, vector, axis)
                 p = np.abs(device.to_host(vector)) ** 2
                 # participation entropy -sum p ln p; 0 ln 0 = 0
                 made["participation"][k] = -(p * np.log(np.where(p > 0.0, p, 1.0))).sum()
@@ -167,7 +166,12 @@ def left_over(model: Model, sector: Space) -> str:
     """Return a symmetry that the sector leaves unresolved, ``""`` if none of the usual ones is there."""
     n, momentum = model.spins, getattr(sector, "momentum", None)
     # without a definite Sz the parity, and with it or at Sz = 0 the product of all S^x, may be open
-    if sector.sz != sector.sz and sector.dimension == 1 << n and not parity_obstacle(model) and n > 1:
+    if (
+        sector.sz != sector.sz
+        and sector.dimension == model.dimension
+        and not parity_obstacle(model)
+        and n > 1
+    ):
         return "the parity of the number of spins down (give sector.parity)"
     if not sector.inversion:
         if sector.sz == 0.0 and not mixing(model, 1):
@@ -175,7 +179,7 @@ def left_over(model: Model, sector: Space) -> str:
         if sector.sz != sector.sz and not parity_obstacle(model, 0) and n > 1:
             return "the parity along another axis"
     # reflections and shifts are tried on H itself; the reflection leads to another momentum
-    turns = momentum is not None and 2 * momentum % n
+    turns = momentum is not None and any(2 * symmetry.phase % 1 for symmetry in sector.symmetries)
     if not getattr(sector, "reflection", 0) and not turns and not broken(model, reflected(n)):
         return "the reflection of the chain (give sector.reflection)"
     if momentum is None and not broken(model, shifted(n)):
@@ -187,7 +191,7 @@ def run(problem: LevelsProblem, monitor: Monitor) -> LevelsResult:
     """Diagonalise all realisations and return their level statistics."""
     sectors, model = problem.sectors, problem.model
     for sector in sectors:
-        monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
+        monitor.note(f"sector {sector}: {sector.dimension} of {problem.model.dimension} states")
     windows = [problem.block.within(sector.dimension) for sector in sectors]
     # each sector has ratios of its own
     inside = [window.stop - window.start for window in windows]

@@ -7,7 +7,7 @@ Each function has one case for each kind of space; a new kind brings its own (`r
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import reduce, singledispatch
+from functools import cache, singledispatch
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,18 +15,28 @@ import numpy as np
 from qsim.trotter.deck.axes import AXES
 from qsim.trotter.kernels.states.measure import Moments, moments_of_axis
 from qsim.trotter.measurement.entanglement import schmidt
+from qsim.trotter.model.frames import rotated
 from qsim.trotter.model.hamiltonian import Model
 from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.digits import measure as digits
+from qsim.trotter.sectors.digits.conserved import isotropic_products
+from qsim.trotter.sectors.digits.orbits import DigitOrbits, StoredDigits
+from qsim.trotter.sectors.digits.product import DigitOperator
+from qsim.trotter.sectors.digits.space import DigitSpace
+from qsim.trotter.sectors.digits.start import state_in
 from qsim.trotter.sectors.moments import sector_moments
 from qsim.trotter.sectors.operator import SectorOperator
 from qsim.trotter.sectors.parity import ParitySector, WholeSpace
 from qsim.trotter.sectors.parity_operator import ParityOperator, WholeOperator
 from qsim.trotter.sectors.schmidt import Spectrum, sector_schmidt
+from qsim.trotter.sectors.selection import PlainSpace
 from qsim.trotter.sectors.spin_operators import raised, target_of, weighted
+from qsim.trotter.sectors.states import start_in, whole_state
 from qsim.trotter.sectors.symmetric import StoredOperator, SymmetricSector
+from qsim.trotter.states.vectors import overlap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -37,27 +47,26 @@ __all__ = [
     "AnyOperator",
     "PlainSpace",
     "Space",
+    "all_states",
     "applied_in",
     "columns_in",
+    "field_in",
+    "flat",
     "moments_in",
     "operator_in",
+    "pairs_in",
     "plain",
-    "rotated",
+    "products_of_spins",
     "schmidt_in",
+    "squares_in",
+    "strings_of_deck",
     "target_in",
+    "unlike_in",
+    "upright",
 ]
 
-PlainSpace = WholeSpace | ParitySector | Sector
 Space = PlainSpace | SymmetricSector
-AnyOperator = WholeOperator | SectorOperator | StoredOperator
-
-# spins that one matrix product turns
-TOGETHER = 6
-# columns: the states of S^a = 1/2 and -1/2 in the basis of S^z
-EIGENSTATES = {
-    "x": np.array([[1.0, 1.0], [1.0, -1.0]], np.complex128) * np.sqrt(0.5),
-    "y": np.array([[1.0, 1.0], [1.0j, -1.0j]], np.complex128) * np.sqrt(0.5),
-}
+AnyOperator = WholeOperator | SectorOperator | StoredOperator | DigitOperator
 
 
 @singledispatch
@@ -70,6 +79,12 @@ operator_in.register(WholeSpace)(lambda space, device, model: WholeOperator(devi
 operator_in.register(ParitySector)(lambda space, device, model: ParityOperator(device, space, model))
 operator_in.register(Sector)(lambda space, device, model: SectorOperator(device, space, model))
 operator_in.register(SymmetricSector)(lambda space, device, model: StoredOperator(device, space, model))
+operator_in.register(DigitSpace)(lambda space, device, model: DigitOperator(device, space, model))
+operator_in.register(DigitOrbits)(lambda space, device, model: StoredDigits(device, space, model))
+
+
+start_in.register(DigitSpace)(state_in)
+start_in.register(DigitOrbits)(state_in)
 
 
 @singledispatch
@@ -89,6 +104,39 @@ def columns_in(space: Space, vectors: NDArray[Any]) -> tuple[PlainSpace, NDArray
     if not isinstance(space, SymmetricSector):
         return space, vectors
     return space.base, np.stack([space.whole(column) for column in vectors.T], axis=1)
+
+
+@singledispatch
+def all_states(space: Space) -> PlainSpace:
+    """Return the space of all states of the same spins, of strings along z of the deck."""
+    return WholeSpace(space.spins)
+
+
+all_states.register(DigitSpace)(lambda space: DigitSpace(space.twos))
+all_states.register(SymmetricSector)(lambda space: all_states(space.base))
+
+
+@singledispatch
+def flat(space: Space, device: Device, psi: NDArray[Any]) -> tuple[PlainSpace, NDArray[Any]]:
+    """Return a space from which everything can be observed, along the axes of the strings, and a vector there."""
+    assert isinstance(space, WholeSpace | ParitySector)
+    return WholeSpace(space.spins), space.whole(device, psi)
+
+
+flat.register(Sector)(lambda space, device, psi: (space, psi))
+flat.register(DigitSpace)(lambda space, device, psi: (space, psi))
+
+
+@flat.register(SymmetricSector)
+def _(space: SymmetricSector, device: Device, psi: NDArray[Any]) -> tuple[PlainSpace, NDArray[Any]]:
+    return flat(space.base, device, space.whole(psi))
+
+
+def upright(space: Space, device: Device, psi: NDArray[Any]) -> tuple[PlainSpace, NDArray[Any]]:
+    """Return a space from which everything can be observed along the axes of the deck, and a vector there."""
+    if space.axis == "z":
+        return flat(space, device, psi)
+    return all_states(space), strings_of_deck(space, device, psi, space.axis).astype(psi.dtype, copy=False)
 
 
 @singledispatch
@@ -112,14 +160,61 @@ def moments_in(space: Space, device: Device, psi: NDArray[Any], pairs: Iterable[
 
 @moments_in.register(Sector)
 def _(space: Sector, device: Device, psi: NDArray[Any], pairs: Iterable[Pair] = ()) -> Moments:
-    # flips and probabilities do not depend on H
-    return sector_moments(SectorOperator(device, space, Model.zero(space.spins)), psi, list(pairs))
+    return sector_moments(_measuring(space, device), psi, list(pairs))
+
+
+@cache
+def _measuring(space: Sector, device: Device) -> SectorOperator:
+    """Return the tables of a sector with which moments are taken: flips and probabilities do not depend on H."""
+    return SectorOperator(device, space, Model.zero(space.spins))
+
+
+moments_in.register(DigitSpace)(digits.moments)
 
 
 @moments_in.register(SymmetricSector)
 def _(space: SymmetricSector, device: Device, psi: NDArray[Any], pairs: Iterable[Pair] = ()) -> Moments:
     base, vector = plain(space, psi)
     return moments_in(base, device, vector, pairs)
+
+
+@singledispatch
+def unlike_in(
+    space: Space, device: Device, psi: NDArray[Any], keys: Sequence[tuple[str, int, int]]
+) -> NDArray[np.float64]:
+    """Return ``<S^a_j S^b_k>`` of keys (ab, j, k) with j != k, not divided by the norm, along the axes of the strings."""
+    # of spins 1/2 from the state of all spins
+    if not keys:
+        return np.zeros(0)
+    with device.use():
+        state = whole_state(space, device, psi)
+        state = state if state.dtype.kind == "c" else state.astype(np.complex128)
+        return np.array(
+            [overlap(_turned(state, ab[0], j), _turned(state, ab[1], k)).real for ab, j, k in keys]
+        )
+
+
+unlike_in.register(DigitSpace)(digits.unlike_means)
+
+
+@unlike_in.register(SymmetricSector)
+def _(
+    space: SymmetricSector, device: Device, psi: NDArray[Any], keys: Sequence[tuple[str, int, int]]
+) -> NDArray[np.float64]:
+    base, vector = plain(space, psi)
+    return unlike_in(base, device, vector, keys)
+
+
+def _turned(state: NDArray[Any], axis: str, site: int) -> NDArray[Any]:
+    """Return ``S^a`` of a site times a state (2^N,)."""
+    parts = state.reshape(-1, 2, 1 << site)
+    # S^x and S^y exchange up and down; S^y with -i / 2 to up and i / 2 to down
+    out: NDArray[Any] = 0.5 * (parts if axis == "z" else parts[:, ::-1])
+    if axis != "x":
+        factor: Any = 1.0j if axis == "y" else -1.0
+        out[:, 1] *= factor
+        out[:, 0] *= -factor if axis == "y" else 1.0
+    return out.reshape(-1)
 
 
 @singledispatch
@@ -131,6 +226,9 @@ def schmidt_in(space: Space, device: Device, psi: NDArray[Any], sites: Iterable[
 @schmidt_in.register(Sector)
 def _(space: Sector, device: Device, psi: NDArray[Any], sites: Iterable[int]) -> Spectrum:
     return sector_schmidt(space, device, psi, sites)
+
+
+schmidt_in.register(DigitSpace)(lambda space, device, psi, sites: digits.spectrum_of(space, psi, sites))
 
 
 @schmidt_in.register(SymmetricSector)
@@ -158,6 +256,18 @@ def _(space: ParitySector, c: NDArray[np.complex128]) -> Space | None:
 def _(space: Sector, c: NDArray[np.complex128]) -> Space | None:
     # S^+ and S^- alone lead to one other Sz
     return target_of(space, "sz" if c[2].any() else _ladder(c))
+
+
+target_in.register(DigitSpace)(digits.target)
+
+
+@singledispatch
+def field_in(space: Space, c: NDArray[np.complex128]) -> Model:
+    """Return ``sum_aj c_aj S^a_j`` with real c (3, N), along the axes of the strings, as a Hamiltonian."""
+    return Model(space.spins, Model.zero(space.spins).J, np.ascontiguousarray(c.real))
+
+
+field_in.register(DigitSpace)(lambda space, c: digits.component(space.twos, c))
 
 
 @singledispatch
@@ -194,6 +304,88 @@ def _(
     return raised(space, target, device, psi, c[0])
 
 
+applied_in.register(DigitSpace)(digits.applied)
+
+
+@singledispatch
+def pairs_in(
+    space: PlainSpace,
+    device: Device,
+    vectors: NDArray[Any],
+    weights: NDArray[np.float64],
+    keys: Iterable[tuple[str, int, int]],
+) -> list[NDArray[np.float64]]:
+    """Return ``sum_n w_n <n| S^a_j S^a_k |n>`` of states (columns) for axes and pairs, (T,) each.
+
+    Parameters
+    ----------
+    weights : (T, states) float64
+    keys : of (axis, j, k)
+    """
+    strings = space.strings()
+    spin = 0.5 - (strings[:, None] >> np.arange(space.spins) & 1)
+    # (D, T)
+    # diagonal operators need the weight of every string alone, flips the overlap of strings in which two spins differ
+    weight = (np.abs(vectors) ** 2) @ weights.T
+    rows = []
+    for axis, j, k in keys:
+        if axis == "z":
+            rows.append((spin[:, j] * spin[:, k]) @ weight)
+            continue
+        # with a definite Sz two spins flip that differ; S^y S^y has the opposite sign where they are equal
+        differ = (strings >> j ^ strings >> k) & 1
+        chosen = np.flatnonzero(differ) if isinstance(space, Sector) else np.arange(strings.size)
+        sign = np.where(differ[chosen] == 1, 1.0, -1.0 if axis == "y" else 1.0)
+        other = space.index(strings[chosen] ^ (1 << j | 1 << k))
+        overlap = np.einsum("s,sn,sn->n", sign, vectors[chosen].conj(), vectors[other]).real
+        rows.append(0.25 * (weights @ overlap))
+    return rows
+
+
+pairs_in.register(DigitSpace)(digits.pair_means)
+
+
+@singledispatch
+def squares_in(space: Space) -> NDArray[np.float64]:
+    """Return ``S (S + 1)`` of every site, (N,)."""
+    return np.full(space.spins, 0.75)
+
+
+squares_in.register(DigitSpace)(lambda space: digits.squares(space.twos))
+squares_in.register(SymmetricSector)(lambda space: squares_in(space.base))
+
+
+@singledispatch
+def products_of_spins(space: Space) -> Model:
+    """Return ``S^2 - sum_j S_j (S_j + 1) = 2 sum_(j<k) S_j . S_k`` as a Hamiltonian."""
+    n = space.spins
+    return Model(n, np.broadcast_to(2.0 * (1.0 - np.eye(n)), (3, n, n)).copy(), np.zeros((3, n)))
+
+
+products_of_spins.register(DigitSpace)(lambda space: isotropic_products(space.twos))
+
+
+@singledispatch
+def strings_of_deck(space: Space, device: Device, psi: NDArray[Any], axis: str) -> Any:
+    """Return a vector as a state of all spins, of the strings along z of the deck; those of the space are along `axis`."""
+    return rotated(device, _all(space, device, psi), axis)
+
+
+@strings_of_deck.register(Sector)
+def _(space: Sector, device: Device, psi: NDArray[Any], axis: str) -> Any:
+    return rotated(device, whole_state(space, device, psi), axis)
+
+
+strings_of_deck.register(DigitSpace)(
+    lambda space, device, psi, axis: digits.turned_to_z(space, device, psi, axis)
+)
+
+
+@strings_of_deck.register(SymmetricSector)
+def _(space: SymmetricSector, device: Device, psi: NDArray[Any], axis: str) -> Any:
+    return strings_of_deck(space.base, device, space.whole(psi), axis)
+
+
 def _ladder(c: NDArray[np.complex128]) -> str:
     """Return which of S^+ and S^- have these coefficients of S^x and S^y."""
     return "sp" if np.allclose(c[1], 1.0j * c[0]) else "sm"
@@ -203,21 +395,5 @@ def _all(space: Space, device: Device, psi: NDArray[Any]) -> NDArray[Any]:
     """Return a vector as a complex state (2^N,) of all spins, as the kernels measure it."""
     assert isinstance(space, WholeSpace | ParitySector)
     whole = space.whole(device, psi)
-    return np.asarray(whole) if whole.dtype.kind == "c" and device.xp is np else whole.astype(np.complex128)
-
-
-def rotated(device: Device, psi: NDArray[Any], axis: str) -> NDArray[Any]:
-    """Return a state (2^N,) in the basis of the eigenstates of ``S^a`` of all spins; a new array but along z."""
-    if axis == "z":
-        return psi
-    xp, spins = device.xp, int(psi.size).bit_length() - 1
-    with device.use():
-        for low in range(0, spins, TOGETHER):
-            count = min(TOGETHER, spins - low)
-            # spins next to each other in one matrix product; site `low` is the lowest bit
-            turn = device.asarray(reduce(np.kron, [EIGENSTATES[axis].conj().T] * count))
-            if low:
-                psi = xp.matmul(turn, psi.reshape(-1, 1 << count, 1 << low)).reshape(-1)
-            else:
-                psi = (psi.reshape(-1, 1 << count) @ turn.T).reshape(-1)
-    return psi
+    kept: NDArray[Any] = whole if whole.dtype.kind == "c" else whole.astype(np.complex128)
+    return kept

@@ -1,14 +1,17 @@
-"""Total spin of states: S from ``S^2 = 3N/4 + 2 sum_(j<k) S_j . S_k`` among all states of a level."""
+"""Total spin of states: S from ``S^2 = sum_j S_j (S_j + 1) + 2 sum_(j<k) S_j . S_k`` among all states of a level."""
 
 from __future__ import annotations
 
 import math
+from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.trotter.measurement.spaces import operator_in
+from qsim.trotter.measurement.spaces import operator_in, products_of_spins, squares_in
 from qsim.trotter.model.hamiltonian import Model
+from qsim.trotter.model.larger import SpinModel
+from qsim.trotter.sectors.digits.conserved import isotropic
 from qsim.trotter.sectors.lanczos import dot, turn_vectors
 from qsim.trotter.sectors.symmetric import SymmetricSector
 
@@ -18,23 +21,21 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.measurement.spaces import Space
 
-__all__ = ["TotalSpin", "conserved", "products_of_spins", "spin_of"]
+__all__ = ["TotalSpin", "conserved", "spin_of"]
 
 # ||(S^2 - S (S + 1)) psi|| beyond which psi is not a state of one S; the smallest distance of two values of S (S + 1) is 2
 CERTAIN = 0.02
 
 
-def products_of_spins(spins: int) -> Model:
-    """Return ``S^2 - 3N/4 = 2 sum_(j<k) S_j . S_k`` as a Hamiltonian."""
-    couplings = np.broadcast_to(2.0 * (1.0 - np.eye(spins)), (3, spins, spins)).copy()
-    return Model(spins, couplings, np.zeros((3, spins)))
-
-
+@singledispatch
 def conserved(model: Model) -> bool:
     """Return True if H conserves the total spin: equal couplings along x, y and z, and along z one field for all sites."""
     equal = np.array_equal(model.J[0], model.J[2]) and np.array_equal(model.J[0], model.J[1])
     even = not model.h[:2].any() and np.ptp(model.h[2]) == 0.0
     return model.cross is None and equal and bool(even)
+
+
+conserved.register(SpinModel)(isotropic)
 
 
 def spin_of(square: float) -> float:
@@ -56,7 +57,8 @@ class TotalSpin:
         self.device, self.sector = device, sector
         self.symmetric = sector if isinstance(sector, SymmetricSector) else None
         base: Space = sector if self.symmetric is None else self.symmetric.base
-        self.operator = operator_in(base, device, products_of_spins(sector.spins))
+        self.constant = float(squares_in(base).sum())
+        self.operator = operator_in(base, device, products_of_spins(base))
 
     def of(self, vectors: list[Any], *, turned: bool = False) -> tuple[NDArray[np.float64], bool]:
         """Return S of states of one energy, ascending, and whether they are known: the states are those of whole multiplets.
@@ -78,7 +80,7 @@ class TotalSpin:
         values, turn = np.linalg.eigh(0.5 * (rows + rows.conj().T))
         if turned and size > 1:
             turn_vectors(self.device, vectors, turn)
-        squares = values + 0.75 * self.sector.spins
+        squares = values + self.constant
         spins = np.array([spin_of(square) for square in squares])
         off = float(np.abs(squares - spins * (spins + 1.0)).max())
         # S^2 psi leaves the span of the states where one of the level is missing, or where H does not tell levels apart
@@ -86,7 +88,7 @@ class TotalSpin:
         return spins, off + left < CERTAIN
 
     def _squared(self, vector: NDArray[Any]) -> NDArray[Any]:
-        """Return ``(S^2 - 3N/4) psi``, a vector of the sector."""
+        """Return ``(S^2 - sum_j S_j (S_j + 1)) psi``, a vector of the sector."""
         xp = self.device.xp
         with self.device.use():
             if self.symmetric is None:
@@ -98,6 +100,8 @@ class TotalSpin:
             # real and imaginary parts, each by a real matrix
             made = []
             for part in (whole.real, whole.imag):
-                made.append(np.empty(whole.size, self.operator.dtype))
-                self.operator.apply(part.astype(self.operator.dtype), made[-1])
+                made.append(np.zeros(whole.size, self.operator.dtype))
+                # a vector of real characters has no imaginary part
+                if part.any():
+                    self.operator.apply(part.astype(self.operator.dtype), made[-1])
             return self.symmetric.folded(made[0] + 1j * made[1], vector.dtype)

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from functools import singledispatch
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from qsim.core.deck.columns import read_rows
-from qsim.core.deck.expression import Expression
 from qsim.core.errors import DeckError, FileError, NumericsError
 from qsim.trotter.deck import couplings as blocks
 from qsim.trotter.deck.axes import AXES
 from qsim.trotter.deck.lattices import AllToAll, Lattice
-from qsim.trotter.deck.term_rules import pair_problems
+from qsim.trotter.deck.sites import pair_problems
 from qsim.trotter.lattices import bonds as lattices
 from qsim.trotter.model import disorder
+from qsim.trotter.model.fields import site_fields
+from qsim.trotter.model.places import apart, axis_vector, dipolar, positions
 from qsim.trotter.model.profiles import factor, is_constant
 from qsim.trotter.model.readers import read_component_matrices, read_matrix
 from qsim.trotter.model.tensors import cross_of, extremes, mixed, tensors_of
@@ -31,7 +33,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Hamiltonian", "Model", "build_hamiltonian", "conserved", "dense", "energies", "scale_of"]
+__all__ = [
+    "ZEROS",
+    "Hamiltonian",
+    "Model",
+    "build_hamiltonian",
+    "conserved",
+    "dense",
+    "energies",
+    "local_part",
+    "scale_of",
+    "zero_of",
+]
 
 # coupling or field: squares and sums over pairs stay within a double
 LARGEST = 1e100
@@ -71,6 +84,9 @@ class Model:
     J: NDArray[np.float64]
     h: NDArray[np.float64]
     cross: NDArray[np.float64] | None = None
+
+    #: All spins are 1/2, and couplings and fields say all of H; see :mod:`qsim.trotter.model.larger` for others.
+    halves: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse arrays that are no couplings."""
@@ -136,6 +152,45 @@ class Model:
     def average(self, end: float, places: Sequence[float] = ()) -> Model:
         """Return a model with every coupling and field as large as it is on average until some time."""
         return self
+
+    @property
+    def quanta(self) -> int:
+        """Twice the largest total Sz."""
+        return self.spins
+
+    @property
+    def dimension(self) -> int:
+        """Number of all states."""
+        return 1 << self.spins
+
+    @property
+    def reversible(self) -> bool:
+        """True if Sz and -Sz have the same levels, where Sz is conserved: time reversal, which turns all spins, leaves H."""
+        return not self.h[2].any()
+
+    @property
+    def diagonal(self) -> bool:
+        """True if no spin flips: couplings and fields along z alone."""
+        return not (self.J[:2].any() or self.h[:2].any() or self.cross is not None)
+
+    @property
+    def strongest(self) -> float:
+        """Largest field of neighbours and external fields that a spin can feel along one axis."""
+        return float((0.5 * np.abs(self.J).sum(axis=2) + np.abs(self.h)).max(initial=0.0))
+
+    @property
+    def mean_square(self) -> float:
+        """Mean of the squared energy in a random state: J^2 / 16 of a pair and h^2 / 4 of a spin."""
+        # half of the double sum
+        square = (self.J**2).sum() / 32.0 + (self.h**2).sum() / 4.0
+        return float(square if self.cross is None else square + (self.cross**2).sum() / 32.0)
+
+    def rotated(self, axes: list[int], signs: NDArray[np.float64]) -> Model:
+        """Return the model with ``signs[a]`` times its component ``axes[a]`` as component a."""
+        cross = None
+        if self.cross is not None:
+            cross = self.cross[axes][:, axes] * (signs[:, None] * signs)[:, :, None, None]
+        return replace(self, J=self.J[axes], h=signs[:, None] * self.h[axes], cross=cross)
 
     @property
     def size(self) -> Model:
@@ -271,6 +326,20 @@ class Hamiltonian:
 
 # ------------------------------------------------------------------------------------------ from a deck
 
+#: Models without couplings and fields, by whether all spins are 1/2; :mod:`qsim.trotter.model.larger` brings others.
+ZEROS: dict[bool, Callable[[blocks.System], Model]] = {True: lambda system: Model.zero(system.spins)}
+
+
+def zero_of(system: blocks.System) -> Model:
+    """Return the model without couplings and fields of the spins of a deck."""
+    return ZEROS[system.halves](system)
+
+
+@singledispatch
+def local_part(term: blocks.Term, system: blocks.System, part: Model) -> Model:
+    """Return a term of matrices of one site or two as a model like `part`."""
+    raise TypeError(f"{term.type} is no term of matrices")
+
 
 def build_hamiltonian(
     system: blocks.System,
@@ -304,18 +373,24 @@ def build_hamiltonian(
     # field twice; `full` is the double sum over j and k
     pair_scale = (4.0 if system.operators == "pauli" else 1.0) * (2.0 if system.sum == "full" else 1.0)
     field_scale = 2.0 if system.operators == "pauli" else 1.0
-    static = Model.zero(system.spins)
+    static = zero_of(system)
     driven: list[tuple[Callable[[float], float], Model]] = []
     for number, term in enumerate(system.terms if terms is None else terms, first):
         # a coupling that overflows, or has too short a distance, is refused below, by its size
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            part = Model.zero(system.spins)
+            part = zero_of(system)
             if isinstance(term, blocks.FieldTerm):
-                part = replace(part, h=field_scale * _field(term, system.spins, seed, number, realisation))
+                part = replace(
+                    part, h=field_scale * site_fields(term, system.spins, seed, number, realisation)
+                )
             elif isinstance(term, blocks.OrientedTerm):
                 lattice = term.lattice if term.lattice is not None else system.lattice
                 J, cross = cross_of(pair_scale * tensors_of(term, lattice, system.spins))
                 part = replace(part, J=J, cross=cross)
+            elif isinstance(term, blocks.NuclearTerm):
+                part = local_part(term, system, part)
+            elif isinstance(term, blocks.LocalTerm):
+                part = pair_scale ** (term.type != "anisotropy") * local_part(term, system, part)
             else:
                 part = replace(part, J=pair_scale * _coupling(term, system, seed, number, realisation))
         if not (largest := _largest(part)) <= LARGEST:
@@ -337,35 +412,6 @@ def _largest(model: Model) -> float:
     return float(largest)
 
 
-def _field(
-    term: blocks.FieldTerm, spins: int, seed: int, number: int, realisation: int
-) -> NDArray[np.float64]:
-    """Return (3, N) fields of one term."""
-    sites = np.array(term.sites if term.sites is not None else range(spins))
-    axis = AXES.index(term.axis)
-    # values first: given for each site, by a formula of j, or from a file; disorder is added to them
-    random, values = term.random, np.zeros(sites.size)
-    if isinstance(term.values, blocks.RandomValues):
-        random = term.values.random
-    elif isinstance(term.values, str):
-        values = Expression(term.values, ("j",))(j=sites.astype(np.float64))
-    elif term.values is not None:
-        values = values + np.asarray(term.values, dtype=np.float64)
-    elif term.file is not None:
-        values = np.array(read_rows(term.file, "one value per site", (1,), most=sites.size))[:, 0]
-        if values.size != sites.size:
-            raise FileError(f"{term.file}: {values.size} values for {sites.size} sites")
-    h = np.zeros((3, spins))
-    h[axis, sites] = values
-    # a number belongs to its site, whichever sites are chosen
-    if random is not None:
-        drawn = disorder.draw(
-            random, spins, seed=seed, number=number, realisation=realisation, coupling=False, axis=axis
-        )
-        h[axis, sites] += drawn[sites]
-    return h
-
-
 def _coupling(
     term: blocks.LatticeTerm | blocks.Pairs, system: blocks.System, seed: int, number: int, realisation: int
 ) -> NDArray[np.float64]:
@@ -375,7 +421,7 @@ def _coupling(
         return _listed(term, spins, full=system.sum == "full")
     lattice = term.lattice if term.lattice is not None else system.lattice
     if isinstance(term, blocks.Dipolar):
-        pairs, strength = _dipolar(term, lattice, spins)
+        pairs, strength = dipolar(term, lattice, spins)
     else:
         pairs, strength, distance = _bonds(term, lattice, spins)
         if term.random is not None:
@@ -407,12 +453,8 @@ def _components(term: blocks.LatticeTerm) -> tuple[float, float, float]:
         return term.Jxy, term.Jxy, Jz
     name = term.model if isinstance(term, blocks.PowerLaw) else term.type
     if isinstance(term, blocks.Ising | blocks.PowerLaw) and name == "ising":
-        return _of_axis(term.axis)
+        return axis_vector(term.axis)
     return COMPONENTS[name]
-
-
-def _of_axis(axis: str) -> tuple[float, float, float]:
-    return float(axis == "x"), float(axis == "y"), float(axis == "z")
 
 
 def _bonds(
@@ -421,10 +463,10 @@ def _bonds(
     """Return pairs (P, 2), their strengths (P,) before disorder and decay, and their distances (P,)."""
     J = 1.0 if isinstance(term, blocks.XXZ | blocks.XYZ) else term.J
     if isinstance(term, blocks.PowerLaw) and term.positions is not None:
-        places = _positions(term, lattice, spins)
+        places = positions(term, lattice, spins)
         # a term with positions couples every pair
         pairs = np.argwhere(np.triu(np.ones((spins, spins), bool), 1))
-        distance = np.linalg.norm(_apart(places, pairs, term), axis=1)
+        distance = np.linalg.norm(apart(places, pairs, term), axis=1)
         return pairs, np.full(len(pairs), J if isinstance(J, float) else J[0]), distance
     # the rules ask for one
     assert lattice is not None
@@ -450,61 +492,12 @@ def _ways(lattice: Lattice | None, pairs: NDArray[np.int64], spins: int) -> NDAr
     return np.array([len(lattices.images_of(lattice, spins, int(j), int(k))) for j, k in pairs], np.float64)
 
 
-def _positions(term: blocks.PlacedTerm, lattice: Lattice | None, spins: int) -> NDArray[np.float64]:
-    """Return (N, 3) positions of a term, or of the lattice."""
-    if term.positions is None:
-        # the rules ask for one
-        assert lattice is not None
-        return np.array(lattices.positions(lattice, spins), dtype=np.float64)
-    if isinstance(term.positions, list):
-        return np.array(term.positions, dtype=np.float64)
-    places = np.array(read_rows(term.positions, "x, y, z", (3,), most=spins))
-    if len(places) != spins:
-        raise FileError(f"{term.positions}: {len(places)} positions, but system.spins = {spins}")
-    return places
-
-
-def _apart(
-    places: NDArray[np.float64], pairs: NDArray[np.int64], term: blocks.LatticeTerm
-) -> NDArray[np.float64]:
-    """Return the vectors (P, 3) between the sites of pairs; refuse two sites at one place."""
-    apart = places[pairs[:, 1]] - places[pairs[:, 0]]
-    same = ~apart.any(axis=1)
-    if same.any():
-        j, k = pairs[int(np.argmax(same))]
-        raise DeckError(f"{term.type}: sites {j} and {k} are at the same place, {places[j].tolist()}")
-    return apart
-
-
-def _dipolar(
-    term: blocks.Dipolar, lattice: Lattice | None, spins: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return pairs (P, 2) and ``coupling / r^3 (1 - 3 cos^2 theta)`` (P,)."""
-    places = _positions(term, lattice, spins)
-    if term.positions is None:
-        assert lattice is not None
-        pairs = np.array([b[:2] for b in lattices.bonds(lattice, spins, term.shells)], dtype=np.int64)
-        pairs = pairs.reshape(-1, 2)
-    else:
-        pairs = np.argwhere(np.triu(np.ones((spins, spins), bool), 1))
-    apart = _apart(places, pairs, term)
-    r = np.linalg.norm(apart, axis=1)
-    # 1e-9: a cutoff that equals a distance includes it
-    if term.cutoff is not None:
-        near = r <= term.cutoff * (1 + 1e-9)
-        pairs, apart, r = pairs[near], apart[near], r[near]
-    # theta is the angle between the axis and the vector from j to k
-    axis = np.array(_of_axis(term.axis) if isinstance(term.axis, str) else term.axis)
-    cosine = apart @ (axis / np.linalg.norm(axis)) / r
-    return pairs, term.coupling * (1.0 - 3.0 * cosine**2) / r**3
-
-
 def _listed(term: blocks.Pairs, spins: int, *, full: bool) -> NDArray[np.float64]:
     """Return (3, N, N) couplings of a list or file."""
     if term.matrix is not None or (term.file is not None and term.file.suffix == ".npz"):
         if term.matrix is not None:
             one = read_matrix(term.matrix, spins, symmetric=not full)
-            components = _of_axis("z") if term.model == "ising" else COMPONENTS[term.model]
+            components = axis_vector("z") if term.model == "ising" else COMPONENTS[term.model]
             J = np.stack([component * one for component in components])
         else:
             assert term.file is not None
@@ -529,6 +522,7 @@ def _listed(term: blocks.Pairs, spins: int, *, full: bool) -> NDArray[np.float64
 # ------------------------------------------------------------------------------------------ properties
 
 
+@singledispatch
 def conserved(model: Model | Hamiltonian) -> tuple[str, ...]:
     """Return which of the total ``S^x, S^y, S^z`` commute with H at all times, as axis letters.
 
@@ -591,6 +585,7 @@ def dense(model: Model) -> NDArray[np.complex128]:
     return H
 
 
+@singledispatch
 def scale_of(model: Model) -> float:
     """Return a bound of the size of the spectrum: the sum of all couplings and fields."""
     pairs = float(np.abs(np.triu(model.J, 1)).sum())

@@ -6,17 +6,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from qsim.trotter.deck.couplings import Dipolar, FieldTerm, OrientedTerm, Pairs, are_driven
+from qsim.trotter.deck.couplings import (
+    Anisotropy,
+    Dipolar,
+    FieldTerm,
+    NuclearTerm,
+    OrientedTerm,
+    Pairs,
+    are_driven,
+)
 from qsim.trotter.deck.lattices import AllToAll
 from qsim.trotter.initial.ground import GroundState
 from qsim.trotter.lattices.bonds import wrapped
-from qsim.trotter.model.hamiltonian import Model, build_hamiltonian
+from qsim.trotter.model import nuclei  # noqa: F401 - it brings the terms of nuclei
+from qsim.trotter.model.hamiltonian import build_hamiltonian, zero_of
 from qsim.trotter.observables.echo import Echo
 
 if TYPE_CHECKING:
     from qsim.trotter.deck.couplings import System, Term
     from qsim.trotter.deck.model import TrotterDeck
-    from qsim.trotter.model.hamiltonian import Hamiltonian
+    from qsim.trotter.model.hamiltonian import Hamiltonian, Model
 
 __all__ = ["GROUND_TERMS", "Models"]
 
@@ -89,7 +98,7 @@ class Models:
             if (
                 lattice is None
                 or placed
-                or isinstance(term, FieldTerm | Pairs)
+                or isinstance(term, FieldTerm | Pairs | Anisotropy | NuclearTerm)
                 or getattr(term, "list", None)
             ):
                 continue
@@ -115,7 +124,7 @@ class Models:
 
     def part(self, numbers: Sequence[int]) -> Model:
         """Return some of the terms alone, without time profiles; with the disorder of the whole Hamiltonian."""
-        total = Model.zero(self.spins)
+        total = zero_of(self.system)
         for number in numbers:
             term = self.system.terms[number]
             total = total + build_hamiltonian(self.system, seed=self.seed, terms=[term], first=number).at(0.0)

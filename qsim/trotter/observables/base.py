@@ -59,8 +59,8 @@ class Needs:
     ----------
     axes : set of "x", "y", "z"
         Axes a of the moments ``<S^a_j>``.
-    pairs : mapping of axis to set of (j, k)
-        Pairs of ``<S^a_j S^a_k>``; no others may be measured.
+    pairs : mapping of axes to set of (j, k)
+        Pairs of ``<S^a_j S^a_k>`` by a, and of ``<S^a_j S^b_k>`` of unlike components by ``ab``; no others may be measured.
     cuts : tuple of tuples of sites
         Parts whose Schmidt coefficients are taken.
     sigma_sites : set of int
@@ -76,7 +76,7 @@ class Needs:
     """
 
     axes: frozenset[Axis] = frozenset()
-    pairs: Mapping[Axis, frozenset[Pair]] = field(default_factory=dict)
+    pairs: Mapping[str, frozenset[Pair]] = field(default_factory=dict)
     cuts: tuple[tuple[int, ...], ...] = ()
     sigma_sites: frozenset[int] = frozenset()
     start: bool = False
@@ -85,9 +85,14 @@ class Needs:
     reference: Any = None
 
     @property
-    def moment_axes(self) -> set[Axis]:
+    def moment_axes(self) -> set[str]:
         """Axes along which any moment is taken."""
-        return {*self.axes, *(axis for axis, pairs in self.pairs.items() if pairs)}
+        return {*self.axes, *(axis for axis, pairs in self.pairs.items() if pairs and len(axis) == 1)}
+
+    @property
+    def unlike(self) -> list[tuple[str, int, int]]:
+        """Axes and sites of each ``<S^a_j S^b_k>`` of unlike components."""
+        return sorted((axes, j, k) for axes, pairs in self.pairs.items() if len(axes) == 2 for j, k in pairs)
 
     @property
     def across(self) -> list[Pair]:
@@ -157,7 +162,7 @@ class View:
         raise NotImplementedError(f"this task does not measure <S{axis}>")
 
     def correlators(self, axis: str, pairs: Sequence[Pair]) -> "NDArray[Any]":
-        """Return ``<S^a_j S^a_k>`` of pairs that are in `Needs.pairs`, (P,)."""
+        """Return ``<S^a_j S^a_k>`` of pairs that are in `Needs.pairs`, (P,); ``<S^a_j S^b_k>`` if two axes are given."""
         raise NotImplementedError(f"this task does not measure <S{axis} S{axis}>")
 
     def correlator_matrix(self, axis: str) -> "NDArray[Any]":

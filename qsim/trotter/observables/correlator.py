@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from qsim.core.deck.blocks import Count, Finding
-from qsim.trotter.deck.axes import AXES, PAIR_AXES, PairAxes
+from qsim.trotter.deck.axes import AXES, PAIR_AXES, UNLIKE, PairAxes
 from qsim.trotter.deck.sites import check_sites
 from qsim.trotter.observables.base import (
     Array,
@@ -103,21 +103,26 @@ def _connected(
     return values - means[:, j] * means[:, k], "_c"
 
 
+def _key(axes: PairAxes) -> str:
+    """Return the key of a correlator among the needs: one letter for equal components."""
+    return axes[0] if axes in PAIR_AXES else axes
+
+
 class Correlator(Observable):
-    """``<S^a_j S^a_k>`` of pairs."""
+    """``<S^a_j S^a_k>`` of pairs, and ``<S^a_j S^b_k>`` of unlike components, whose pairs [j, k] have an order."""
 
     key = "correlator"
     form = PairAxes | Annotated[list[PairAxes], Field(min_length=1)]
-    text = "<Sa_j Sa_k> of pairs"
+    text = "<Sa_j Sb_k> of pairs, of equal components (zz) or unlike ones (xy)"
     more = {"pairs": (Pairs, "with correlator: all, or a list of [j, k]")}
     example = list(PAIR_AXES)
     tasks = ("evolve", "spectrum", "thermal")
     arrays = tuple(
-        Array(f"correlator_{axes}", "hbar^2", f"<S{axes[0]}_j S{axes[0]}_k>", (f"pair_{axes}",))
-        for axes in PAIR_AXES
+        Array(f"correlator_{axes}", "hbar^2", f"<S{axes[0]}_j S{axes[1]}_k>", (f"pair_{axes}",))
+        for axes in (*PAIR_AXES, *UNLIKE)
     )
     labels = (
-        *(_pairs_label(axes) for axes in PAIR_AXES),
+        *(_pairs_label(axes) for axes in (*PAIR_AXES, *UNLIKE)),
         Label("pairs", "", "sites [j, k] of the correlators", ("pair", "end"), _shared_pairs),
     )
     figures = {"correlator": correlator}
@@ -130,22 +135,28 @@ class Correlator(Observable):
         for item in self.items:
             pairs = item.value("pairs")
             for axes in _axes_of(item):
-                by_axes[axes] = without_order(pairs) if isinstance(pairs, list) else all_pairs(self.spins)
+                given = (
+                    all_pairs(self.spins) if pairs == "all" or pairs is None else [(j, k) for j, k in pairs]
+                )
+                by_axes[axes] = without_order(given) if axes in PAIR_AXES else given
         return by_axes
 
     @property
     def needs(self) -> Needs:
         """The pairs, and the moments along their axes."""
-        pairs = {
-            # The mixed axes have no correlator: zz is the key of z.
-            axis: frozenset(self.pairs.get(axes, ()))
-            for axis, axes in zip(AXES, PAIR_AXES, strict=True)
-        }
-        return Needs(axes=frozenset(axis for axis, some in pairs.items() if some), pairs=pairs)
+        pairs = {_key(axes): frozenset(some) for axes, some in self.pairs.items()}
+        # of unlike components from the amplitudes themselves
+        return Needs(
+            axes=frozenset(axis for axis in AXES if pairs.get(axis)),
+            pairs=pairs,
+            vector=any(len(key) == 2 for key in pairs),
+        )
 
     def values(self, view: View) -> dict[str, Any]:
         """Return the correlators of the pairs."""
-        return {f"correlator_{axes}": view.correlators(axes[0], pairs) for axes, pairs in self.pairs.items()}
+        return {
+            f"correlator_{axes}": view.correlators(_key(axes), pairs) for axes, pairs in self.pairs.items()
+        }
 
     def shares(self, task: Task) -> bool:
         """Return True if all correlators of an evolution have the same pairs, and one axis."""

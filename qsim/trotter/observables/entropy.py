@@ -155,8 +155,10 @@ def _shifted_entropy(problem: Any, lost: float) -> float:
     ``|S(rho) - S(sigma)| <= T ln(d - 1) - T ln T - (1 - T) ln(1 - T)`` with the dimension d of the smaller part and the distance
     ``T <= lost`` (Audenaert, J. Phys. A 40, 8127, 2007), up to ``T = 1 - 1 / d``, where it is ln d.
     """
-    part = len(problem.observables.get(Entropy).cuts[0])
-    dimension = 2.0 ** min(part, problem.spins - part)
+    part = problem.observables.get(Entropy).cuts[0]
+    sizes = [float(two + 1) for two in problem.models.system.twos]
+    inner = math.prod(sizes[j] for j in part)
+    dimension = min(inner, math.prod(sizes) / inner)
     if lost <= 0.0 or dimension < 2.0:
         return 0.0
     if lost >= 1.0 - 1.0 / dimension:

@@ -153,8 +153,8 @@ def total(r: "Results") -> "Figure | None":
 
 
 def _shifted_total(problem: Any, lost: float) -> float:
-    """Return how far the total spin moves; it is N / 2 at most."""
-    return shifted(0.5 * problem.spins, lost)
+    """Return how far the total spin moves; it is N / 2 at most, or the sum of S."""
+    return shifted(0.5 * problem.models.system.quanta, lost)
 
 
 class Total(Observable):

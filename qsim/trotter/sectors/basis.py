@@ -109,6 +109,9 @@ class Sector:
     inversion: int = 0
     axis: str = "z"
 
+    # none beside the inversion
+    symmetries = ()
+
     def __post_init__(self) -> None:
         """Refuse sectors that do not exist."""
         if not 0 <= self.down <= self.spins:

@@ -9,6 +9,7 @@ import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.trotter.model.hamiltonian import scale_of
+from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.lowest import lowest_levels, same
 from qsim.trotter.sectors.operator import SectorOperator
 
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
     from qsim.trotter.model.hamiltonian import Model
-    from qsim.trotter.sectors.basis import Sector
+    from qsim.trotter.sectors.digits.product import DigitOperator
+    from qsim.trotter.sectors.selection import PlainSpace
 
 __all__ = ["TOLERANCE", "Ground", "ground_state"]
 
@@ -49,15 +51,20 @@ class Ground:
         return float(np.sqrt(2.0)) * self.residual / self.gap
 
 
-def ground_state(device: Device, sector: Sector, model: Model) -> Ground:
-    """Find the lowest state of a sector.
+def ground_state(
+    device: Device, sector: PlainSpace, model: Model, linear: SectorOperator | DigitOperator | None = None
+) -> Ground:
+    """Find the lowest state of a sector, of H as it acts there; by default in a sector of Sz of spins 1/2.
 
     Raises
     ------
     NumericsError
         If it is degenerate in the sector, within the residuals.
     """
-    scale, linear = scale_of(model), SectorOperator(device, sector, model)
+    scale = scale_of(model)
+    if linear is None:
+        assert isinstance(sector, Sector)
+        linear = SectorOperator(device, sector, model)
     # two levels at least are searched: the gap to the next one bounds the error of the vector
     levels = lowest_levels(linear, 1, TOLERANCE * scale, scale)
     first = float(levels.energies[0]), float(levels.errors[0])

@@ -2,8 +2,9 @@
 
 Each level is looked for in the orthogonal complement of those found before, from another random start, so that a level of
 multiplicity g is found g times, whatever H is.  The recurrence keeps two vectors; its eigenvector is summed in a second run of
-the same recurrence.  Orthogonality is lost only when a level has converged, which is where it stops.  A level is accepted by the
-residual ``||H x - theta x||`` of the vector itself: an eigenvalue lies within this distance of theta.
+the same recurrence, which has all its numbers from the first and makes no scalar products.  Orthogonality is lost only when a
+level has converged, which is where it stops.  A level is accepted by the residual ``||H x - theta x||`` of the vector itself: an
+eigenvalue lies within this distance of theta.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from qsim.core.device.device import namespace
+from qsim.core.device.pool import each_part
 from qsim.core.errors import NumericsError
 from qsim.trotter.states.vectors import hashes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -47,7 +49,11 @@ ROUNDS = 12
 CHECK = 5
 PIECE = 1 << 15
 PIECE_CUDA = 1 << 26
+# pieces that threads share; fewer are done before others wake
+SHARED = 8
 EPS = 2.2e-16
+# of what a step removes: less than that is orthogonalised again
+LITTLE = 0.1
 
 
 class Linear(Protocol):
@@ -97,6 +103,56 @@ def add(c: complex, x: NDArray[Any], y: NDArray[Any]) -> None:
     step = _pieces(y.size, xp).step
     for k in _pieces(y.size, xp):
         y[k : k + step] += factor * x[k : k + step]
+
+
+def _in_pieces(device: Device, size: int, work: Callable[[slice], Any]) -> list[Any]:
+    """Return what some work returns for the pieces of a vector, in their order; threads of a CPU share them."""
+    pieces = _pieces(size, device.xp)
+    if len(pieces) < SHARED:
+        return [work(slice(start, min(start + pieces.step, size))) for start in pieces]
+    made: list[Any] = [None] * len(pieces)
+
+    def some(first: int, last: int) -> None:
+        for k in range(first, last):
+            made[k] = work(slice(pieces[k], min(pieces[k] + pieces.step, size)))
+
+    each_part(some, len(pieces), size, 1 if device.is_cuda else device.threads, alike=work)
+    return made
+
+
+def overlaps(device: Device, vectors: Sequence[Any], w: Any) -> list[complex]:
+    """Return ``<x|w>`` of some vectors x, read together piece by piece; summed as by :func:`dot`."""
+    xp = device.xp
+    if w.size <= PIECE:
+        return [complex(xp.vdot(x, w)) for x in vectors]
+    rows = _in_pieces(device, w.size, lambda s: [xp.vdot(x[s], w[s]) for x in vectors])
+    if device.is_cuda:
+        return [complex(number) for number in xp.stack([xp.stack(row) for row in rows]).sum(axis=0)]
+    return [
+        complex(math.fsum(p.real for p in parts), math.fsum(p.imag for p in parts))
+        for parts in zip(*rows, strict=True)
+    ]
+
+
+def subtract(
+    device: Device, vectors: Sequence[Any], factors: Sequence[complex], w: Any, by: float | None = None
+) -> float:
+    """Subtract ``sum_k factors[k] x_k`` from w in place; return its squared norm, or multiply it by a number and return nan."""
+    kind = w.dtype.type
+    numbers = [kind(c if w.dtype.kind == "c" else c.real) for c in factors]
+
+    def work(s: slice) -> Any:
+        part = w[s]
+        for c, x in zip(numbers, vectors, strict=True):
+            part -= c * x[s]
+        if by is not None:
+            part *= kind(by)
+            return math.nan
+        return device.xp.vdot(part, part).real
+
+    if w.size <= PIECE:
+        return float(work(slice(None)))
+    return math.fsum(map(float, _in_pieces(device, w.size, work)))
 
 
 def turn_vectors(device: Device, vectors: list[Any], turn: NDArray[Any]) -> None:
@@ -171,43 +227,70 @@ class chain:
         Unit vector; taken over.
     locked : list of (D,)
         Orthonormal vectors whose complement is kept to.
+    script : (removed, beta), optional
+        Numbers of a recurrence that started from the same vector, which is run again without scalar products.
 
     Attributes
     ----------
     alpha, beta : list of float
+    removed : list of list of complex
+        Overlaps with the newest v and the locked vectors that each step removes; those of a second time after them.
     vector : (D,)
         The newest v.
     """
 
     def __init__(
-        self, device: Device, linear: Linear, start: NDArray[Any], locked: list[Any] | tuple[Any, ...] = ()
+        self,
+        device: Device,
+        linear: Linear,
+        start: NDArray[Any],
+        locked: Sequence[Any] = (),
+        script: tuple[list[list[complex]], list[float]] | None = None,
     ) -> None:
-        self.device, self.linear, self.locked = device, linear, locked
+        self.device, self.linear, self.locked, self._script = device, linear, locked, script
         self.alpha: list[float] = []
         self.beta: list[float] = []
+        self.removed: list[list[complex]] = []
         self.vector = start
         with device.use():
             self.old = device.xp.zeros_like(start)
 
+    @property
+    def script(self) -> tuple[list[list[complex]], list[float]]:
+        """Numbers from which the recurrence can be run again."""
+        return self.removed, self.beta
+
     def step(self, scale: float) -> bool:
         """Make one product; return whether the recurrence goes on: beta is more than rounding of a number of size `scale`."""
-        v, w = self.vector, self.old
-        with self.device.use():
+        v, w, device = self.vector, self.old, self.device
+        with device.use():
             # w = H v - beta_(k-1) v_(k-1), with v_(k-1) in w
             # before: the product overwrites the older vector
             self.linear.apply(v, w, gamma=-(self.beta[-1] if self.beta else 0.0))
-            self.alpha.append(dot(v, w).real)
-            add(-self.alpha[-1], v, w)
-            # rounding brings locked vectors back, multiplied
-            # at every step: they are projected out each time
-            for x in self.locked:
-                add(-dot(x, w), x, w)
-            beta = math.sqrt(max(dot(w, w).real, 0.0))
+            # rounding brings locked vectors back, multiplied at every step: they are projected out each time
+            vectors = [v, *self.locked]
+            if self._script is not None:
+                removed, beta = self._script[0][len(self.beta)], self._script[1][len(self.beta)]
+                subtract(device, vectors * (len(removed) // len(vectors)), removed, w, 1.0 / beta)
+            else:
+                removed = overlaps(device, vectors, w)
+                if self.locked:
+                    # v has a rounding part of them, which the step would multiply by alpha / beta
+                    parts = overlaps(device, self.locked, v)
+                    removed[1:] = [c - removed[0] * part for c, part in zip(removed[1:], parts, strict=True)]
+                beta = math.sqrt(max(subtract(device, vectors, removed, w), 0.0))
+                # little is left: rounding of what was removed is taken off as well
+                if beta < LITTLE * max(map(abs, removed)):
+                    removed += overlaps(device, vectors, w)
+                    beta = math.sqrt(max(subtract(device, vectors, removed[len(vectors) :], w), 0.0))
+            self.removed.append(removed)
+            self.alpha.append(removed[0].real)
             self.beta.append(beta)
             # the Krylov space is invariant: a further vector would be rounding alone
             if beta <= 8.0 * EPS * max(scale, 1e-300):
                 return False
-            w *= w.dtype.type(1.0 / beta)
+            if self._script is None:
+                subtract(device, [], [], w, 1.0 / beta)
         self.vector, self.old = w, v
         return True
 
@@ -367,14 +450,19 @@ class Search:
             if not goes_on or made.beta[-1] * abs(weights[-1]) <= 0.3 * self.tolerance:
                 break
         # two vectors less before the second run takes its own
+        script = made.script
         del made
-        return self._summed(start, weights, poll)
+        return self._summed(start, weights, script, poll)
 
     def _summed(
-        self, start: NDArray[Any], weights: NDArray[np.float64], poll: Callable[[], None] | None
+        self,
+        start: NDArray[Any],
+        weights: NDArray[np.float64],
+        script: tuple[list[list[complex]], list[float]],
+        poll: Callable[[], None] | None,
     ) -> Any:
         """Return the sum of the vectors of a recurrence with these weights, by running it again."""
-        made = chain(self.device, self.linear, start.copy(), self.found.vectors)
+        made = chain(self.device, self.linear, start.copy(), self.found.vectors, script)
         with self.device.use():
             # the same numbers again: vectors of the recurrence
             # are not stored, but made anew with their weights
@@ -382,7 +470,7 @@ class Search:
         for weight in weights[1:]:
             made.step(0.0)
             self.products += 1
-            add(weight, made.vector, total)
+            subtract(self.device, [made.vector], [-weight], total, 1.0)
             if poll is not None:
                 poll()
         return self._orthogonal(total)

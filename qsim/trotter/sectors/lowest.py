@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
+    from qsim.trotter.sectors.digits.product import DigitOperator
     from qsim.trotter.sectors.operator import SectorOperator
     from qsim.trotter.sectors.parity_operator import WholeOperator
     from qsim.trotter.sectors.symmetric import StoredOperator
@@ -95,7 +96,7 @@ def grouped(energies: NDArray[np.float64], least: float | NDArray[np.float64]) -
 
 
 def lowest_levels(
-    linear: SectorOperator | StoredOperator | WholeOperator,
+    linear: SectorOperator | StoredOperator | WholeOperator | DigitOperator,
     count: int,
     tolerance: float,
     scale: float,
@@ -183,7 +184,7 @@ def _sharpened(
 
 
 def _diagonalised(
-    linear: SectorOperator | StoredOperator | WholeOperator,
+    linear: SectorOperator | StoredOperator | WholeOperator | DigitOperator,
     count: int,
     first: float,
     near: float,

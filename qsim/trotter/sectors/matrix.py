@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.trotter.sectors.digits.product import DigitOperator
 from qsim.trotter.sectors.symmetric import StoredOperator
 
 if TYPE_CHECKING:
@@ -23,11 +24,12 @@ TOGETHER = 64
 
 
 def matrix_of(
-    operator: SectorOperator | StoredOperator | WholeOperator, look: Callable[[], None] = lambda: None
+    operator: SectorOperator | StoredOperator | WholeOperator | DigitOperator,
+    look: Callable[[], None] = lambda: None,
 ) -> NDArray[Any]:
     """Return H (D, D) on the device: the stored matrix, or a product for each column; `look` for a stop between some of them."""
     device, size = operator.device, operator.size
-    if isinstance(operator, StoredOperator):
+    if isinstance(operator, StoredOperator | DigitOperator):
         return np.asarray(operator.matrix.toarray())
     with device.use():
         out = device.xp.empty((size, size), operator.dtype)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +32,8 @@ class WholeSpace:
     # there is no quantum number
     sz = math.nan
     inversion = 0
+    axis = "z"
+    symmetries = ()
 
     @property
     def dimension(self) -> int:
@@ -72,6 +75,7 @@ class ParitySector:
     # of no definite Sz
     sz = math.nan
     inversion = 0
+    symmetries = ()
 
     @property
     def dimension(self) -> int:
@@ -137,6 +141,7 @@ class ParitySector:
         return out
 
 
+@singledispatch
 def parity_obstacle(hamiltonian: Hamiltonian | Model, axis: int = 2) -> str:
     """Return why H does not conserve the parity of the number of spins down along an axis, ``""`` if it does."""
     # conserved by every part, at all times

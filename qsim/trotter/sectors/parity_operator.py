@@ -9,7 +9,7 @@ import numpy as np
 
 from qsim.trotter.kernels.product.apply import apply_h
 from qsim.trotter.kernels.product.exchange import exchange_tables
-from qsim.trotter.kernels.product.operators import Operator, operator
+from qsim.trotter.kernels.product.operators import Operator, is_real, operator
 from qsim.trotter.kernels.product.parity import LastSite, parity_last
 
 if TYPE_CHECKING:
@@ -32,9 +32,6 @@ class WholeOperator:
     model : Model
     """
 
-    # of the vectors that the kernels take
-    dtype = np.dtype(np.complex128)
-
     def __init__(self, device: Device, sector: WholeSpace | ParitySector, model: Model) -> None:
         self.device, self.sector, self.model = device, sector, model
         self.products = 0
@@ -52,9 +49,12 @@ class WholeOperator:
     @property
     def is_real(self) -> bool:
         """True if the matrix elements of H are real."""
-        # S^y alone is imaginary: it must come in pairs
-        model = self.model
-        return not (model.h[1].any() or (model.cross is not None and model.cross[1].any()))
+        return is_real(self.model)
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """Of vectors that are enough for the levels: real where H is, on a CPU."""
+        return np.dtype(np.float64 if self.is_real and not self.device.is_cuda else np.complex128)
 
     @cached_property
     def others(self) -> Operator:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import singledispatch
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,16 +10,18 @@ import numpy as np
 from qsim.core.errors import DeckError
 from qsim.trotter.deck.sectors import SectorBlock
 from qsim.trotter.initial.ground import GroundState
+from qsim.trotter.lattices.momenta import translations
 from qsim.trotter.model.frames import FRAMES, Frame
 from qsim.trotter.model.tensors import mixed
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.parity import ParitySector, WholeSpace, parity_obstacle
+from qsim.trotter.sectors.symmetric import PlainSpace, SymmetricSector, symmetric_sectors
 
 if TYPE_CHECKING:
     from qsim.trotter.deck.model import TrotterDeck
     from qsim.trotter.model.hamiltonian import Hamiltonian, Model
 
-__all__ = ["frame_of", "mixing", "obstacle", "sector_of", "spaces_of"]
+__all__ = ["PlainSpace", "frame_of", "mixing", "obstacle", "sector_of", "space_with", "spaces_of"]
 
 # relative difference of Jx and Jy that is rounding, as in hamiltonian.conserved
 EQUAL = 1e-14
@@ -30,6 +33,7 @@ def obstacle(hamiltonian: Hamiltonian, inversion: int = 0) -> str:
     return next((why for model in models if (why := mixing(model, inversion))), "")
 
 
+@singledispatch
 def mixing(model: Model, inversion: int = 0) -> str:
     """Return why a constant H does not conserve Sz (or the inversion of all spins), ``""`` if it does."""
     scale = max(float(np.abs(model.J).max(initial=0.0)), 1e-300)
@@ -59,6 +63,16 @@ def mixing(model: Model, inversion: int = 0) -> str:
     return ""
 
 
+@singledispatch
+def space_with(
+    model: Model, down: int | None = None, odd: int | None = None, inversion: int = 0, axis: str = "z"
+) -> PlainSpace:
+    """Return the space of the spins of a model with a number of quanta below all up, with their parity, or of all states."""
+    if down is not None:
+        return Sector(model.spins, down, inversion, axis)
+    return WholeSpace(model.spins) if odd is None else ParitySector(model.spins, odd, axis)
+
+
 def frame_of(model: Model, requested: SectorBlock | str, totals: str = "zxy") -> Frame:
     """Return the frame in which the strings of a task are written: that of what H conserves, along z if it can be.
 
@@ -78,7 +92,7 @@ def frame_of(model: Model, requested: SectorBlock | str, totals: str = "zxy") ->
     return next((frame for frame in FRAMES.values() if not parity_obstacle(frame.turned(model))), FRAMES["z"])
 
 
-def spaces_of(model: Model, requested: SectorBlock | str, axis: str) -> list[WholeSpace | ParitySector]:
+def spaces_of(model: Model, requested: SectorBlock | str, axis: str) -> list[PlainSpace]:
     """Return the spaces without a definite Sz that a deck asks for; with auto all that H allows, which hold every state.
 
     Raises
@@ -86,7 +100,6 @@ def spaces_of(model: Model, requested: SectorBlock | str, axis: str) -> list[Who
     DeckError
         If the deck names a parity that H does not conserve.
     """
-    spins = model.spins
     parity = requested.parity if isinstance(requested, SectorBlock) else None
     why = parity_obstacle(model)
     if parity is not None:
@@ -95,28 +108,87 @@ def spaces_of(model: Model, requested: SectorBlock | str, axis: str) -> list[Who
                 f"sector.parity: the parity of the number of spins down is conserved along no axis; along z: {why}; "
                 "use sector: auto"
             )
-        return [ParitySector(spins, int(parity == "odd"), axis)]
-    if why or spins < 2 or requested in ("full", "none"):
-        return [WholeSpace(spins)]
-    return [ParitySector(spins, odd, axis) for odd in (0, 1)]
+        return [space_with(model, odd=int(parity == "odd"), axis=axis)]
+    if why or model.quanta < 2 or requested in ("full", "none"):
+        return [space_with(model)]
+    return [space_with(model, odd=odd, axis=axis) for odd in (0, 1)]
 
 
 def _of_parity(
-    sector: ParitySector, hamiltonian: Hamiltonian, sigma: Hamiltonian | None, down: int | None
-) -> ParitySector:
-    for part, key in ((hamiltonian, "system.terms"), (sigma, "observe: echo: sigma")):
-        if part is not None and (why := parity_obstacle(part)):
-            raise DeckError(f"sector.parity: parity is not conserved ({key}): {why}; use sector: full")
-    if down is not None and down % 2 != sector.odd:
+    odd: int, hamiltonian: Hamiltonian, sigma: Hamiltonian | None, down: int | None, axes: str = "zxy"
+) -> PlainSpace:
+    """Return the space of a parity along the first of some axes along which it is conserved."""
+    parts = [(hamiltonian, "system.terms")]
+    if sigma is not None:
+        parts.append((sigma, "observe: echo: sigma"))
+    kept = [axis for axis in axes if not any(_turned_over(part, axis) for part, _ in parts)]
+    if not kept:
+        why, key = next((why, key) for part, key in parts if (why := _turned_over(part)))
+        raise DeckError(f"sector.parity: parity is not conserved ({key}): {why}; use sector: full")
+    sector = space_with(hamiltonian.static, odd=odd, axis=kept[0])
+    if down is not None and sector.axis == "z" and down % 2 != odd:
         raise DeckError(
             f"sector.parity: the initial state has {down} spins down, the sector an {sector}; use the other one"
         )
     return sector
 
 
+def _parts(hamiltonian: Hamiltonian) -> list[Model]:
+    """Return the constant and the driven parts of H."""
+    return [hamiltonian.static, *(part for _, part in hamiltonian.driven)]
+
+
+def _turned_over(hamiltonian: Hamiltonian, axis: str = "z") -> str:
+    """Return why some part of H does not conserve the parity along an axis, ``""`` if all do."""
+    number = "xyz".index(axis)
+    return next((why for part in _parts(hamiltonian) if (why := parity_obstacle(part, number))), "")
+
+
+def _symmetric(
+    deck: TrotterDeck,
+    block: SectorBlock,
+    hamiltonian: Hamiltonian,
+    sigma: Hamiltonian | None,
+    down: int | None,
+) -> SymmetricSector:
+    """Return the states of a character of permutations and inversion in the smallest space that H and start allow."""
+    quanta, model = deck.system.quanta, hamiltonian.static
+    whole = [part for part in (hamiltonian, sigma) if part is not None]
+    parts = [part for both in whole for part in _parts(both)]
+    # of one Sz if the deck names it, or if the start has one that all parts conserve
+    base = space_with(model)
+    if block.parity is not None:
+        # the inversion of all spins is a half turn about x, of strings along z
+        axes = "zxy" if block.inversion is None else "z"
+        base = _of_parity(int(block.parity == "odd"), hamiltonian, sigma, down, axes)
+    elif block.charged or (down is not None and not any(mixing(part) for part in parts)):
+        given = quanta - round(block.ups(quanta)[0]) if block.charged or down is None else down
+        base = space_with(model, given)
+        if why := next((why for part in parts if (why := mixing(part, block.inversion or 0))), ""):
+            raise DeckError(f"sector: {base} is not conserved: {why}; use sector: full")
+        if down is not None and down != given:
+            raise DeckError(
+                f"sector: the initial state has Sz = {0.5 * quanta - down:g}, the sector {base}; use sector: auto"
+            )
+        if block.inversion and 2 * given != quanta:
+            raise DeckError(
+                f"sector.inversion: the inversion of all spins turns {base} over; leave inversion out"
+            )
+    if block.inversion and (why := next((why for part in whole if (why := _turned_over(part, "x"))), "")):
+        raise DeckError(f"sector.inversion: the inversion of all spins is not conserved: {why}")
+    if deck.observables.needs.sigma_sites:
+        raise DeckError(
+            "sector: time_correlation and otoc take Sz of one site, which leads from one character of the symmetries to others; "
+            "use sector: full, or a sector of Sz alone"
+        )
+    frame, moves = FRAMES[base.axis], translations(deck.lattice, deck.system.spins)  # type: ignore[index]
+    # every part of H must be invariant; all have the same sector
+    return [symmetric_sectors(block, frame.turned(part), [base], moves)[0] for part in parts].pop()
+
+
 def sector_of(
     deck: TrotterDeck, hamiltonian: Hamiltonian, sigma: Hamiltonian | None
-) -> Sector | ParitySector | None:
+) -> PlainSpace | SymmetricSector | None:
     """Return the sector of an evolution; None for all states.
 
     Parameters
@@ -129,10 +201,10 @@ def sector_of(
     DeckError
         If the deck asks for a sector that H or the start do not stay in.
     """
-    requested, spins = deck.sector, deck.system.spins
+    requested, quanta, model = deck.sector, deck.system.quanta, hamiltonian.static
     if requested in ("full", "none"):
         return None
-    down = deck.initial.down(spins)
+    down = deck.initial.lowered(deck.system.twos)
     if requested == "auto":
         # auto: a start of one Sz that H and the way back conserve, and no product formula, whose layers are in the whole space
         stays = (
@@ -145,18 +217,28 @@ def sector_of(
             and (sigma is None or deck.evolve.integrator == "krylov" or sigma.is_static)
             and (sigma is None or not obstacle(sigma))
         )
-        return Sector(spins, down) if stays and down is not None else None
+        return space_with(model, down) if stays and down is not None else None
     assert isinstance(requested, SectorBlock)
+    # inversion is a number of a sector of Sz of spins 1/2, else a character
+    plain = model.halves and (requested.charged or not obstacle(hamiltonian))
+    if requested.stored or (requested.inversion is not None and not plain):
+        return _symmetric(deck, requested, hamiltonian, sigma, down)
     if requested.parity is not None:
-        return _of_parity(ParitySector(spins, int(requested.parity == "odd")), hamiltonian, sigma, down)
+        parity = _of_parity(int(requested.parity == "odd"), hamiltonian, sigma, down)
+        if parity.axis != "z" and deck.observables.needs.sigma_sites:
+            raise DeckError(
+                f"sector.parity: time_correlation and otoc take Sz of one site, which turns the {parity} over; use sector: full"
+            )
+        return parity
     # a sector of Sz named by the deck: refused with the reason unless H, Sigma and the start lie in it
-    sector = Sector(spins, spins - round(requested.ups(spins)[0]), requested.inversion or 0)
+    sector = space_with(model, quanta - round(requested.ups(quanta)[0]), inversion=requested.inversion or 0)
+    assert not isinstance(sector, ParitySector | WholeSpace)
     for part, key in ((hamiltonian, "system.terms"), (sigma, "observe: echo: sigma")):
         if part is not None and (why := obstacle(part, sector.inversion)):
             raise DeckError(f"sector: {sector} is not conserved ({key}): {why}; use sector: full")
     if down is not None and down != sector.down:
         raise DeckError(
-            f"sector: the initial state has Sz = {0.5 * spins - down:g}, the sector {sector}; use sector: auto"
+            f"sector: the initial state has Sz = {0.5 * quanta - down:g}, the sector {sector}; use sector: auto"
         )
     if down is not None and sector.inversion and not isinstance(deck.initial, GroundState):
         raise DeckError(

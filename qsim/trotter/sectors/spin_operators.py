@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
 
-__all__ = ["current_of", "raised", "target_of", "wave", "weighted"]
+__all__ = ["current_of", "raised", "reach", "target_of", "wave", "weighted"]
 
 PIECE = 1 << 20
 
@@ -78,6 +79,32 @@ def raised(
     return device.asarray(out)
 
 
+def reach(coupled: NDArray[np.bool_], ring: bool) -> NDArray[np.float64]:
+    """Return the distance ``x_k - x_j`` of all sites, (N, N), on a ring the way round that is shorter.
+
+    Raises
+    ------
+    DeckError
+        If coupled sites lie opposite each other on a ring.
+    """
+    n, site = len(coupled), np.arange(len(coupled))
+    # [j, k]
+    distance = (site[None, :] - site[:, None]).astype(float)
+    if ring:
+        # the shorter way round
+        distance -= n * np.round(distance / n)
+        # half of the ring away both ways are equal, and the current has no direction
+        opposite = np.argwhere(coupled & (2 * np.abs(distance) == n))
+        if len(opposite):
+            j, k = (int(place) for place in opposite[0])
+            raise DeckError(
+                f"dynamics.operator: sites {j} and {k} are coupled and lie opposite each other on the ring: the current between "
+                "them has no direction"
+            )
+    return distance
+
+
+@singledispatch
 def current_of(model: Model, ring: bool) -> Model:
     """Return the current of Sz, ``i [H, sum_j x_j S^z_j]``, as a Hamiltonian that conserves Sz.
 
@@ -90,23 +117,9 @@ def current_of(model: Model, ring: bool) -> Model:
     DeckError
         If coupled sites lie opposite each other on a ring.
     """
-    n, site = model.spins, np.arange(model.spins)
-    # [j, k]
-    distance = (site[None, :] - site[:, None]).astype(float)
-    if ring:
-        # the shorter way round
-        distance -= n * np.round(distance / n)
-        coupled = (
-            model.J[0] != 0.0 if model.cross is None else (model.J[0] != 0.0) | (model.cross[0, 1] != 0.0)
-        )
-        # half of the ring away both ways are equal, and the current has no direction
-        opposite = np.argwhere(coupled & (2 * np.abs(distance) == n))
-        if len(opposite):
-            j, k = (int(place) for place in opposite[0])
-            raise DeckError(
-                f"dynamics.operator: sites {j} and {k} are coupled and lie opposite each other on the ring: the current between "
-                "them has no direction"
-            )
+    n = model.spins
+    coupled = model.J[0] != 0.0 if model.cross is None else (model.J[0] != 0.0) | (model.cross[0, 1] != 0.0)
+    distance = reach(coupled, ring)
     zero = Model.zero(n)
     cross = np.zeros((3, 3, n, n))
     # odd in j and k, as the difference of the two products is

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qsim.core.errors import DeckError
+from qsim.trotter.model.frames import rotated
+from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.digits.space import DigitSpace
 from qsim.trotter.sectors.parity import ParitySector, WholeSpace
+from qsim.trotter.sectors.symmetric import SymmetricSector
 from qsim.trotter.states.vectors import norm2, scale
 
 if TYPE_CHECKING:
@@ -17,9 +22,10 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import StateVector
     from qsim.core.device.device import Device
     from qsim.trotter.initial.base import InitialState
-    from qsim.trotter.sectors.basis import Sector
 
-__all__ = ["initial_state", "restricted", "unfolded", "whole_state"]
+__all__ = ["OUTSIDE", "initial_state", "normalised", "restricted", "start_in", "unfolded", "whole_state"]
+
+AnySector = Sector | ParitySector | WholeSpace | DigitSpace | SymmetricSector
 
 # weight of a given state outside of the sector that is rounding
 OUTSIDE = 1e-10
@@ -29,7 +35,7 @@ MOST_SPINS = 30
 
 def initial_state(
     block: InitialState,
-    sector: Sector | ParitySector | WholeSpace,
+    sector: AnySector,
     device: Device,
     dtype: DTypeLike,
     *,
@@ -39,6 +45,7 @@ def initial_state(
     """Return the initial state of a deck as a vector (D,) of a sector.
 
     Random states are drawn in the sector: their amplitudes are functions of seed, member and the number of the state there.
+    Others are made along the axes of the deck, and turned to those of the strings.
 
     Raises
     ------
@@ -50,15 +57,28 @@ def initial_state(
     # random states are drawn in the sector itself
     if block.fill(psi, device, seed=seed, member=member):
         return psi
+    return start_in(sector, block, device, dtype, seed=seed, member=member)
+
+
+@singledispatch
+def start_in(
+    sector: AnySector,
+    block: InitialState,
+    device: Device,
+    dtype: DTypeLike,
+    *,
+    seed: int,
+    member: int = 0,
+) -> Any:
+    """Return an initial state that is not drawn in the sector; as :func:`initial_state`."""
+    with device.use():
+        psi = device.xp.zeros(sector.dimension, dtype=dtype)
+    assert not isinstance(sector, DigitSpace)
     # an Ising state is one amplitude; all others are made in the whole space, and the part in the sector is taken
     string = block.string(sector.spins)
-    if string is not None:
-        index = (
-            sector.index(string)
-            if isinstance(sector, ParitySector | WholeSpace)
-            else int(sector.index(np.array([string]))[0])
-        )
-        psi[index] = 1.0
+    if string is not None and sector.axis == "z" and not sector.symmetries:
+        assert not isinstance(sector, SymmetricSector)
+        psi[int(sector.index(np.array([string]))[0])] = 1.0
         return psi
     if sector.spins > MOST_SPINS:
         raise DeckError(
@@ -66,12 +86,18 @@ def initial_state(
             f"{MOST_SPINS}); use basis, neel, domain_wall, haar or random_phase in a sector"
         )
     full = block.vector(sector.spins, device, dtype, seed=seed, member=member)
-    psi = (
-        sector.restricted(device, full)
-        if isinstance(sector, ParitySector | WholeSpace)
-        else restricted(sector, device, full)
-    )
-    # the part outside is refused unless it is rounding
+    psi = restricted(sector, device, rotated(device, full, sector.axis)).astype(dtype, copy=False)
+    return normalised(sector, psi, block)
+
+
+def normalised(sector: AnySector, psi: StateVector, block: InitialState) -> StateVector:
+    """Return the part of an initial state in a sector, divided by its norm in place.
+
+    Raises
+    ------
+    DeckError
+        If the part outside is more than rounding.
+    """
     inside = norm2(psi)
     if not inside > 1.0 - OUTSIDE:
         raise DeckError(
@@ -81,8 +107,20 @@ def initial_state(
     return psi
 
 
-def restricted(sector: Sector, device: Device, full: NDArray[Any]) -> Any:
-    """Return the part (D,) of a state (2^N,) that lies in a sector."""
+@singledispatch
+def restricted(sector: AnySector, device: Device, full: NDArray[Any]) -> Any:
+    """Return the part (D,) of a state of all spins, (2^N,) of spins 1/2, along the axes of the strings, in a sector."""
+    assert isinstance(sector, ParitySector | WholeSpace | DigitSpace)
+    return sector.restricted(device, full)
+
+
+@restricted.register(SymmetricSector)
+def _(sector: SymmetricSector, device: Device, full: NDArray[Any]) -> Any:
+    return sector.folded(restricted(sector.base, device, full), full.dtype)
+
+
+@restricted.register(Sector)
+def _(sector: Sector, device: Device, full: NDArray[Any]) -> Any:
     xp = device.xp
     with device.use():
         strings = device.asarray(sector.strings())
@@ -98,9 +136,7 @@ def unfolded(sector: Sector, device: Device, psi: NDArray[Any]) -> tuple[Sector,
     """Return the sector without inversion and the vector there; the same ones if there is no inversion."""
     if not sector.inversion:
         return sector, psi
-    from qsim.trotter.sectors.basis import Sector as Made
-
-    plain = Made(sector.spins, sector.down)
+    plain = Sector(sector.spins, sector.down)
     everything = (1 << sector.spins) - 1
     with device.use():
         out = device.xp.zeros(plain.dimension, dtype=psi.dtype)
@@ -110,10 +146,20 @@ def unfolded(sector: Sector, device: Device, psi: NDArray[Any]) -> tuple[Sector,
     return plain, out
 
 
-def whole_state(sector: Sector | ParitySector | WholeSpace, device: Device, psi: NDArray[Any]) -> Any:
-    """Return a vector of a sector as a state (2^N,) of all spins."""
-    if isinstance(sector, ParitySector | WholeSpace):
-        return sector.whole(device, psi)
+@singledispatch
+def whole_state(sector: AnySector, device: Device, psi: NDArray[Any]) -> Any:
+    """Return a vector of a sector as a state of all spins, (2^N,) of spins 1/2, along the axes of the strings."""
+    assert isinstance(sector, ParitySector | WholeSpace | DigitSpace)
+    return sector.whole(device, psi)
+
+
+@whole_state.register(SymmetricSector)
+def _(sector: SymmetricSector, device: Device, psi: NDArray[Any]) -> Any:
+    return whole_state(sector.base, device, sector.whole(psi))
+
+
+@whole_state.register(Sector)
+def _(sector: Sector, device: Device, psi: NDArray[Any]) -> Any:
     plain, amplitudes = unfolded(sector, device, psi)
     with device.use():
         out = device.xp.zeros(1 << sector.spins, dtype=psi.dtype)

@@ -15,13 +15,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache, singledispatch
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from qsim.core.errors import DeckError
 from qsim.trotter.kernels.sectors.orbits import entries_of_orbits, images_of, representatives
+from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.digits.space import DigitSpace
+from qsim.trotter.sectors.parity import ParitySector, WholeSpace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,24 +34,29 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
     from qsim.trotter.deck.sectors import SectorBlock
+    from qsim.trotter.lattices.momenta import Translations
     from qsim.trotter.model.hamiltonian import Model
-    from qsim.trotter.sectors.basis import Sector
-    from qsim.trotter.sectors.parity import ParitySector, WholeSpace
 
 __all__ = [
     "Flips",
+    "PlainSpace",
     "StoredOperator",
     "SymmetricSector",
     "Symmetry",
     "broken",
+    "cycles_of",
     "flips_of",
     "image_tables",
+    "matrix_bytes",
     "order_of",
     "reflected",
     "shifted",
     "symmetric_sectors",
+    "with_characters",
 ]
 
+# without characters of permutations
+PlainSpace = Sector | ParitySector | WholeSpace | DigitSpace
 # of a group
 MOST_ELEMENTS = 4096
 # relative difference of couplings that is rounding
@@ -86,16 +94,22 @@ def reflected(spins: int) -> tuple[int, ...]:
     return tuple(range(spins - 1, -1, -1))
 
 
-def _cycles(sites: Sequence[int]) -> list[int]:
-    """Return the lengths of the cycles of a permutation."""
-    left, lengths = set(range(len(sites))), []
+def cycles_of(sites: Sequence[int]) -> list[list[int]]:
+    """Return the cycles of a permutation."""
+    left, cycles = set(range(len(sites))), []
     while left:
-        j, length = min(left), 0
+        j, cycle = min(left), []
         while j in left:
             left.remove(j)
-            j, length = sites[j], length + 1
-        lengths.append(length)
-    return lengths
+            cycle.append(j)
+            j = sites[j]
+        cycles.append(cycle)
+    return cycles
+
+
+def _cycles(sites: Sequence[int]) -> list[int]:
+    """Return the lengths of the cycles of a permutation."""
+    return [len(cycle) for cycle in cycles_of(sites)]
 
 
 def order_of(sites: Sequence[int]) -> int:
@@ -103,6 +117,7 @@ def order_of(sites: Sequence[int]) -> int:
     return math.lcm(*_cycles(sites))
 
 
+@singledispatch
 def broken(model: Model, sites: Sequence[int]) -> str:
     """Return where H is not invariant under a permutation of the sites, ``""`` if it is."""
     p = np.array(sites)
@@ -190,6 +205,11 @@ class SymmetricSector:
         """Total Sz."""
         return self.base.sz
 
+    @property
+    def axis(self) -> str:
+        """Axis of the deck along which the spins of the strings are."""
+        return self.base.axis
+
     @cached_property
     def elements(self) -> dict[tuple[tuple[int, ...], bool], Fraction]:
         """Phase of every element of the group.
@@ -227,7 +247,7 @@ class SymmetricSector:
     def group(self) -> _Group:
         """The elements as the kernels take them."""
         elements = list(self.elements.items())
-        tables, turned = image_tables(self.spins, [element for element, _ in elements])
+        tables, turned = self.image_tables([element for element, _ in elements])
         phases = np.array([float(f) for _, f in elements])
         characters = np.exp(-2j * np.pi * phases)
         # chi = +-1 without the rounding of the exponential, so that the matrix is real exactly
@@ -240,13 +260,28 @@ class SymmetricSector:
         """True if all characters are 1 or -1, and the matrix is real."""
         return all(2 * f % 1 == 0 for f in self.elements.values())
 
+    def image_tables(
+        self, elements: Sequence[tuple[Sequence[int], bool]]
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the images of eight bits at a time, (G, bytes, 256), and whether all spins are turned over, (G,)."""
+        return image_tables(self.spins, elements)
+
+    def fixed(self, sites: Sequence[int], turned: bool) -> int:
+        """Return how many strings a permutation leaves as they are, with the inversion if `turned`."""
+        return self.base.fixed(_cycles(sites), turned)
+
+    def representatives(self, strings: NDArray[np.int64], norms: NDArray[np.float64]) -> int:
+        """Set the smallest string and nu of every orbit that has a state; return how many."""
+        odd = getattr(self.base, "odd", -1)
+        return int(representatives(self.spins, self.down, odd, *self.group, strings, norms))
+
     @cached_property
     def dimension(self) -> int:
         """Number of states: the mean over the group of ``chi(g)*`` times the number of strings that g leaves as they are."""
         # Burnside's formula with characters: (1 / |G|) sum_g chi(g)* (number of strings fixed by g)
         total = 0.0
         for (sites, turned), f in self.elements.items():
-            fixed = self.base.fixed(_cycles(sites), turned)
+            fixed = self.fixed(sites, turned)
             # real part: elements come in pairs g, g^-1 with conjugate characters
             total += fixed * math.cos(2.0 * math.pi * float(f))
         return round(total / len(self.elements))
@@ -255,26 +290,21 @@ class SymmetricSector:
     def orbits(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Smallest string and nu of every orbit that has a state."""
         strings, norms = np.empty(self.dimension, np.int64), np.empty(self.dimension)
-        odd = getattr(self.base, "odd", -1)
-        count = representatives(self.spins, self.down, odd, *self.group, strings, norms)
+        count = self.representatives(strings, norms)
         if count != self.dimension:
             raise AssertionError(f"{count} orbits, {self.dimension} expected")
         return strings, norms
 
     def whole(self, psi: NDArray[Any]) -> NDArray[Any]:
         """Return a state as a vector of `base`."""
-        strings = self.base.strings()
-        place, factor = np.empty(strings.size, np.int64), np.empty(strings.size, np.complex128)
-        images_of(strings, self.spins, *self.group, *self.orbits, place, factor)
+        place, factor = _places(self)
         # strings of an orbit without a state have the amplitude 0
         out = np.where(place >= 0, factor * psi[np.maximum(place, 0)], 0.0)
         return np.ascontiguousarray(out.real if self.is_real and psi.dtype.kind == "f" else out)
 
     def folded(self, psi: NDArray[Any], dtype: Any) -> NDArray[Any]:
         """Return a vector of `base` that lies in the sector as a vector of the sector; the inverse of `whole`."""
-        strings = self.base.strings()
-        place, factor = np.empty(strings.size, np.int64), np.empty(strings.size, np.complex128)
-        images_of(strings, self.spins, *self.group, *self.orbits, place, factor)
+        place, factor = _places(self)
         # the isometry of `whole`, transposed and conjugated
         made = factor.conj() * psi
         inside = place >= 0
@@ -287,13 +317,34 @@ class SymmetricSector:
         return ", ".join([str(self.base), *(symmetry.text for symmetry in self.symmetries)])
 
 
-def _symmetries(block: SectorBlock, momentum: int | None, spins: int) -> tuple[Symmetry, ...]:
+@lru_cache(maxsize=1)
+def _places(sector: SymmetricSector) -> tuple[NDArray[np.int64], NDArray[np.complex128]]:
+    """Return the orbit of every string of the base, -1 where it has no state, and the amplitude there."""
+    # of the last sector alone, which an evolution asks for at every output
+    strings = sector.base.strings()
+    place, factor = np.empty(strings.size, np.int64), np.empty(strings.size, np.complex128)
+    images_of(strings, sector.spins, *sector.group, *sector.orbits, place, factor)
+    return place, factor
+
+
+@singledispatch
+def with_characters(base: PlainSpace, *rest: Any) -> SymmetricSector:
+    """Return the states of a space with given eigenvalues of symmetries; see :class:`SymmetricSector`."""
+    assert not isinstance(base, DigitSpace)
+    return SymmetricSector(base, *rest)
+
+
+def _symmetries(
+    block: SectorBlock, momentum: int | None, spins: int, moves: Translations
+) -> tuple[Symmetry, ...]:
     """Return the generators that a deck asks for."""
     generators = []
     if momentum is not None:
-        generators.append(
-            Symmetry(f"momentum 2 pi {momentum}/{spins}", shifted(spins), False, Fraction(momentum, spins))
-        )
+        for m, length, to, along in zip(
+            moves.parts(momentum), moves.lengths, moves.shifts, moves.texts, strict=True
+        ):
+            text = f"momentum 2 pi {m}/{length}{along}"
+            generators.append(Symmetry(text, tuple(to), False, Fraction(m, length)))
     for sign, name, sites, turned in (
         (block.reflection, "reflection", reflected(spins), False),
         (block.inversion, "inversion", tuple(range(spins)), True),
@@ -309,9 +360,14 @@ def _symmetries(block: SectorBlock, momentum: int | None, spins: int) -> tuple[S
 
 
 def symmetric_sectors(
-    block: SectorBlock, model: Model, bases: Sequence[Sector | ParitySector | WholeSpace]
+    block: SectorBlock, model: Model, bases: Sequence[PlainSpace], moves: Translations
 ) -> list[SymmetricSector]:
     """Return the sectors of some spaces that a deck asks for; of several, those without states are left out.
+
+    Parameters
+    ----------
+    moves : Translations
+        Shifts that momenta belong to.
 
     Raises
     ------
@@ -319,23 +375,23 @@ def symmetric_sectors(
         If H is not invariant, or no state is left.
     """
     spins, sectors = model.spins, []
-    for momentum in block.momenta(spins):
-        symmetries = _symmetries(block, momentum, spins)
+    for momentum in moves.numbers(block.momentum):
+        symmetries = _symmetries(block, momentum, spins, moves)
         for symmetry in symmetries:
             if why := broken(model, symmetry.sites):
-                what = (
-                    symmetry.text.split(" under ")[-1]
-                    if " under " in symmetry.text
-                    else "the shift by one site"
-                )
-                remedy = ""
-                if what == "the shift by one site":
-                    remedy = "; momentum is that of a ring, other lattices name their shifts in sector.permutations"
+                what, remedy = symmetry.text.split(" under ")[-1], ""
+                if what == symmetry.text:
+                    along = what.partition(" along ")[2]
+                    what = f"the shift by one cell along {along}" if along else "the shift by one site"
+                    remedy = (
+                        ""
+                        if along
+                        else "; of a lattice that the deck does not name, sector.permutations has the shifts"
+                    )
                 raise DeckError(f"sector: H is not invariant under {what}: {why}{remedy}")
         for base in bases:
-            sectors.append(
-                SymmetricSector(base, symmetries, block.inversion or 0, momentum, block.reflection or 0)
-            )
+            signs = block.inversion or 0, momentum, block.reflection or 0
+            sectors.append(with_characters(base, symmetries, *signs))
     left = [sector for sector in sectors if sector.dimension]
     if not left:
         raise DeckError(f"sector: no state has {sectors[0]}: the sector is empty")
@@ -382,6 +438,11 @@ def flips_of(model: Model) -> Flips:
         np.array([term[1:3] for term in terms], np.int64).reshape(-1, 2),
         np.array([term[3] for term in terms], np.complex128).reshape(-1, 4),
     )
+
+
+def matrix_bytes(model: Model, states: int) -> int:
+    """Return the bytes of the stored matrix of H on some states: strings, and the entries while they are sorted."""
+    return states * (16 + 40 * (1 + flips_of(model).masks.size))
 
 
 class StoredOperator:

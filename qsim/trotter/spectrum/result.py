@@ -133,10 +133,11 @@ def _gap(part: int) -> Callable[[SpectrumResult], float | None]:
 
 def _momenta(result: SpectrumResult) -> NDArray[np.float64] | None:
     momenta = [getattr(sector, "momentum", None) for sector in result.sectors]
+    # of cells in several directions it is no single number
     return (
         None
-        if None in momenta
-        else np.array([2.0 * k / result.problem.spins for k in momenta if k is not None])
+        if None in momenta or len(result.problem.translations.lengths) > 1
+        else np.array([2.0 * k / result.problem.translations.count for k in momenta if k is not None])
     )
 
 

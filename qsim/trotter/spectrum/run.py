@@ -9,7 +9,7 @@ import numpy as np
 
 from qsim.core.run.loop import Progress, drive
 from qsim.trotter.deck.axes import AXES
-from qsim.trotter.measurement.spaces import moments_in, plain, schmidt_in
+from qsim.trotter.measurement.spaces import moments_in, plain, schmidt_in, unlike_in
 from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.observables.base import View
 from qsim.trotter.sectors.lanczos import EPS
@@ -95,7 +95,7 @@ class Computation:
 def run(problem: TaskProblem[Spectrum], monitor: Monitor) -> SpectrumResult:
     """Find the levels of all sectors and observe the lowest one."""
     for sector in problem.sectors:
-        monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
+        monitor.note(f"sector {sector}: {sector.dimension} of {problem.model.dimension} states")
     made = Computation(problem, monitor.restored)
     with monitor.stage("levels"):
         drive(made, monitor, total=len(problem.sectors), unit="sectors", what="levels", done=made.done)
@@ -152,6 +152,8 @@ class Level(View):
         ``<S^a_j>`` and ``<S^a_j S^a_k>`` along the axes of the strings.
     state : (Space, vector), optional
         The state of a level that has one.
+    unlike : dict of (axes, j, k) to float
+        ``<S^a_j S^b_k>`` of unlike components along axes of the deck.
     """
 
     complete = True
@@ -162,8 +164,9 @@ class Level(View):
         s: Mapping[str, FloatArray],
         ss: Mapping[str, FloatArray],
         state: tuple[Space, Array] | None,
+        unlike: Mapping[tuple[str, int, int], float],
     ) -> None:
-        self.problem, self.s, self.ss, self.state = problem, s, ss, state
+        self.problem, self.s, self.ss, self.state, self.unlike = problem, s, ss, state, unlike
         self.labelled = problem.charged
 
     def spins(self, axis: str) -> FloatArray:
@@ -177,6 +180,8 @@ class Level(View):
 
     def correlators(self, axis: str, pairs: Sequence[Pair]) -> FloatArray:
         """Return ``<S^a_j S^a_k>`` of pairs."""
+        if len(axis) == 2:
+            return np.array([self.unlike[axis, j, k] for j, k in pairs])
         j, k = np.array(pairs).T
         return self.correlator_matrix(axis)[j, k]
 
@@ -199,17 +204,25 @@ def observe(problem: TaskProblem[Spectrum], members: Sequence[Member]) -> dict[s
         {
             pair
             for axis, pairs in problem.observables.needs.pairs.items()
-            if averaged or axis != along
+            if len(axis) == 1 and (averaged or axis != along)
             for pair in pairs
         }
     )
     # the mean over a level: weights of its states
     s: dict[str, NDArray[np.float64]] = {axis: np.zeros(problem.spins) for axis in AXES}
     ss: dict[str, NDArray[np.float64]] = {axis: np.zeros((problem.spins, problem.spins)) for axis in AXES}
+    named, frame = problem.observables.needs.unlike, problem.frame
+    keys = [(frame.places(axes)[0], j, k) for axes, j, k in named]
+    signs = np.array([frame.places(axes)[1] for axes, _, _ in named])
+    unlike = np.zeros(len(named))
     for member in members:
         moments = moments_in(problem.sectors[member.sector], problem.place, member.vector, across)
         # the mean over all states of the level, each sector with as many as it stands for
         share = member.states / total / moments.norm
+        # of a whole multiplet they vanish: there is no direction
+        if not averaged:
+            found = unlike_in(problem.sectors[member.sector], problem.place, member.vector, keys)
+            unlike += share * signs * found
         # <S^z> counts where H tells Sz from -Sz; states of both together have no mean
         if member.states == 1 or not problem.mirrored:
             for axis in AXES:
@@ -221,7 +234,7 @@ def observe(problem: TaskProblem[Spectrum], members: Sequence[Member]) -> dict[s
         for axis in AXES:
             ss[axis] += share * of[axis]
     state = plain(problem.sectors[members[0].sector], members[0].vector) if total == 1 else None
-    level = Level(problem, s, ss, state)
+    level = Level(problem, s, ss, state, dict(zip(named, unlike.tolist(), strict=True)))
     arrays: dict[str, Array] = {}
     for observable in problem.observables:
         if total == 1 or not observable.needs.cuts:

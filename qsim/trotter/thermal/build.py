@@ -43,6 +43,11 @@ def memory(problem: ThermalProblem, states: int) -> dict[str, int]:
     # work space
     matrices = 5 if problem.observables.needs.pairs else 2
     parts["matrix"] = matrices * size * min(states, problem.block.exact) ** 2
+    if problem.sampled_axes:
+        # phi and its derivative at all temperatures, the terms that are added at once, and the recurrence; complex along y
+        most = max(1, (1 << 26) // max(states, 1))
+        vectors = 2 * (min(len(problem.block.grid()), most) + min(16, most)) + 8
+        parts["response"] = 16 * states * vectors
     if count := _temperature_vectors(problem, states):
         parts["temperatures"] = size * states * count
     return parts

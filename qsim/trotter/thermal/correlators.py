@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.trotter.measurement.spaces import columns_in, moments_in
+from qsim.trotter.measurement.spaces import columns_in, moments_in, pairs_in, unlike_in
 from qsim.trotter.observables.base import View, all_pairs
 from qsim.trotter.sectors.lanczos import chain, ritz
 
@@ -67,11 +67,25 @@ class Correlators:
         """Axis of the strings and sites of each pair that is averaged, those along z first."""
         pairs = self.problem.observables.needs.pairs
         keys = {(self.kind(axis), *pair) for axis, some in pairs.items() for pair in some}
-        return sorted(keys, key=lambda key: (key[0] != "z", *key))
+        # (S^a)^2 of a larger spin is no number
+        if not self.problem.halves:
+            alike = {key[0] for key in keys if len(key[0]) == 1}
+            keys |= {(axis, j, j) for axis in alike for j in range(self.spins)}
+        return sorted(keys, key=lambda key: (len(key[0]), key[0] != "z", *key))
+
+    @cached_property
+    def like(self) -> list[tuple[str, int, int]]:
+        """Keys of equal components."""
+        return [key for key in self.keys if len(key[0]) == 1]
+
+    @cached_property
+    def unlike(self) -> list[tuple[str, int, int]]:
+        """Keys of unlike components, which are the last ones."""
+        return [key for key in self.keys if len(key[0]) == 2]
 
     def kind(self, axis: str) -> str:
         """Return the axis of the strings whose pairs serve an axis of the deck; x and y are equal in a sector of Sz."""
-        place = self.problem.frame.place(axis)[0]
+        place = self.problem.frame.places(axis)[0]
         return "x" if self.problem.charged and place == "y" else place
 
     @cached_property
@@ -97,23 +111,11 @@ class Correlators:
         # energies from the lowest of the sector, against overflow; the caller puts the factor back
         boltzmann = np.exp(-(values - values[0]) / T[:, None])
         space, vectors = columns_in(sector, vectors)
-        strings = space.strings()
-        spin = 0.5 - (strings[:, None] >> np.arange(self.spins) & 1)
-        # (D, T)
-        # diagonal operators need the weight of every string alone, flips the overlap of strings in which two spins differ
-        weight = (np.abs(vectors) ** 2) @ boltzmann.T
-        rows = []
-        for axis, j, k in self.keys:
-            if axis == "z":
-                rows.append((spin[:, j] * spin[:, k]) @ weight)
-                continue
-            # with a definite Sz two spins flip that differ; S^y S^y has the opposite sign where they are equal
-            differ = (strings >> j ^ strings >> k) & 1
-            chosen = np.flatnonzero(differ) if self.problem.charged else np.arange(strings.size)
-            sign = np.where(differ[chosen] == 1, 1.0, -1.0 if axis == "y" else 1.0)
-            other = space.index(strings[chosen] ^ (1 << j | 1 << k))
-            overlap = np.einsum("s,sn,sn->n", sign, vectors[chosen].conj(), vectors[other]).real
-            rows.append(0.25 * (boltzmann @ overlap))
+        device = self.problem.place
+        rows = pairs_in(space, device, vectors, boltzmann, self.like)
+        if self.unlike:
+            means = [unlike_in(space, device, device.asarray(v), self.unlike) for v in vectors.T.copy()]
+            rows.extend((boltzmann @ np.array(means)).T)
         return np.array(rows).reshape(self.count, T.size).T
 
     @staticmethod
@@ -157,7 +159,7 @@ class Correlators:
         # vectors of all temperatures at once, if they fit; else the recurrence runs again for each part
         step = max(1, MOST_NUMBERS // start.size)
         parts = [
-            self._of_temperatures(operator, start, c[k : k + step], scale, poll)
+            self._of_temperatures(operator, start, made, c[k : k + step], scale, poll)
             for k in range(0, T.size, step)
         ]
         return float(start.size) * np.concatenate(parts)
@@ -166,6 +168,7 @@ class Correlators:
         self,
         operator: AnyOperator,
         start: NDArray[Any],
+        made: chain,
         c: NDArray[np.float64],
         scale: float,
         poll: Callable[[], None],
@@ -179,7 +182,7 @@ class Correlators:
             # several together: a matrix product instead of a vector after the other
             together = max(1, min(TOGETHER, steps, MOST_NUMBERS // start.size))
             block = xp.empty((together, start.size), start.dtype)
-            again = chain(device, operator, start.copy())
+            again = chain(device, operator, start.copy(), script=made.script)
             for k in range(steps):
                 row = k % together
                 block[row] = again.vector
@@ -192,9 +195,10 @@ class Correlators:
             return np.array([self._observed(operator, vector) for vector in phi])
 
     def _observed(self, operator: AnyOperator, vector: NDArray[Any]) -> NDArray[np.float64]:
-        across = [(j, k) for axis, j, k in self.keys if axis != "z"]
+        across = [(j, k) for axis, j, k in self.like if axis != "z"]
         moments = moments_in(operator.sector, operator.device, vector, across)
-        return np.array([moments.ss[axis][j, k] for axis, j, k in self.keys])
+        means = [moments.ss[axis][j, k] for axis, j, k in self.like]
+        return np.array([*means, *unlike_in(operator.sector, operator.device, vector, self.unlike)])
 
     # -------------------------------------------------------------------------------------------- results
 
@@ -223,11 +227,14 @@ class Temperature(View):
     def correlators(self, axis: str, pairs: Sequence[Pair]) -> FloatArray:
         """Return ``<S^a_j S^a_k>`` of pairs."""
         kind, place = self.source.kind(axis), self.source.place
-        return self.means[[place[kind, j, k] for j, k in pairs]]
+        sign = self.source.problem.frame.places(axis)[1] if len(axis) == 2 else 1.0
+        return sign * self.means[[place[kind, j, k] for j, k in pairs]]
 
     def correlator_matrix(self, axis: str) -> FloatArray:
         """Return ``<S^a_j S^a_k>`` of all sites."""
         ss, pairs = 0.25 * np.eye(self.source.spins), all_pairs(self.source.spins)
+        if not self.source.problem.halves:
+            np.fill_diagonal(ss, self.correlators(axis, [(j, j) for j in range(self.source.spins)]))
         if pairs:
             j, k = np.array(pairs).T
             ss[j, k] = ss[k, j] = self.correlators(axis, pairs)

@@ -47,8 +47,10 @@ def thermal(r: Results) -> Figure | None:
             ax.xaxis.set_major_formatter(StrMethodFormatter("{x:.2g}"))
             ax.xaxis.set_minor_locator(NullLocator())
         ax.set_ylabel(f"{label} per site")
-    axes[3].axhline(np.log(2.0), color="0.6", linestyle=":", linewidth=0.7, label=r"$\ln 2$")
-    axes[3].legend()
+    # what spins 1/2 come to; larger ones have more states
+    if float(np.max(r["entropy_T"])) <= np.log(2.0) * (1.0 + 1e-9):
+        axes[3].axhline(np.log(2.0), color="0.6", linestyle=":", linewidth=0.7, label=r"$\ln 2$")
+        axes[3].legend()
     for ax in axes[2:]:
         ax.set_xlabel("temperature ($J$)")
     return fig

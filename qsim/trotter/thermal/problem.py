@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from qsim.trotter.deck.axes import AXES, Axis
 from qsim.trotter.deck.tasks import Thermal
 from qsim.trotter.problem import TaskProblem
 
 if TYPE_CHECKING:
-    from qsim.trotter.sectors.basis import Sector
-    from qsim.trotter.sectors.parity import ParitySector, WholeSpace
+    from collections.abc import Sequence
+
+    from qsim.trotter.measurement.spaces import PlainSpace
 
 __all__ = ["ThermalProblem"]
 
@@ -20,15 +22,34 @@ class ThermalProblem(TaskProblem[Thermal]):
     """The problem of thermal averages; see :class:`TaskProblem`."""
 
     @property
-    def plain_sectors(self) -> list[WholeSpace | ParitySector | Sector]:
+    def plain_sectors(self) -> list[PlainSpace]:
         """The sectors, none of which has a character of permutations: their states are strings."""
-        return cast("list[WholeSpace | ParitySector | Sector]", self.sectors)
+        return cast("list[PlainSpace]", self.sectors)
 
     @property
-    def responds(self) -> bool:
-        """True if the response to a field is found from all states: H does not commute with the magnetisation along z."""
-        return not self.charged and max(s.dimension for s in self.sectors) <= self.block.exact
+    def totals(self) -> str:
+        """Axes along which a total spin is of use: none where the response leads from one sector to others."""
+        return "zxy" if self.block.response == "auto" else ""
+
+    @property
+    def exact(self) -> bool:
+        """True if every sector is diagonalised."""
+        return max(s.dimension for s in self.sectors) <= self.block.exact
+
+    @property
+    def response_axes(self) -> Sequence[Axis]:
+        """Axes of the deck along which the response to a field is found, of an H that conserves no total spin."""
+        if self.charged:
+            return ()
+        if self.block.response == "auto":
+            return AXES if self.exact else ()
+        return [axis for axis in AXES if axis in self.block.response]
+
+    @property
+    def sampled_axes(self) -> Sequence[Axis]:
+        """Those along which it comes from random vectors."""
+        return () if self.exact else self.response_axes
 
     def downs(self) -> range:
-        """Return the numbers of spins down of all sectors; where Sz and -Sz have the same levels, of those with Sz >= 0."""
-        return range(self.spins // 2 + 1) if self.doubled else range(self.spins + 1)
+        """Return the quanta below all spins up of all sectors; where Sz and -Sz have the same levels, of those with Sz >= 0."""
+        return range(self.quanta // 2 + 1) if self.doubled else range(self.quanta + 1)

@@ -40,6 +40,8 @@ class ThermalResult:
         Correlators and structure factors, and their errors.
     response : dict of (T,) float64
         Magnetisation and susceptibility along each axis, per site, where H conserves none of the total spins.
+    response_errors : dict of (T,) float64
+        Their standard errors, where they come from random vectors.
     steps : int
         Largest number of steps of a random vector; 0 where every sector was diagonalised.
     change : (T,) float64 or None
@@ -55,6 +57,7 @@ class ThermalResult:
     observed: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     observed_errors: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     response: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    response_errors: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     steps: int = 0
     change: NDArray[np.float64] | None = None
 
@@ -79,14 +82,22 @@ def _has(name: str) -> Callable[[ThermalResult], bool]:
 
 
 def _response(name: str) -> Callable[[ThermalResult], NDArray[np.float64] | None]:
-    def value(result: ThermalResult) -> NDArray[np.float64] | None:
-        own = result.problem.frame.axis
-        # of a total spin that H conserves along another axis than z: the fluctuation
-        if result.problem.charged and own != "z" and name == f"susceptibility_{own}":
-            return result.values[2]
-        return result.response.get(name)
+    return lambda result: result.values[2] if _fluctuates(result, name) else result.response.get(name)
 
-    return value
+
+def _response_error(name: str) -> Callable[[ThermalResult], NDArray[np.float64] | None]:
+    def error(result: ThermalResult) -> NDArray[np.float64] | None:
+        if _fluctuates(result, name):
+            return _row_error(2)(result)
+        return result.response_errors.get(name)
+
+    return error
+
+
+def _fluctuates(result: ThermalResult, name: str) -> bool:
+    """Return True for the susceptibility of a total spin that H conserves along another axis than z: the fluctuation."""
+    own = result.problem.frame.axis
+    return result.problem.charged and own != "z" and name == f"susceptibility_{own}"
 
 
 def _observed_error(name: str) -> Callable[[ThermalResult], NDArray[np.float64] | None]:
@@ -199,7 +210,7 @@ QUANTITIES: tuple[Quantity[ThermalResult], ...] = (
         )
     ),
     *(
-        Quantity(f"{name}_{axis}", unit, f"{text}{axis}", _response(f"{name}_{axis}"), axes=("temperature",))
+        quantity
         for axis in AXES
         for name, unit, text in (
             ("magnetisation", "hbar", "<M> / N of the total spin M along "),
@@ -207,6 +218,18 @@ QUANTITIES: tuple[Quantity[ThermalResult], ...] = (
                 "susceptibility",
                 "1/J",
                 "d<M>/dh / N, the integral of <M(tau) M> - <M>^2 over imaginary time, of the total spin along ",
+            ),
+        )
+        for quantity in (
+            Quantity(
+                f"{name}_{axis}", unit, f"{text}{axis}", _response(f"{name}_{axis}"), axes=("temperature",)
+            ),
+            Quantity(
+                f"{name}_{axis}_error",
+                unit,
+                f"standard error of {name}_{axis} by the random vectors",
+                _response_error(f"{name}_{axis}"),
+                axes=("temperature",),
             ),
         )
     ),

@@ -33,7 +33,7 @@ from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.sectors.lanczos import chain, random_start, ritz
 from qsim.trotter.sectors.matrix import matrix_of
 from qsim.trotter.thermal.correlators import Correlators
-from qsim.trotter.thermal.response import response_of
+from qsim.trotter.thermal.response import Response, band_of, response_of, response_of_samples
 from qsim.trotter.thermal.result import ThermalResult
 
 if TYPE_CHECKING:
@@ -84,6 +84,8 @@ class Computation:
         Bounds of how far the sums are off by the end of the recurrence, of operators of norm 1.
     steps : int
         Largest number of steps of a vector.
+    responses : list of (vectors, axes, 4, T) float64
+        Sums for the response to a field, of each sector; see `Response.sampled`.
     """
 
     def __init__(self, problem: ThermalProblem, restored: Mapping[str, Any] | None) -> None:
@@ -92,6 +94,9 @@ class Computation:
         self.weights: list[NDArray[np.float64]] = []
         self.sums: list[NDArray[np.float64]] = []
         self.changes: list[NDArray[np.float64]] = []
+        self.responses: list[NDArray[np.float64]] = []
+        # middle and half width of the spectra, of which the response takes polynomials
+        self.band: tuple[float, float] | None = None
         self.steps = 0
         self.correlators = Correlators(problem)
         self.temperatures = np.array(problem.block.grid())
@@ -99,6 +104,7 @@ class Computation:
             self.sums = [np.array(part) for part in restored["sums"]]
             self.changes = [np.array(part) for part in restored["changes"]]
             self.steps = int(restored["steps"])
+            self.responses = [np.array(part) for part in restored["responses"]]
             self.energies = [np.array(part) for part in restored["energies"]]
             self.weights = [np.array(part) for part in restored["weights"]]
 
@@ -109,6 +115,7 @@ class Computation:
             "weights": list(self.weights),
             "sums": list(self.sums),
             "changes": list(self.changes),
+            "responses": list(self.responses),
             "steps": self.steps,
         }
 
@@ -149,16 +156,25 @@ class Computation:
         recurrences = []
         sums = np.zeros((block.vectors, self.temperatures.size, self.correlators.count))
         changes = np.zeros((block.vectors, self.temperatures.size))
+        fields = [Response(problem, sector, axis) for axis in problem.sampled_axes]
+        if fields and self.band is None:
+            self.band = band_of(problem, float(self.temperatures.min()), lambda: report(Progress()))
+        responses = np.zeros((block.vectors, len(fields), 4, self.temperatures.size))
         for k in range(block.vectors):
             # seeds of run, sector and vector in separate bits: no vector is used twice
             seed = (problem.models.seed << 20) + (number << 10) + k
             start = random_start(problem.place, sector.dimension, seed, operator.dtype)
-            kept = start.copy() if self.correlators.count else start
+            kept = start.copy() if self.correlators.count or fields else start
             made = chain(problem.place, operator, start)
             # counts: the whole recurrence, and the shorter ones that show how far it is converged
             counts = self._recurrence(made, report)
             self.steps = max(self.steps, counts[0])
             recurrences.append([ritz(made.alpha[:count], made.beta[:count]) for count in counts])
+            for number, one in enumerate(fields):
+                assert self.band is not None
+                responses[k, number] = one.sampled(
+                    operator, kept, self.band, self.temperatures, lambda: report(Progress())
+                )
             if self.correlators.count:
                 changes[k] = self.correlators.change(made, self.temperatures, counts[1:])
                 sums[k] = self.correlators.sampled(
@@ -182,6 +198,7 @@ class Computation:
         self.weights.append(weights)
         self.sums.append(sums)
         self.changes.append(changes)
+        self.responses.append(responses)
 
     def _recurrence(self, made: chain, report: Report) -> tuple[int, ...]:
         """Make the steps of one vector; return how many, and how many the shorter recurrences have."""
@@ -227,13 +244,15 @@ def run(problem: ThermalProblem, monitor: Monitor) -> ThermalResult:
     result = ThermalResult(problem, made.temperatures, values(problem, made), None, steps=made.steps)
     if made.correlators.count:
         result.observed = observed(problem, made)
-    if problem.responds:
+    if problem.sampled_axes:
+        result.response, result.response_errors = response_of_samples(problem, made.responses)
+    elif problem.response_axes:
         with monitor.stage("response"):
             result.response = response_of(problem, made.temperatures)
     elif not problem.charged:
         monitor.note(
             "susceptibility: H does not commute with the magnetisation, whose response to a field is given where every sector is "
-            "diagonalised (thermal.exact)"
+            "diagonalised (thermal.exact), or along the axes that thermal.response names"
         )
     # a sector was sampled
     if made.steps:
@@ -541,9 +560,11 @@ def _observed_errors(
     left_out = [observed(problem, made, k) for k in range(samples)]
     cut = [np.repeat(part[..., None], made.correlators.count, axis=2) for part in made.changes]
     mean = _samples(problem, made, cut).mean(axis=0)
-    # correlators have the norm 1/4, and Z changes like a sum of norm 1; weights that are off by exp(x) shift means between +-1/4
-    off = np.maximum(
-        0.5 * mean[:, 1:2] / mean[:, :1], 0.5 * np.minimum(np.expm1(np.minimum(x, 1.0)), 1.0)[:, None]
+    # correlators have the norm S^2, of spins 1/2 1/4, and Z changes like a sum of norm 1; weights that are off by exp(x) shift
+    # means between +-S^2
+    twice = 2.0 * problem.largest**2
+    off = twice * np.maximum(
+        mean[:, 1:2] / mean[:, :1], np.minimum(np.expm1(np.minimum(x, 1.0)), 1.0)[:, None]
     )
     errors = {}
     for name in left_out[0]:

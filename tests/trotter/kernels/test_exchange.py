@@ -157,3 +157,23 @@ def test_bounds_hold_the_spectrum(spins):
     pair = Model(2, alone.J, np.zeros((3, 2)), alone.cross)  # the bounds of one pair are its levels
     values = np.linalg.eigvalsh(dense(pair))
     np.testing.assert_allclose(pair.bounds, (values[0], values[-1]), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("form", ["bonds", "frames"])
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("spins", [1, 2, 6, 14])
+def test_product_of_real_vectors(spins, dtype, form):
+    """Of an H without S^y alone: as of complex vectors, of which :func:`test_product` knows that they are right."""
+    system = model(spins, 3)
+    system.h[1] = 0.0
+    system.cross[1] = system.cross[:, 1] = 0.0
+    psi, old = (state(1 << spins, "c16")[::step].real.copy() for step in (1, -1))
+    found, expected = old.astype(dtype), old.astype("c16")
+    for out, kind in ((found, dtype), (expected, "c16")):
+        vector, made = psi.astype(kind), operator(cpu(2), system, form)
+        apply_h(cpu(2), made, vector, out, alpha=0.7, beta=-0.3, gamma=1.1)
+    bounds = bound(system, psi.astype("c16" if dtype == "f8" else "c8"))
+    np.testing.assert_allclose(found, expected.real, rtol=0, atol=2 * bounds)
+    system.h[1, 0] = 0.1
+    with pytest.raises(ValueError, match="psi must be complex"):
+        apply_h(cpu(1), operator(cpu(1), system, form), found, np.empty_like(found))

@@ -12,6 +12,8 @@ from qsim.trotter.model.frames import FRAMES
 from qsim.trotter.model.hamiltonian import Model, dense
 from qsim.trotter.sectors.matrix import matrix_of
 from qsim.trotter.sectors.parity import ParitySector, WholeSpace
+from qsim_checks.trotter.anywhere import dense as oracle_of
+from qsim_checks.trotter.oracle import spin
 
 # eight spins of reference/any_spins.json: bonds of the honeycomb lattice by their component
 KITAEV = {
@@ -270,6 +272,37 @@ def test_random_vectors_in_both_parities(trotter):
     assert found.response == {}
 
 
+@pytest.mark.parametrize("sector", ["auto", "full"])
+def test_response_from_random_vectors_is_that_of_all_states(trotter, sector):
+    """Within the error bars, which vanish with the temperature; along the field, and from one parity to the other."""
+    deck = {"task": "thermal", "system": ising(7, 0.6), "sector": sector, "run": {"seed": 4}}
+    T = [0.01, 0.5, 1e3]
+    exact = trotter.run(**deck, thermal={"temperatures": T})
+    block = {"temperatures": T, "exact": 0, "vectors": 10, "response": ["x", "y", "z"]}
+    found = trotter.run(**deck, thermal=block)
+    assert set(found.response) == set(exact.response)
+    for name, values in found.response.items():
+        off, errors = np.abs(values - exact.response[name]), found.response_errors[name]
+        # times beta: the response of free spins falls with T
+        floor = 1e-10 * (1.0 + 1.0 / np.array(T)) if name.startswith("s") else 1e-10
+        assert (off <= 4.0 * errors + floor).all(), name
+        assert errors[0] <= 1e-3 * (1.0 + abs(values[0]))
+
+
+def test_a_named_response_goes_beyond_conserved_spins(trotter):
+    """Along x of an XXZ chain, whose sectors of Sz it mixes: parities are taken."""
+    terms = [{"type": "xxz", "lattice": "chain", "Jxy": 1.0, "Jz": 0.5}]
+    block = {"temperatures": [0.5, 2.0], "response": ["x", "z"]}
+    found = trotter.run(task="thermal", system={"spins": 6, "terms": terms}, thermal=block)
+    plain = trotter.run(
+        task="thermal", system={"spins": 6, "terms": terms}, thermal={"temperatures": [0.5, 2.0]}
+    )
+    assert set(found.response) == {
+        f"{name}_{a}" for name in ("magnetisation", "susceptibility") for a in "xz"
+    }
+    np.testing.assert_allclose(found.response["susceptibility_z"], plain.values[2], rtol=1e-9)
+
+
 # ------------------------------------------------------------------------------------------- spectral functions
 
 
@@ -296,6 +329,111 @@ def test_spectral_functions_without_a_total_sz(trotter, operator, tilt):
         weight = np.abs(vectors.conj().T @ S @ vectors[:, 0]) ** 2
         assert found.static[row] == pytest.approx(weight.sum(), abs=1e-11)
         assert found.first_moment[row] == pytest.approx(weight @ (energies - energies[0]), abs=1e-10)
+
+
+# turned by a field in the plane: one parity along x, along y, a total Sz, and nothing at all
+CHIRAL = {"type": "dm", "lattice": {"type": "chain"}}
+UNEQUAL = {
+    "parity along x": [
+        {**CHIRAL, "D": [0.5, 0, 0]},
+        {"type": "field", "axis": "x", "values": [0.9, 0.2, 0.4, 0.7]},
+    ],
+    "parity along y": [
+        {**CHIRAL, "D": [0, 0.5, 0]},
+        {"type": "field", "axis": "y", "values": [0.9, 0.2, 0.4, 0.7]},
+    ],
+    "total Sz": [
+        {**CHIRAL, "D": [0, 0, 0.5]},
+        {"type": "field", "axis": "z", "values": [0.9, 0.2, 0.4, 0.7]},
+    ],
+    "nothing": [
+        {**CHIRAL, "D": [0.3, 0.2, 0.5]},
+        {"type": "field", "axis": "z", "values": [0.9, 0.2, 0.4, 0.7]},
+    ],
+}
+
+
+@pytest.mark.parametrize("name", UNEQUAL)
+def test_correlators_of_unlike_components(trotter, name):
+    """Of ground state, temperature and evolution, against dense matrices, in an order of the pair that matters."""
+    terms = [
+        {
+            "type": "xyz",
+            "lattice": {"type": "chain"},
+            **dict(zip(("Jx", "Jy", "Jz"), (1.0, 1.0, 1.0), strict=True)),
+        },
+        *UNEQUAL[name],
+    ]
+    system = {"spins": 4, "terms": terms}
+    named = ["xy", "yx", "yz", "zy", "zx", "xz"]
+    observe = [{"correlator": named, "pairs": [[2, 1], [0, 3]]}]
+    energies, vectors = np.linalg.eigh(oracle_of(system))
+
+    def expected(states, weights):
+        made = []
+        for a, b in named:
+            for j, k in ((2, 1), (0, 3)):
+                product = (spin(a, j, 4) @ spin(b, k, 4)).toarray()
+                made.append(weights @ np.einsum("sn,st,tn->n", states.conj(), product, states).real)
+        return np.array(made).reshape(len(named), 2)
+
+    ground = trotter.run(task="spectrum", system=system, observe=observe)
+    first = expected(vectors[:, :1], np.ones(1))
+    assert np.abs(first).max() > 1e-3
+    np.testing.assert_allclose([ground.observed[f"correlator_{ab}"] for ab in named], first, atol=1e-9)
+    T = 0.7
+    weights = np.exp(-(energies - energies[0]) / T)
+    block = {"temperatures": [T, 1.0]}
+    hot = trotter.run(task="thermal", system=system, thermal=block, observe=observe)
+    found = [hot.observed[f"correlator_{ab}_T"][0] for ab in named]
+    np.testing.assert_allclose(found, expected(vectors, weights / weights.sum()), atol=1e-11)
+    psi = np.zeros(16, complex)
+    psi[0b1010] = 1.0
+    moved = vectors @ (np.exp(-1.3j * energies) * (vectors.conj().T @ psi))
+    evolve = {"t_final": 1.3, "outputs": 2, "accuracy": 1e-10}
+    later = trotter.run(system=system, initial="neel", evolve=evolve, observe=observe)
+    found = [later.mean[f"correlator_{ab}"][-1] for ab in named]
+    np.testing.assert_allclose(found, expected(moved[:, None], np.ones(1)), atol=1e-8)
+
+
+@pytest.mark.parametrize("method", ["lanczos", "kpm"])
+@pytest.mark.parametrize("operator", ["xy", "zx"])
+def test_functions_of_unlike_components(trotter, operator, method):
+    """Real and imaginary parts of static factor and first moment; of hermitian conjugates they are conjugate."""
+    spins = 6
+    D = [0.0, 0.0, 0.6] if operator == "xy" else [0.2, 0.5, 0.0]
+    terms = [
+        {"type": "heisenberg", "lattice": {"type": "ring"}, "J": 1.0},
+        {"type": "dm", "lattice": {"type": "ring"}, "D": D},
+        {"type": "field", "axis": "z", "values": 0.3},
+    ]
+    system = {"spins": spins, "terms": terms}
+    a, b = operator
+    rows = [
+        trotter.run(
+            task="dynamics", system=system, dynamics={"operator": name, "q": [0.0, 1 / 3], "method": method}
+        )
+        for name in (a + b, b + a)
+    ]
+    H = oracle_of(system)
+    _, vectors = np.linalg.eigh(H)
+    psi = vectors[:, 0]
+    for row, q in enumerate((0.0, 1 / 3)):
+        S = {
+            axis: sum(
+                np.exp(1j * np.pi * q * j) / np.sqrt(spins) * spin(axis, j, spins).toarray()
+                for j in range(spins)
+            )
+            for axis in (a, b)
+        }
+        left, right = S[a] @ psi, S[b] @ psi
+        for found, expected in ((rows[0], np.vdot(left, right)), (rows[1], np.vdot(right, left))):
+            static = found.static[row] + 1j * found.static_imaginary[row]
+            assert abs(static - expected) < 1e-11
+        moment = np.vdot(left, H @ right - np.vdot(psi, H @ psi) * right).real
+        assert rows[0].first_moment[row] == pytest.approx(moment, abs=1e-9)
+    np.testing.assert_allclose(rows[0].structure, rows[1].structure, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(rows[0].structure_imaginary, -rows[1].structure_imaginary, rtol=0, atol=1e-9)
 
 
 def test_transverse_components_of_an_hamiltonian_with_a_total_sz(trotter):

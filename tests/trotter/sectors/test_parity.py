@@ -47,6 +47,19 @@ def test_product(device, spins, odd, dtype):
 
 
 @pytest.mark.parametrize("odd", [0, 1])
+@pytest.mark.parametrize("spins", [2, 6, 9, 15])
+def test_product_of_real_vectors(spins, odd):
+    system, sector = model(spins), ParitySector(spins, odd)
+    system.cross[:] = 0.0
+    linear, psi = ParityOperator(cpu(2), sector, system), state(sector.dimension, "c16")
+    assert linear.dtype == np.float64
+    out, found = np.empty_like(psi), np.empty(psi.size)
+    linear.apply(psi, out, 0.7, -0.4)
+    linear.apply(psi.real.copy(), found, 0.7, -0.4)
+    np.testing.assert_allclose(found, out.real, rtol=0, atol=2 * bound(system, psi))
+
+
+@pytest.mark.parametrize("odd", [0, 1])
 def test_states_of_all_spins(device, odd):
     sector, psi = ParitySector(7, odd), state(64, "c16")
     whole = sector.whole(device, device.asarray(psi))

@@ -116,7 +116,7 @@ REFUSED = {
             "initial": {"type": "neel"},
             "evolve": {"t_final": 1.0, "accuracy": 1e-6},
         },
-        "momentum belongs to task: spectrum or levels",
+        "only 0.5 of the initial state neel lies in Sz = 0, momentum",
     ),
     "open": (
         {

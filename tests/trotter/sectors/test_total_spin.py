@@ -8,9 +8,10 @@ from qsim.core.run.stages import Method
 from qsim.trotter.deck import lattices
 from qsim.trotter.lattices.bonds import positions
 from qsim.trotter.lattices.momenta import all_momenta, points, wave_vector
-from qsim.trotter.measurement.total_spin import products_of_spins
+from qsim.trotter.measurement.spaces import products_of_spins
 from qsim.trotter.model.hamiltonian import dense
 from qsim.trotter.observables.structure_factor import multiple_of_pi
+from qsim.trotter.sectors.parity import WholeSpace
 
 
 def heisenberg(lattice, **keys):
@@ -36,7 +37,9 @@ def of_energies(model, strings):
     """Return levels of H among some strings, and the S of each, by a common diagonalisation of H and S^2."""
     rows = np.ix_(strings, strings)
     H = dense(model).real[rows]
-    squared = dense(products_of_spins(model.spins)).real[rows] + 0.75 * model.spins * np.eye(len(strings))
+    squared = dense(products_of_spins(WholeSpace(model.spins))).real[rows] + 0.75 * model.spins * np.eye(
+        len(strings)
+    )
     # an irrational multiple of S^2 splits what H leaves together
     energies, states = np.linalg.eigh(H + 1e-3 * np.pi * squared)
     squares = np.einsum("ns,nm,ms->s", states, squared, states)

@@ -16,17 +16,12 @@ from qsim.trotter.evolution.accuracy import (
     Choice,
     rounded_angles,
 )
-from qsim.trotter.evolution.chebyshev import LANCZOS_STEPS, Chebyshev, Whole, coefficients
+from qsim.trotter.evolution.chebyshev import LANCZOS_STEPS, Chebyshev, coefficients
 from qsim.trotter.evolution.distributed import SharedEvolver
 from qsim.trotter.evolution.layers import Evolver
 from qsim.trotter.evolution.shared_product import SharedOperator
-from qsim.trotter.kernels.product.operators import operator
 from qsim.trotter.measurement.expectations import energy_and_variance
-from qsim.trotter.sectors.basis import Sector
-from qsim.trotter.sectors.moments import sector_moments
-from qsim.trotter.sectors.operator import SectorOperator
-from qsim.trotter.sectors.parity import ParitySector
-from qsim.trotter.sectors.parity_operator import ParityOperator
+from qsim.trotter.measurement.spaces import moments_in, operator_in, upright
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,14 +38,9 @@ __all__ = ["ChebyshevPropagator", "chebyshev_choice", "expansion_in", "linear_in
 
 def linear_in(problem: Problem, model: Model) -> Linear:
     """Return a model as it acts on the vectors of a problem: of a sector, or of the whole space."""
-    device, sector = problem.device, problem.sector
     if problem.links is not None:
-        return SharedOperator(device, model, problem.links)
-    if sector is None:
-        return Whole(device, operator(device, model))
-    if isinstance(sector, ParitySector):
-        return ParityOperator(device, sector, model)
-    return SectorOperator(device, sector, model)
+        return SharedOperator(problem.device, model, problem.links)
+    return operator_in(problem.space, problem.device, problem.frame.turned(model))
 
 
 def expansion_in(problem: Problem, hamiltonian: Hamiltonian) -> Chebyshev:
@@ -64,7 +54,8 @@ def measured(
 ) -> Moments:
     """Return the moments of a vector of a problem, and its energy with the variance.
 
-    In a sector of Sz only pairs that observables need are taken; elsewhere a copy of the state of all spins is measured.
+    In a sector of Sz, and of larger spins, only pairs that observables need are taken; elsewhere a copy of the state of all
+    spins is measured.
 
     Parameters
     ----------
@@ -73,17 +64,15 @@ def measured(
     """
     device = problem.device
     # in a sector of Sz moments come from probabilities and flips
-    if isinstance(problem.sector, Sector):
-        plain = (
-            linear if isinstance(linear, SectorOperator) else SectorOperator(device, problem.sector, model)
-        )
-        moments = sector_moments(plain, psi, problem.observables.needs.across if pairs else [])
+    if problem.charged or not problem.models.system.halves:
+        space, vector = upright(problem.space, device, psi)
+        moments = moments_in(space, device, vector, problem.observables.needs.across if pairs else [])
     elif problem.links is not None:
         shared = SharedEvolver(device, model, psi, problem.links, precision=problem.precision)
         moments = shared.measure(axes, pairs=pairs)
     else:
         # other vectors are unfolded to all spins and measured in all frames, in a copy since these round
-        state = psi.copy() if problem.sector is None else problem.sector.whole(device, psi)
+        state = psi.copy() if problem.sector is None else problem.whole(psi)
         whole = Evolver(device, replace(model, cross=None), state, precision=problem.precision, own=True)
         moments = whole.measure(axes, pairs=pairs)
     if pairs:

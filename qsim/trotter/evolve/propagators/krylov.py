@@ -150,8 +150,7 @@ class KrylovPropagator:
 
     def _size(self, time: float) -> float:
         """Return the largest field that a spin feels at a time."""
-        model = self.hamiltonian.at(time)
-        return float((0.5 * np.abs(model.J).sum(axis=2) + np.abs(model.h)).max(initial=0.0))
+        return self.hamiltonian.at(time).strongest
 
     def _tried(self, start: float, h: float, rate: float) -> float:
         """Make a step of H(t) in two halves, whose state is left in `spare`; return its error."""

@@ -16,6 +16,7 @@ from qsim.trotter.observables.correlations import Otoc, TimeCorrelation
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.moments import diagonal_moments
 from qsim.trotter.sectors.spin_operators import weighted
+from qsim.trotter.sectors.states import restricted, whole_state
 from qsim.trotter.states.vectors import norm2, overlap
 
 if TYPE_CHECKING:
@@ -50,10 +51,10 @@ def sigma_z(problem: Problem, psi: NDArray[Any], site: int) -> Any:
             return weighted(sector, device, psi, factors).astype(psi.dtype)
         # its spin follows from the others
         if sector is not None and site == problem.spins - 1:
-            whole = sector.whole(device, psi)
+            whole = whole_state(sector, device, psi)
             # in the state of all spins the upper half has the last spin down
             whole[sector.dimension :] *= -1
-            return sector.restricted(device, whole)
+            return restricted(sector, device, whole)
         flipped = psi.copy()
         # bit `site` set: spin down, sigma^z = -1
         flipped.reshape(-1, 2, 1 << site)[:, 1, :] *= -1
@@ -66,7 +67,7 @@ def _spins(problem: Problem, psi: NDArray[Any]) -> NDArray[np.float64]:
     if isinstance(sector, Sector):
         return np.asarray(diagonal_moments(sector, device, psi)[1], np.float64)
     with device.use():
-        state = psi if sector is None else sector.whole(device, psi)
+        state = whole_state(problem.space, device, psi)
         return moments_of_axis(device, state)[1]
 
 

@@ -10,14 +10,12 @@ import numpy as np
 from qsim.core.errors import NumericsError
 from qsim.trotter.deck.axes import AXES
 from qsim.trotter.evolution.shared_product import SharedOperator
-from qsim.trotter.measurement.entanglement import schmidt
 from qsim.trotter.measurement.expectations import correlators, energy, energy_and_variance, local
 from qsim.trotter.measurement.overlaps import echo, fidelity
 from qsim.trotter.measurement.shared import shared_schmidt
+from qsim.trotter.measurement.spaces import flat, schmidt_in, unlike_in, upright
 from qsim.trotter.observables.base import View
-from qsim.trotter.sectors.basis import Sector
-from qsim.trotter.sectors.parity import ParitySector
-from qsim.trotter.sectors.schmidt import Spectrum, sector_schmidt
+from qsim.trotter.sectors.schmidt import Spectrum
 from qsim.trotter.states.files import load_state
 
 if TYPE_CHECKING:
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import FloatArray, StateVector
     from qsim.trotter.evolve.problem import Problem
     from qsim.trotter.kernels.states.measure import Moments
+    from qsim.trotter.measurement.spaces import Space
     from qsim.trotter.observables.base import Pair
 
 __all__ = ["Observer", "reference"]
@@ -57,8 +56,9 @@ class Snapshot(View):
         self.known = entropies
         self.single = problem.precision == "single"
         # means over an ensemble have no single Sz for each coefficient
-        self.labelled = isinstance(problem.sector, Sector) and problem.members == 1
-        self._whole: StateVector | None = None
+        self.labelled = problem.charged and problem.members == 1
+        # where Schmidt values are taken from, once for all parts
+        self._flat: tuple[Space, StateVector] | None = None
 
     def spins(self, axis: str) -> FloatArray:
         """Return ``<S^a_j>`` of every site."""
@@ -72,6 +72,10 @@ class Snapshot(View):
         ValueError
             If one of them was not measured: it is not in the needs of the observable.
         """
+        problem = self.observer.problem
+        if len(axis) == 2:
+            space, psi = upright(problem.space, problem.device, self.psi)
+            return unlike_in(space, problem.device, psi, [(axis, j, k) for j, k in pairs]) / self.moments.norm
         values = correlators(self.moments, axis, pairs)
         if np.isnan(values).any():
             raise ValueError(f"<S{axis} S{axis}> of a pair that is not in `needs` was not measured")
@@ -82,14 +86,10 @@ class Snapshot(View):
         problem = self.observer.problem
         if problem.links is not None:
             return Spectrum.unlabelled(shared_schmidt(problem.device, problem.links, self.psi, cut))
-        if isinstance(problem.sector, Sector):
-            return sector_schmidt(problem.sector, problem.device, self.psi, cut)
-        if self._whole is None:
-            sector = problem.sector
-            self._whole = (
-                sector.whole(problem.device, self.psi) if isinstance(sector, ParitySector) else self.psi
-            )
-        return Spectrum.unlabelled(schmidt(problem.device, self._whole, cut))
+        if self._flat is None:
+            self._flat = flat(problem.space, problem.device, self.psi)
+        space, psi = self._flat
+        return schmidt_in(space, problem.device, psi, cut)
 
     def entropies(self, cuts: Sequence[Sequence[int]]) -> list[float]:
         """Return the von Neumann entropies of all parts."""

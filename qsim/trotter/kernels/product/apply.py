@@ -48,11 +48,11 @@ def apply_h(
 
     Parameters
     ----------
-    psi : (2^N,) complex
-        On the device; site j is bit j of the index, 0 is up.
-    out : (2^N,) complex, in/out
-        Another array; with ``gamma = 0`` it is not read.
-    work : (2^N,) complex, optional
+    psi : (2^N,) complex, or real on a CPU
+        On the device; site j is bit j of the index, 0 is up.  Real vectors are for H with real matrix elements.
+    out : (2^N,), in/out
+        Another array of that type; with ``gamma = 0`` it is not read.
+    work : (2^N,), optional
         A third array, wanted if ``op.needs_work``; allocated if it is missing.
     """
     # `bonds` gathers from psi while it writes out: they must not be one array
@@ -183,7 +183,7 @@ def walsh(
     # of the two transforms together; exact
     scale = 2.0**-op.spins
     if device.is_cuda:
-        size = (1 << op.bits) * psi_bytes(source)
+        size = (1 << op.bits) * int(source.dtype.itemsize)
         kernel = kernels.function(
             "trotter/kernels/product", "apply", "walsh", _macros(op, source), shared_bytes=size
         )
@@ -198,11 +198,6 @@ def walsh(
     _each(device, op, Shared(_walsh_shared, (x, y, op.bits, *transform, *op.diagonal(axis), tiles)))
 
 
-def psi_bytes(psi: StateVector) -> int:
-    """Bytes of an amplitude."""
-    return int(psi.dtype.itemsize)
-
-
 def _check(op: Operator, psi: StateVector, out: StateVector) -> None:
     """Check shapes once, with names."""
     for label, array in (("psi", psi), ("out", out)):
@@ -214,6 +209,8 @@ def _check(op: Operator, psi: StateVector, out: StateVector) -> None:
         raise ValueError(f"psi and out must have one dtype, found {psi.dtype} and {out.dtype}")
     if psi is out:
         raise ValueError("psi and out must be different arrays")
+    if psi.dtype.kind == "f" and not op.is_real:
+        raise ValueError(f"psi must be complex for an H with imaginary matrix elements, found {psi.dtype}")
 
 
 def _macros(op: Operator, psi: StateVector) -> dict[str, str | int]:
@@ -225,8 +222,8 @@ def _tiles(op: Operator) -> tuple[int]:
 
 
 def _reals(psi: StateVector) -> Any:
-    """Return the state as real numbers, re and im in turn."""
-    return psi.view(np.float32 if psi.dtype == np.complex64 else np.float64)
+    """Return the state as real numbers, of a complex one re and im in turn."""
+    return psi.view(psi.real.dtype)
 
 
 def _each(device: Device, op: Operator, work: Shared) -> None:
@@ -297,27 +294,27 @@ def _walsh_shared(ticket, *a):
 
 @nb.njit(**PART)
 def _diagonal_cpu(first, last, worker, psi, out, bits, diagonal, numbers):
-    """CPU twin of ``diagonal`` for tiles first ... last-1; psi and out (2^(N+1),) real."""
-    size = 1 << bits
+    """CPU twin of ``diagonal`` for tiles first ... last-1; psi and out (u 2^N,) real, u numbers an amplitude: 2, or 1 if real."""
+    size, u = 1 << bits, psi.shape[0] >> diagonal.spins
     e = np.empty(size)
     for tile in range(first, last):
         _energy(e, tile, bits, diagonal)
-        _blend(psi, out, 2 * size * tile, size, e, numbers)
+        _blend(psi, out, u * size * tile, u, e, numbers)
 
 
 @nb.njit(**PART)
 def _bonds_cpu(first, last, worker, psi, out, bits, diagonal, pairs, flips, numbers):
-    """CPU twin of ``bonds`` for tiles first ... last-1; psi and out (2^(N+1),) real."""
+    """CPU twin of ``bonds`` for tiles first ... last-1; psi and out (u 2^N,) real, as of :func:`_diagonal_cpu`."""
     mask, same, opposite = pairs.mask, pairs.same, pairs.opposite
     site, hx, hy, alpha = flips.site, flips.hx, flips.hy, numbers.alpha
     # `bits` spins within a tile, the others number tiles
-    size = 1 << bits
+    size, u = 1 << bits, psi.shape[0] >> diagonal.spins
     e = np.empty(size)
     for tile in range(first, last):
-        here = 2 * size * tile
+        here = u * size * tile
         # the diagonal first: it sets the tile of `out`, which stays in cache while all pairs and fields add to it
         _energy(e, tile, bits, diagonal)
-        _blend(psi, out, here, size, e, numbers)
+        _blend(psi, out, here, u, e, numbers)
         for p in range(mask.shape[0]):
             # the two sites of the pair, j < k
             j = 0
@@ -332,20 +329,20 @@ def _bonds_cpu(first, last, worker, psi, out, bits, diagonal, pairs, flips, numb
             # both bits in the tile, one of them, or none: the partner amplitudes are here, in one other tile for half of the rows
             # each, or in one other tile as a whole
             if k < bits:
-                _pair_inside(psi, out, here, 2 * size, 2 << j, 2 << k, cs, co)
+                _pair_inside(psi, out, here, u * size, u << j, u << k, cs, co)
                 continue
             # spin k is the same in the whole tile: where it is up, a lower spin up makes the pair equal
             up = (tile >> (k - bits) & 1) == 0
             if j < bits:
-                there = 2 * size * (tile ^ (1 << (k - bits)))
-                _pair_across(psi, out, here, there, 2 * size, 2 << j, cs if up else co, co if up else cs)
+                there = u * size * (tile ^ (1 << (k - bits)))
+                _pair_across(psi, out, here, there, u * size, u << j, cs if up else co, co if up else cs)
                 continue
             # both spins are the same in the whole tile: one coefficient for all of its amplitudes
             equal = up == ((tile >> (j - bits) & 1) == 0)
-            there = 2 * size * (tile ^ (1 << (k - bits)) ^ (1 << (j - bits)))
+            there = u * size * (tile ^ (1 << (k - bits)) ^ (1 << (j - bits)))
             c = cs if equal else co
             if c != 0:
-                _add(out, here, psi, there, 2 * size, c)
+                _add(out, here, psi, there, u * size, c)
         # fields: S^x and S^y flip one spin, (hx -+ i hy) / 2;
         # the spin of the result decides the sign, minus for up
         for f in range(site.shape[0]):
@@ -353,23 +350,23 @@ def _bonds_cpu(first, last, worker, psi, out, bits, diagonal, pairs, flips, numb
             im = psi.dtype.type(alpha * hy[f])
             k = site[f]
             if k < bits:
-                _flip_inside(psi, out, here, 2 * size, 2 << k, re, im)
+                _flip_inside(psi, out, here, u * size, u << k, u, re, im)
             else:
-                there = 2 * size * (tile ^ (1 << (k - bits)))
-                _flip(psi, out, here, there, 2 * size, re, im if tile >> (k - bits) & 1 else -im)
+                there = u * size * (tile ^ (1 << (k - bits)))
+                _flip(psi, out, here, there, u * size, u, re, im if tile >> (k - bits) & 1 else -im)
 
 
 @nb.njit(**PART)
 def _walsh_cpu(first, last, worker, source, out, bits, transform, diagonal, scratch):
-    """CPU twin of ``walsh`` for tiles first ... last-1; source and out (2^(N+1),) real, tiles of scratch (2^(bits+1),)."""
+    """CPU twin of ``walsh`` for tiles first ... last-1; source and out (u 2^N,) real, tiles of scratch (2^(bits+1),)."""
     position, run, flags = transform.position, transform.run, transform.flags
     scale, alpha = transform.scale, transform.alpha
     tile = scratch[worker]
-    size = 1 << bits
+    size, u = 1 << bits, source.shape[0] >> diagonal.spins
     gap = position - run
     # without a gap the tile is consecutive, and one row
     length = run if gap else bits
-    width = 2 << length
+    width = u << length
     rows = 1 << (bits - length)
     e = np.empty(size if flags & TURN else 0)
     ones = _ones(length)
@@ -381,25 +378,25 @@ def _walsh_cpu(first, last, worker, source, out, bits, transform, diagonal, scra
         # transformed ones are 0, the others spell its number
         base = (block >> gap << (position + bits - run)) | ((block & ((1 << gap) - 1)) << run)
         for row in range(rows):
-            start = 2 * (base | row << position)
+            start = u * (base | row << position)
             tile[row * width : (row + 1) * width] = source[start : start + width]
             # P^dagger = (-i)^(spins down) of the strings themselves, hence before the transform
             if flags & PHASE_IN:
-                _turn(tile, row * width, base | row << position, ones, -1)
-        # one bit further, since real and imaginary parts alternate
-        _transform(tile, run + 1, bits + 1)
+                _turn(tile, row * width, base | row << position, ones, u, -1)
+        # of complex amplitudes one bit further, since real and imaginary parts alternate
+        _transform(tile, run + u - 1, bits + u - 1)
         # only the lowest tile turns: all bits above are transformed by then
         if flags & TURN:
             _energy(e, block, bits, diagonal)
             for i in range(size):
                 x = source.dtype.type(scale * e[i])
-                tile[2 * i] *= x
-                tile[2 * i + 1] *= x
-            _transform(tile, 1, bits + 1)
+                for part in range(u * i, u * (i + 1)):
+                    tile[part] *= x
+            _transform(tile, u - 1, bits + u - 1)
         for row in range(rows):
-            start = 2 * (base | row << position)
+            start = u * (base | row << position)
             if flags & PHASE_OUT:
-                _turn(tile, row * width, base | row << position, ones, 1)
+                _turn(tile, row * width, base | row << position, ones, u, 1)
             if flags & ADD:
                 _add(out, start, tile, row * width, width, a)
             else:
@@ -437,28 +434,29 @@ def _energy(e, tile, bits, diagonal):
 
 
 @nb.njit(**PART)
-def _blend(psi, out, here, size, e, numbers):
+def _blend(psi, out, here, u, e, numbers):
     """Set one tile to ``(alpha e + beta) psi + gamma out``."""
     alpha, beta, gamma = numbers.alpha, numbers.beta, numbers.gamma
     g = psi.dtype.type(gamma)
-    a = out[here : here + 2 * size]
-    b = psi[here : here + 2 * size]
-    # out may hold anything
-    if gamma == 0:
+    size = e.shape[0]
+    a = out[here : here + u * size]
+    b = psi[here : here + u * size]
+    # with gamma = 0 out may hold anything, even numbers that are none
+    if u == 1:
         for i in range(size):
-            c = psi.dtype.type(alpha * e[i] + beta)
-            a[2 * i] = c * b[2 * i]
-            a[2 * i + 1] = c * b[2 * i + 1]
+            x = psi.dtype.type(alpha * e[i] + beta) * b[i]
+            a[i] = x if gamma == 0 else x + g * a[i]
         return
     for i in range(size):
         c = psi.dtype.type(alpha * e[i] + beta)
-        a[2 * i] = c * b[2 * i] + g * a[2 * i]
-        a[2 * i + 1] = c * b[2 * i + 1] + g * a[2 * i + 1]
+        re = c * b[2 * i]
+        im = c * b[2 * i + 1]
+        a[2 * i] = re if gamma == 0 else re + g * a[2 * i]
+        a[2 * i + 1] = im if gamma == 0 else im + g * a[2 * i + 1]
 
 
 @nb.njit(**PART)
 def _add(out, here, psi, there, count, c):
-    # slices, so that the compiler need not think of negative indices
     a = out[here : here + count]
     b = psi[there : there + count]
     for i in range(count):
@@ -494,8 +492,11 @@ def _pair_across(psi, out, here, there, size, low, up, down):
 
 
 @nb.njit(**PART)
-def _flip(psi, out, here, there, count, re, im):
+def _flip(psi, out, here, there, count, u, re, im):
     """Add ``(re + i im) psi``."""
+    if u == 1:
+        _add(out, here, psi, there, count, re)
+        return
     a = out[here : here + count]
     b = psi[there : there + count]
     for i in range(count // 2):
@@ -504,21 +505,28 @@ def _flip(psi, out, here, there, count, re, im):
 
 
 @nb.njit(**PART)
-def _flip_inside(psi, out, here, size, low, re, im):
+def _flip_inside(psi, out, here, size, low, u, re, im):
     for start in range(here, here + size, 2 * low):
         # matrix elements of h S: (hx - i hy) / 2 to spin up, (hx + i hy) / 2 to spin down
-        _flip(psi, out, start, start + low, low, re, -im)
-        _flip(psi, out, start + low, start, low, re, im)
+        _flip(psi, out, start, start + low, low, u, re, -im)
+        _flip(psi, out, start + low, start, low, u, re, im)
 
 
 @nb.njit(**PART)
-def _turn(tile, start, n, ones, sign):
-    """Multiply by ``i^(sign times the number of down spins)``; n: index of the first amplitude, ones: bits of 0, 1, 2, ..."""
+def _turn(tile, start, n, ones, u, sign):
+    """Multiply by ``i^(sign times the number of down spins)``; n: index of the first amplitude, ones: bits of 0, 1, 2, ...
+
+    Of real amplitudes by ``(-1)^floor(number / 2)``, which is as good: S^y S^y changes the number by 0 or 2.
+    """
     above = 0
     while n:
         n &= n - 1
         above += 1
-    a = tile[start : start + 2 * ones.shape[0]]
+    a = tile[start : start + u * ones.shape[0]]
+    if u == 1:
+        for i in range(ones.shape[0]):
+            a[i] *= 1 - (above + ones[i] & 2)
+        return
     for i in range(ones.shape[0]):
         # i^q as integers: no branches, and no rounding
         quarters = (sign * (above + ones[i])) & 3

@@ -84,7 +84,7 @@ def exchange(
 
     Parameters
     ----------
-    psi, out : (2^N,) complex
+    psi, out : (2^N,) complex, or real on a CPU
         Different arrays on the device.
     """
     if psi.shape != out.shape or psi.dtype != out.dtype or psi is out:
@@ -100,12 +100,11 @@ def exchange(
             (psi, out, np.uint64(size), terms, *tables, np.float64(alpha)),
         )
         return
-    real_type = np.float32 if psi.dtype == np.complex64 else np.float64
-    x, y = psi.view(real_type), out.view(real_type)
+    x, y = psi.view(psi.real.dtype), out.view(psi.real.dtype)
     # tiles are the work that threads share; a state of few spins is one tile
     bits = min(TILE, size.bit_length() - 1)
     each_part(
-        lambda first, last: _exchange_cpu(x, y, first, last, bits, *tables, float(alpha)),
+        lambda first, last: _exchange_cpu(x, y, first, last, bits, x.size // size, *tables, float(alpha)),
         size >> bits,
         size,
         device.threads,
@@ -113,8 +112,11 @@ def exchange(
 
 
 @nb.njit(**JIT)
-def _exchange_cpu(psi, out, first, last, bits, mask, sites, coefficient, alpha):
-    """Tiles first .. last of :func:`exchange`; psi and out (2^(N+1),) real. Runs of amplitudes have one coefficient."""
+def _exchange_cpu(psi, out, first, last, bits, u, mask, sites, coefficient, alpha):
+    """Tiles first .. last of :func:`exchange`; psi and out (u 2^N,) real, u = 1 of real amplitudes.
+
+    Runs of amplitudes have one coefficient.
+    """
     for tile in range(first, last):
         begin = tile << bits
         for t in range(mask.shape[0]):
@@ -130,10 +132,14 @@ def _exchange_cpu(psi, out, first, last, bits, mask, sites, coefficient, alpha):
                 im = psi.dtype.type(alpha * coefficient[t, which, 1])
                 if re == 0 and im == 0:
                     continue
-                a = out[2 * start : 2 * (start + run)]
+                a = out[u * start : u * (start + run)]
                 # the partner run may lie in another tile; it is only read, and each tile writes its own amplitudes
                 there = start ^ flipped
-                b = psi[2 * there : 2 * (there + run)]
+                b = psi[u * there : u * (there + run)]
+                if u == 1:
+                    for i in range(run):
+                        a[i] += re * b[i]
+                    continue
                 for i in range(run):
                     a[2 * i] += re * b[2 * i] - im * b[2 * i + 1]
                     a[2 * i + 1] += re * b[2 * i + 1] + im * b[2 * i]

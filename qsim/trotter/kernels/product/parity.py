@@ -53,7 +53,13 @@ class LastSite(NamedTuple):
 def parity_last(
     device: Device, tables: LastSite, psi: StateVector, out: StateVector, alpha: float = 1.0
 ) -> None:
-    """Add ``alpha`` times the couplings and the field of the last site times psi to out, (2^(N-1),) complex each."""
+    """Add ``alpha`` times the couplings and the field of the last site times psi to out.
+
+    Parameters
+    ----------
+    psi, out : (2^(N-1),) complex, or real on a CPU
+        Different arrays on the device.
+    """
     if psi.shape != out.shape or psi.dtype != out.dtype or psi is out:
         raise ValueError("psi and out must be different arrays of one shape and type")
     size = int(psi.shape[0])
@@ -69,8 +75,9 @@ def parity_last(
         )
         return
     bits = min(TILE, size.bit_length() - 1)
+    x, y = psi.view(psi.real.dtype), out.view(psi.real.dtype)
     each_part(
-        lambda first, last: _parity_last_cpu(psi, out, first, last, bits, tables, float(alpha)),
+        lambda first, last: _parity_last_cpu(x, y, first, last, bits, x.size // size, tables, float(alpha)),
         size >> bits,
         size,
         device.threads,
@@ -78,12 +85,12 @@ def parity_last(
 
 
 @nb.njit(**JIT)
-def _parity_last_cpu(psi, out, first, last, bits, tables, alpha):
-    """Tiles first .. last of :func:`parity_last`."""
+def _parity_last_cpu(psi, out, first, last, bits, u, tables, alpha):
+    """Tiles first .. last of :func:`parity_last`; psi and out (u 2^(N-1),) real, u = 1 of real amplitudes."""
     odd, site, coefficient, J, field = tables
     size = 1 << bits
     # spin of the last site
-    down = np.empty(size, np.int64)
+    down = np.empty(size, psi.dtype)
     energy = np.empty(size)
     for tile in range(first, last):
         # the last spin of an amplitude follows from the parity
@@ -105,22 +112,41 @@ def _parity_last_cpu(psi, out, first, last, bits, tables, alpha):
         # the last spin over and lowers the energy by J_j
         for j in range(bits):
             for i in range(1 << j):
-                down[(1 << j) + i] = down[i] ^ 1
+                down[(1 << j) + i] = 1 - down[i]
                 energy[(1 << j) + i] = energy[i] - J[j]
-        # diagonal: s of the last site times its field; first,
-        # so that the tile of `out` is in cache for the flips
+        # diagonal: s of the last site times its field; first, so that the tile of `out` is in cache for the flips
+        a, b = out[u * begin : u * (begin + size)], psi[u * begin : u * (begin + size)]
         for i in range(size):
-            e = psi.real.dtype.type(alpha * (0.5 - down[i]) * energy[i])
-            out[begin + i] += e * psi[begin + i]
+            energy[i] *= alpha * (0.5 - down[i])
+        if u == 1:
+            for i in range(size):
+                a[i] += psi.dtype.type(energy[i]) * b[i]
+        else:
+            for i in range(size):
+                e = psi.dtype.type(energy[i])
+                a[2 * i] += e * b[2 * i]
+                a[2 * i + 1] += e * b[2 * i + 1]
         # flips of the last site with site j: the last bit is
         # not in the index, the partner differs in bit j alone
         for t in range(site.shape[0]):
             j = site[t]
-            for i in range(size):
-                # the coefficient depends on both spins of the result
-                n = begin + i
-                which = (n >> j & 1) + 2 * down[i]
-                re = psi.real.dtype.type(alpha * coefficient[t, which, 0])
-                im = psi.real.dtype.type(alpha * coefficient[t, which, 1])
-                b = psi[n ^ (1 << j)]
-                out[n] += complex(re * b.real - im * b.imag, re * b.imag + im * b.real)
+            run = 1 << min(bits, j)
+            for start in range(begin, begin + size, run):
+                # the coefficient depends on both spins of the result: one of site j in the run, of the last one by `down`
+                up = start >> j & 1
+                re = psi.dtype.type(alpha * coefficient[t, up, 0])
+                im = psi.dtype.type(alpha * coefficient[t, up, 1])
+                more_re = psi.dtype.type(alpha * coefficient[t, up + 2, 0]) - re
+                more_im = psi.dtype.type(alpha * coefficient[t, up + 2, 1]) - im
+                there = start ^ (1 << j)
+                a, b = out[u * start : u * (start + run)], psi[u * there : u * (there + run)]
+                d = down[start - begin : start - begin + run]
+                if u == 1:
+                    for i in range(run):
+                        a[i] += (re + more_re * d[i]) * b[i]
+                    continue
+                for i in range(run):
+                    x = re + more_re * d[i]
+                    y = im + more_im * d[i]
+                    a[2 * i] += x * b[2 * i] - y * b[2 * i + 1]
+                    a[2 * i + 1] += x * b[2 * i + 1] + y * b[2 * i]

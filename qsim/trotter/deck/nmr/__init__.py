@@ -1,0 +1,1 @@
+"""Nuclei: isotopes, shifts and couplings with units, and free induction decays."""

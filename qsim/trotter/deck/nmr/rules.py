@@ -1,0 +1,71 @@
+"""Rules of nuclei, of their shifts and of their scalar couplings."""
+
+import difflib
+from collections.abc import Iterator
+
+from qsim.core.deck.blocks import Finding
+from qsim.trotter.deck.couplings import NuclearTerm, Quadrupole, Scalar, Shifts, System
+from qsim.trotter.deck.nmr.isotopes import ISOTOPES
+from qsim.trotter.deck.sites import check_sites, pair_problems
+
+__all__ = ["check_nuclear", "check_nuclei"]
+
+
+def check_nuclei(system: System, key: str) -> Iterator[Finding]:
+    """Yield nuclei that are unknown, too many or too few, or have another spin than the deck says."""
+    nuclei = system.nuclei
+    if nuclei is None:
+        if system.spectrometer is not None:
+            yield Finding(f"{key}.spectrometer", "goes with system.nuclei, such as nuclei: 1H")
+        return
+    for number, name in enumerate(nuclei if isinstance(nuclei, list) else [nuclei]):
+        if name not in ISOTOPES:
+            where = f"{key}.nuclei.{number}" if isinstance(nuclei, list) else f"{key}.nuclei"
+            near = difflib.get_close_matches(name, ISOTOPES, 1, 0.4)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            yield Finding(where, f"unknown nucleus {name!r}{hint}; known are {', '.join(ISOTOPES)}")
+            return
+    if isinstance(nuclei, list) and len(nuclei) != system.spins:
+        yield Finding(f"{key}.nuclei", f"{len(nuclei)} nuclei, but system.spins = {system.spins}")
+        return
+    expected = tuple(round(2.0 * ISOTOPES[name].spin) for name in system.isotopes)
+    if system.twos != expected:
+        yield Finding(f"{key}.spin", "the nuclei have spins of their own; leave spin out")
+
+
+def check_nuclear(term: NuclearTerm, system: System, key: str) -> Iterator[Finding]:
+    """Yield contradictions in shifts, scalar couplings or quadrupoles."""
+    if isinstance(term, Quadrupole):
+        yield from check_sites(term.sites, system.spins, f"{key}.sites")
+        small = [j for j in term.sites or range(system.spins) if j < system.spins and system.twos[j] < 2]
+        if small and (term.sites is not None or len(small) == system.spins):
+            yield Finding(
+                f"{key}.sites" if term.sites else key, f"site {small[0]} has spin 1/2, and no quadrupole"
+            )
+        return
+    given = [
+        name
+        for name in (("ppm", "Hz", "file") if isinstance(term, Shifts) else ("list", "file"))
+        if getattr(term, name) is not None
+    ]
+    if len(given) != 1:
+        names = "ppm, Hz and file" if isinstance(term, Shifts) else "list and file"
+        yield Finding(key, f"give exactly one of {names}; found {' and '.join(given) or 'none of them'}")
+        return
+    if not isinstance(term, Shifts):
+        yield from _check_rows(term, system, key)
+        return
+    if system.nuclei is None:
+        yield Finding(f"{key}.type", "shifts belong to nuclei; give system.nuclei, such as 1H")
+    elif system.spectrometer is None and term.Hz is None:
+        yield Finding(
+            f"{key}.{given[0]}", "ppm need the field: give system.spectrometer, such as 400 MHz or 9.4 T"
+        )
+    values = term.ppm if term.ppm is not None else term.Hz
+    if values is not None and len(values) != system.spins:
+        yield Finding(f"{key}.{given[0]}", f"{len(values)} values, but system.spins = {system.spins}")
+
+
+def _check_rows(term: Scalar, system: System, key: str) -> Iterator[Finding]:
+    for number, text in pair_problems(term.list or [], system.spins):
+        yield Finding(f"{key}.list.{number}", text)

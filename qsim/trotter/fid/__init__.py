@@ -1,0 +1,1 @@
+"""``task: fid``: lines, free induction decay and spectrum of nuclei."""
