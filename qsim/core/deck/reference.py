@@ -60,15 +60,26 @@ class _Writer:
         self.elsewhere: dict[tuple[Model, ...], tuple[str, str]] = {}
         self.examples = examples
 
-    def section(self, path: str, model: Model, title: str, level: int = 2) -> None:
-        """Write the table of a block, then the sections of the blocks below it."""
+    def section(
+        self,
+        path: str,
+        model: Model,
+        title: str,
+        level: int = 2,
+        alike: Mapping[Model, Sequence[str]] | None = None,
+    ) -> None:
+        """Write the table of a block, and of those that have the same keys, then the sections of the blocks below it."""
         self.parts.append(f"{'#' * level} {title[:1].upper() + title[1:]}")
         if model in self.seen:
             self.parts.append(f"The keys are the same as in {self.seen[model]}.")
             return
-        self.seen[model] = title
-        if doc := " ".join((model.__doc__ or "").split("\n\n")[0].split()):
-            self.parts.append(doc)
+        alike = alike or {model: []}
+        self.seen |= dict.fromkeys(alike, title)
+        for one, tagged in alike.items():
+            doc = " ".join((one.__doc__ or "").split("\n\n")[0].split())
+            names = ", ".join(f"`{tag}`" for tag in tagged) if len(alike) > 1 else ""
+            if doc:
+                self.parts.append(f"- {names}: {doc}" if names else doc)
         rows: list[str] = []
         below: list[tuple[str, Annotation]] = []
         for key, info in fields_of(model).items():
@@ -91,7 +102,9 @@ class _Writer:
                         here += f" ({title.rpartition('`: ')[2].replace('`', '')})"
                     self.places[family] = here
                     below.append((here, inner))
-            rows.append(_row(key, info, known))
+            # the tags of all of them
+            types = dict.fromkeys(type_of(Annotation.of_field(fields_of(one)[key])) for one in alike)
+            rows.append(_row(key, info, known).replace(next(iter(types)), ", ".join(types), 1))
         self.parts.append("\n".join([_HEADER, *rows]))
         if path and model in self.examples:
             self.parts.append(f"```yaml\n{self.examples[model](path.partition(' (')[0])}\n```")
@@ -112,11 +125,18 @@ class _Writer:
             self.parts.append(
                 f"One of these types, by its key `{key}`: {', '.join(f'`{t}`' for t in by_tag)}."
             )
-        for block, tagged in words.items():
+        # blocks with the same keys have one table
+        tables: dict[str, list[Model]] = {}
+        for block in words:
+            rows = [_row(name, info) for name, info in fields_of(block).items() if name != key]
+            tables.setdefault("\n".join(rows) or str(block), []).append(block)
+        for group in tables.values():
             if len(by_tag) > 1:
-                self.section(place, block, f"`{place}`: {', '.join(f'`{tag}`' for tag in tagged)}", level=3)
+                names = ", ".join(f"`{tag}`" for one in group for tag in words[one])
+                alike = {one: words[one] for one in group}
+                self.section(place, group[0], f"`{place}`: {names}", level=3, alike=alike)
             else:
-                self.section(place, block, f"`{place}`")
+                self.section(place, group[0], f"`{place}`")
         untagged = [leaf.base for leaf in inner.leaves if is_block(leaf.base) and leaf.base not in words]
         for number, block in enumerate(untagged):
             # blocks that no tag tells apart are told apart by their first key

@@ -215,7 +215,7 @@ class LineScan(Scan):
     potential: Numbers | None = Field(
         default=None,
         description="numbers of the potential by their keys",
-        json_schema_extra={"example": {"depth": [0.4, 0.5]}},
+        json_schema_extra={"example": {"Z": [1.0, 1.1]}},
     )
 
 

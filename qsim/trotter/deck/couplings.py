@@ -479,7 +479,6 @@ class System(Block):
     spin: Spin | Annotated[list[Spin], Field(min_length=1)] = Field(
         default=0.5,
         description="S of every spin, 0.5, 1, 1.5, ... (also: 3/2), or a list of one for each site",
-        json_schema_extra={"example": 1},
     )
     nuclei: Annotated[str, Field(max_length=8)] | Annotated[list[str], Field(min_length=1)] | None = Field(
         default=None,
