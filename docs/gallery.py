@@ -1,6 +1,7 @@
 """Make the gallery, `gallery.md` and its pictures, from the decks that come with qsim.
 
     python docs/gallery.py             runs every deck that is not long, then draws
+    python docs/gallery.py --deck haldane --deck vinyl     makes these cards alone, and keeps the others as they are
     python docs/gallery.py FOLDER      takes results files from FOLDER/<method>/<deck>.h5 if there, and leaves others there
 
 A deck runs as it is where it takes less than a minute, else with the overrides of its test; the page says so.
@@ -12,6 +13,7 @@ made the page.
 import argparse
 import contextlib
 import io
+import re
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -123,18 +125,37 @@ def entry(example: Example, folder: Path) -> str:
     return card(example, seconds, is_short)
 
 
+def written() -> dict[str, str]:
+    """Return the entries of the page as it is, by deck."""
+    page = DOCS / "gallery.md"
+    text = page.read_text(encoding="utf-8") if page.exists() else ""
+    found = {}
+    for part in re.split(r"^(?=##+ )", text, flags=re.M):
+        if deck := re.search(r"\[`(\w+)`\]\(\.\./inputs/", part):
+            found[deck[1]] = part.rstrip() + "\n"
+    return found
+
+
 def main() -> None:
     """Write the page."""
     parser = argparse.ArgumentParser(description="Make gallery.md and its pictures.")
     parser.add_argument(
         "folder", nargs="?", type=Path, help="where results files are already, or shall be left"
     )
-    given = parser.parse_args().folder
+    parser.add_argument("--deck", action="append", help="make the card of this deck alone; may be repeated")
+    arguments = parser.parse_args()
+    given = arguments.folder
+    kept = written() if arguments.deck else {}
+    for name in arguments.deck or ():
+        kept.pop(name, None)
     parts = [HEAD]
     with tempfile.TemporaryDirectory() as scratch:
         for method in methods.available():
             parts.append(f"## {method}\n\n{methods.TABLE[method]}\n")
-            parts += [entry(example, given or Path(scratch)) for example in examples([method])]
+            parts += [
+                kept.get(example.name) or entry(example, given or Path(scratch))
+                for example in examples([method])
+            ]
     (DOCS / "gallery.md").write_text("\n".join(parts), encoding="utf-8")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ from qsim.core.results.plotting import COLORS, figure
 
 # of levels whose total spin is not known
 UNKNOWN = "0.6"
+# in the name of a sector
+LATTICE_MOMENTUM = re.compile(r"momentum 2 pi (\d+)/(\d+) along \w+")
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +45,11 @@ def levels(r: Results) -> Figure | None:
     # spaces without a number
     if words:
         sz, name = np.arange(float(len(words))), ""
+        shifts = [LATTICE_MOMENTUM.findall(word) for word in words]
+        # momenta of a lattice: their parts along its vectors
+        if all(shifts) and len({LATTICE_MOMENTUM.sub("", word) for word in words}) == 1:
+            words = [", ".join(str(Fraction(int(k), int(n))) for k, n in parts) for parts in shifts]
+            name = r"momentum along the lattice vectors ($2\pi$)"
     fig = figure("single")
     ax = fig.subplots()
     end = r.scalars["energy_0"].value

@@ -131,6 +131,11 @@ def _gap(part: int) -> Callable[[SpectrumResult], float | None]:
     return lambda result: None if result.gap is None else result.gap[part]
 
 
+def _alike(result: SpectrumResult) -> bool:
+    """Return whether sectors have one Sz, and differ by more than the momentum of a ring."""
+    return _momenta(result) is None and len({sector.sz for sector in result.sectors}) < len(result.sectors)
+
+
 def _momenta(result: SpectrumResult) -> NDArray[np.float64] | None:
     momenta = [getattr(sector, "momentum", None) for sector in result.sectors]
     # of cells in several directions it is no single number
@@ -224,10 +229,10 @@ QUANTITIES: tuple[Quantity[SpectrumResult], ...] = (
     Quantity(
         "sector_name",
         "",
-        "names of the sectors, where they are not those of Sz",
+        "names of the sectors, where Sz or a momentum does not tell them apart",
         lambda r: [str(s) for s in r.sectors],
         axes=("sector_sz",),
-        when=lambda r: not r.problem.charged or r.problem.frame.axis != "z",
+        when=lambda r: not r.problem.charged or r.problem.frame.axis != "z" or _alike(r),
     ),
     Quantity(
         "sector_momentum",
