@@ -120,7 +120,7 @@ def test_a_bare_intensity_that_is_too_large_gets_its_likely_unit(tmp_path, value
 
 
 WORDS = [
-    ("trotter", {"system": {"spin": 1, "spins": 4}}, "system.spin", "all spins are 1/2"),
+    ("trotter", {"system": {"S": 1, "spins": 4}}, "system.S", "the size of the spins is 'spin'"),
     ("trotter", {"system": {"spins": 4, "bc": "periodic"}}, "system.bc", "ring is a periodic chain"),
     (
         "trotter",

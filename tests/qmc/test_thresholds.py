@@ -103,7 +103,7 @@ def test_an_extrapolation_whose_error_is_that_of_the_fit():
         monitor = Monitor.silent()
         found = analysis._extrapolated("linear", taus, energies, errors, np.zeros(3), float(scale), monitor)
         above = found.truncation > 2 * math.sqrt(found.covariance[0, 0])
-        assert any("is mostly that of the linear fit" in text for text in monitor.warnings) == above
+        assert any("comes mostly from the linear fit" in text for text in monitor.warnings) == above
         told.append(above)
     assert not told[0]
     assert told[-1]

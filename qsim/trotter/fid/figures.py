@@ -31,9 +31,9 @@ STICKS, INTEGRAL = 0.12, 0.35
 
 def _axis(r: Results) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
     """Return the abscissae of the spectrum and of the lines, and their label."""
-    if "ppm" in r:
-        return r["ppm"], r["line_ppm"], f"{r.scalars['isotope'].value} shift (ppm)"
-    return r["frequency"], r["line_frequency"], "frequency (Hz)"
+    if "spectrum_ppm" in r:
+        return r["spectrum_ppm"], r["line_ppm"], f"{r.scalars['isotope'].value} shift (ppm)"
+    return r["spectrum_frequency"], r["line_frequency"], "frequency (Hz)"
 
 
 def _window(ax: Axes, x: NDArray[np.float64], low: float, high: float) -> None:
@@ -54,7 +54,7 @@ def nmr(r: Results) -> Figure | None:
     if "line_intensity" not in r or not r["line_intensity"].size:
         return None
     x, lines, label = _axis(r)
-    y, intensity = r["spectrum"], r["line_intensity"]
+    y, intensity = r["absorption"], r["line_intensity"]
     fig = figure("double", 2.5)
     ax = fig.subplots()
     top = float(y.max())
@@ -87,7 +87,7 @@ def nmr(r: Results) -> Figure | None:
 
 def _multiplets(r: Results) -> tuple[Any, Any, Any]:
     """Return first and last line of every multiplet on the axis of the figures, and their nuclei."""
-    if "ppm" in r:
+    if "spectrum_ppm" in r:
         return r["multiplet_from"], r["multiplet_to"], r["multiplet_nuclei"]
     lines = r["line_frequency"]
     return lines[:1], lines[-1:], r["multiplet_nuclei"].sum(keepdims=True)
@@ -95,10 +95,10 @@ def _multiplets(r: Results) -> tuple[Any, Any, Any]:
 
 def multiplets(r: Results) -> Figure | None:
     """Draw the strongest multiplets, each on a scale of its own."""
-    if "ppm" not in r or len(r["multiplet_from"]) < 2:
+    if "spectrum_ppm" not in r or len(r["multiplet_from"]) < 2:
         return None
     x, lines, label = _axis(r)
-    y, intensity = r["spectrum"], r["line_intensity"]
+    y, intensity = r["absorption"], r["line_intensity"]
     nuclei = r["multiplet_nuclei"]
     # the strongest ones, in the order of their shifts
     chosen = sorted(np.argsort(-nuclei, kind="stable")[:SHOWN])
@@ -128,7 +128,7 @@ def decay(r: Results) -> Figure | None:
         return None
     fig = figure("double", 1.8)
     ax = fig.subplots()
-    t, s = r["time"], r["fid"]
+    t, s = 1e-3 * r["fid_time"], r["fid"]
     seen = slice(0, int(np.flatnonzero(np.abs(s) > LEFT)[-1]) + 2)
     t, s = t[seen], s[seen]
     ax.plot(t, s.real, color=COLORS["blue"], linewidth=0.5, label="real")

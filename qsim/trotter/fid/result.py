@@ -114,7 +114,7 @@ class FidResult:
 
     @cached_property
     def spectrum(self) -> NDArray[np.float64]:
-        """Absorption, 1/Hz, at `frequency`: the real part of the transform of the decay, whose area is 1."""
+        """Absorption, 1/Hz, at `spectrum_frequency`: the real part of the transform of the decay, whose area is 1."""
         block, t = self.problem.block, self.time
         b, g = block.apodise.exponential, block.apodise.gaussian
         # a Gaussian whose transform has the width g at half of its height
@@ -187,7 +187,6 @@ QUANTITIES: tuple[Q, ...] = (
     Q("dimension", "", "states of the largest space that was diagonalised", lambda r: r.problem.largest, exact=True),
     Q("carrier", "Hz", "middle of the spectrum beside the reference", lambda r: r.carrier, exact=True),
     Q("width", "Hz", "width of the spectrum", lambda r: r.width, exact=True),
-    Q("acquisition", "s", "time of the last sample", lambda r: float(r.time[-1]), exact=True),
     Q(
         "listed_intensity",
         "",
@@ -220,16 +219,22 @@ QUANTITIES: tuple[Q, ...] = (
       axes=("multiplet",), when=_field),
     Q("multiplet_nuclei", "", "integral of a multiplet, in nuclei", lambda r: r.multiplets[:, 2] * r.detected,
       axes=("multiplet",)),
-    Q("time", "s", "times of the samples", lambda r: r.time, axes=("time",)),
-    Q("fid", "", "free induction decay in the frame of the carrier, s(0) = 1", lambda r: r.fid, axes=("time",)),
-    Q("frequency", "Hz", "frequencies of the spectrum beside the reference", lambda r: r.frequency, axes=("frequency",)),
-    Q("ppm", "ppm", "their shifts", lambda r: _ppm(r, r.frequency), axes=("frequency",), when=_field),
+    Q("fid_time", "ms", "times of the samples", lambda r: 1e3 * r.time, axes=("fid_time",)),
+    Q("fid", "", "free induction decay in the frame of the carrier, s(0) = 1", lambda r: r.fid, axes=("fid_time",)),
     Q(
-        "spectrum",
+        "spectrum_frequency",
+        "Hz",
+        "frequencies of the spectrum beside the reference",
+        lambda r: r.frequency,
+        axes=("spectrum_frequency",),
+    ),
+    Q("spectrum_ppm", "ppm", "their shifts", lambda r: _ppm(r, r.frequency), axes=("spectrum_frequency",), when=_field),
+    Q(
+        "absorption",
         "1/Hz",
         "absorption spectrum, whose area is 1",
         lambda r: r.spectrum,
-        axes=("frequency",),
+        axes=("spectrum_frequency",),
         note="the first sample counts half",
     ),
 )  # fmt: skip
