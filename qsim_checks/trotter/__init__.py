@@ -89,12 +89,12 @@ def _free(rng: np.random.Generator, folder: Path) -> Trial:
 
 KINDS: Mapping[str, Kind] = {
     "evolve": _evolution,
-    "evolve_anywhere": _free,
     "pulses": _pulsed,
     "spectrum": lambda rng, folder: spectrum(rng, "spectrum"),
     "levels": lambda rng, folder: spectrum(rng, "levels"),
     "levels_anywhere": lambda rng, folder: spectrum(rng, "levels", free=True),
     "spectrum_anywhere": lambda rng, folder: spectrum(rng, "spectrum", free=True),
+    "evolve_anywhere": _free,
     "evolve_larger": _larger,
     "levels_larger": lambda rng, folder: spectrum(rng, "levels", large=True),
     "spectrum_larger": lambda rng, folder: spectrum(rng, "spectrum", large=True),
