@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from qsim.core.run.loop import Report
     from qsim.core.run.progress import Monitor
-    from qsim.trotter.measurement.spaces import Space
+    from qsim.trotter.measurement.spaces import AnyOperator, Space
     from qsim.trotter.thermal.problem import ThermalProblem
 
 __all__ = ["run"]
@@ -130,6 +130,8 @@ class Computation:
                 self._exact(sectors[number], lambda: report(Progress()))
             else:
                 self._sampled(number, report)
+            if self.problem.sampled_axes:
+                self.responses.append(self._responses(number, report))
             report(Progress(number + 1))
 
     def _exact(self, sector: Space, look: Callable[[], None]) -> None:
@@ -156,25 +158,14 @@ class Computation:
         recurrences = []
         sums = np.zeros((block.vectors, self.temperatures.size, self.correlators.count))
         changes = np.zeros((block.vectors, self.temperatures.size))
-        fields = [Response(problem, sector, axis) for axis in problem.sampled_axes]
-        if fields and self.band is None:
-            self.band = band_of(problem, float(self.temperatures.min()), lambda: report(Progress()))
-        responses = np.zeros((block.vectors, len(fields), 4, self.temperatures.size))
         for k in range(block.vectors):
-            # seeds of run, sector and vector in separate bits: no vector is used twice
-            seed = (problem.models.seed << 20) + (number << 10) + k
-            start = random_start(problem.place, sector.dimension, seed, operator.dtype)
-            kept = start.copy() if self.correlators.count or fields else start
+            start = self._start(number, k, operator)
+            kept = start.copy() if self.correlators.count else start
             made = chain(problem.place, operator, start)
             # counts: the whole recurrence, and the shorter ones that show how far it is converged
             counts = self._recurrence(made, report)
             self.steps = max(self.steps, counts[0])
             recurrences.append([ritz(made.alpha[:count], made.beta[:count]) for count in counts])
-            for number, one in enumerate(fields):
-                assert self.band is not None
-                responses[k, number] = one.sampled(
-                    operator, kept, self.band, self.temperatures, lambda: report(Progress())
-                )
             if self.correlators.count:
                 changes[k] = self.correlators.change(made, self.temperatures, counts[1:])
                 sums[k] = self.correlators.sampled(
@@ -198,7 +189,39 @@ class Computation:
         self.weights.append(weights)
         self.sums.append(sums)
         self.changes.append(changes)
-        self.responses.append(responses)
+
+    def _start(self, number: int, k: int, operator: AnyOperator) -> NDArray[Any]:
+        """Return a random vector of a sector."""
+        problem = self.problem
+        # seeds of run, sector and vector in separate bits: no vector is used twice
+        seed = (problem.models.seed << 20) + (number << 10) + k
+        return random_start(problem.place, problem.sectors[number].dimension, seed, operator.dtype)
+
+    def _responses(self, number: int, report: Report) -> NDArray[np.float64]:
+        """Return the response to fields in the random vectors of a sector (vectors, axes, 4, T).
+
+        Sectors that are diagonalised have them, too, where others are not: the errors come from all of them together.
+        """
+        problem, sector = self.problem, self.problem.sectors[number]
+        operator = problem.operator(sector, problem.model)
+        if self.band is None:
+            self.band = band_of(problem, float(self.temperatures.min()), lambda: report(Progress()))
+        fields = [Response(problem, sector, axis) for axis in problem.sampled_axes]
+        return np.array(
+            [
+                [
+                    one.sampled(
+                        operator,
+                        self._start(number, k, operator),
+                        self.band,
+                        self.temperatures,
+                        lambda: report(Progress()),
+                    )
+                    for one in fields
+                ]
+                for k in range(problem.block.vectors)
+            ]
+        )
 
     def _recurrence(self, made: chain, report: Report) -> tuple[int, ...]:
         """Make the steps of one vector; return how many, and how many the shorter recurrences have."""

@@ -303,6 +303,23 @@ def test_a_named_response_goes_beyond_conserved_spins(trotter):
     np.testing.assert_allclose(found.response["susceptibility_z"], plain.values[2], rtol=1e-9)
 
 
+def test_response_beside_a_sector_that_is_diagonalised(trotter):
+    """Four spins 1 have 41 and 40 states in their parities: with exact: 40 one is diagonalised, the other is sampled."""
+    terms = [
+        {"type": "heisenberg", "lattice": "ring", "J": 1.0},
+        {"type": "field", "axis": "x", "values": 0.3},
+    ]
+    deck = {"task": "thermal", "system": {"spins": 4, "spin": 1, "terms": terms}, "run": {"seed": 6}}
+    block = {"temperatures": [0.4, 1.5], "response": ["x", "y"]}
+    whole = trotter.run(**deck, thermal={**block, "exact": 100})
+    found = trotter.run(**deck, thermal={**block, "exact": 40, "vectors": 12})
+    assert set(found.response) == set(whole.response)
+    for name, values in found.response.items():
+        assert (np.abs(values - whole.response[name]) <= 4.0 * found.response_errors[name] + 1e-10).all(), (
+            name
+        )
+
+
 # ------------------------------------------------------------------------------------------- spectral functions
 
 
