@@ -50,6 +50,15 @@ def test_claimed_errors_of_more_goals_hold(kind, index):
     assert not found.broken
 
 
+@pytest.mark.parametrize("index", [1, 3, 4])
+def test_claimed_errors_of_surfaces_in_tables_hold(index):
+    """Two coordinates in tables of few rows against the formula; levels of the fourth deck are not told apart, which it says."""
+    found = run_trial("qoc", 1, index, kind="surfaces")
+    assert found.failure is None
+    assert found.claims
+    assert not found.broken
+
+
 def test_levels_that_kets_show_for_density_matrices_hold(monkeypatch):
     monkeypatch.setattr("qsim.qoc.errors.levels.QUICK", 0.0)
     found = cover("qoc", 8, 12, kind="quantum")

@@ -34,6 +34,15 @@ def test_claimed_errors_hold(covered):
     assert covered.ok
 
 
+@pytest.mark.parametrize("index", [0, 4])
+def test_claimed_errors_of_collisions_in_tables_hold(index):
+    """Collisions with a potential in rows against the formula."""
+    found = coverage.run_trial("sturmian", 1, index, kind="tabled_collisions")
+    assert found.failure is None
+    assert found.claims
+    assert not found.broken
+
+
 def test_few_decks_are_refused_and_few_claims_withdrawn(covered):
     assert sum(trial.refused is not None for trial in covered.trials) <= 0.3 * DECKS
     assert len(covered.deterministic) > DECKS

@@ -175,6 +175,7 @@ def test_lines_within_rounding_are_one():
         ),
         ({"fid": {"detect": "13C"}}, r"fid.detect: no site is a 13C; found 1H"),
         ({"fid": {"width": "12 inches"}}, r"fid.width"),
+        ({"fid": {"width": "0 ppm"}}, r"fid.width: must be above 0, found 0 ppm"),
         ({"relaxation": {"T2": 1.0, "linewidth": 2.0}}, r"relaxation.linewidth: give either T2 or linewidth"),
         ({"sector": {"sz": 0}}, r"sector: task: fid takes all sectors of Sz"),
         (

@@ -83,6 +83,8 @@ def _check_fid(deck: TrotterDeck) -> Iterator[Finding]:
     elif system.spectrometer is None and (block.carrier is not None or isinstance(block.width, str)):
         key = "fid.carrier" if block.carrier is not None else "fid.width"
         yield Finding(key, "ppm need the field: give system.spectrometer, such as 400 MHz or 9.4 T")
+    if block.span(1.0) == 0.0:
+        yield Finding("fid.width", f"must be above 0, found {block.width}")
     if deck.relaxation.T2 is not None and deck.relaxation.linewidth is not None:
         yield Finding("relaxation.linewidth", "give either T2 or linewidth")
     if deck.sector != "auto":

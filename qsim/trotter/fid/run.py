@@ -16,7 +16,7 @@ import numpy as np
 
 from qsim.core.device.device import cpu
 from qsim.core.run.loop import Progress, drive
-from qsim.core.run.stops.aside import aside
+from qsim.core.run.stops.aside import aside, here
 from qsim.trotter.fid.lines import merged
 from qsim.trotter.fid.problem import raising
 from qsim.trotter.fid.result import FidResult
@@ -102,7 +102,7 @@ class Computation:
         for states in np.split(order, starts[1:]):
             matrix = H[states][:, states].toarray()
             # a small one is done before a thread would begin
-            call = aside if states.size > 256 else _here
+            call = aside if states.size > 256 else here
             energies, vectors = call(partial(np.linalg.eigh, matrix), look)
             made.append(Block(states, np.asarray(energies), np.asarray(vectors)))
         return made
@@ -123,10 +123,6 @@ class Computation:
                 a, b = np.nonzero(size > least / size.size)
                 rows.append(np.column_stack([above.energies[a] - below.energies[b], size[a, b]]))
         return np.concatenate(rows) if rows else np.zeros((0, 2))
-
-
-def _here(call: Callable[[], Any], look: Callable[[], None]) -> Any:
-    return call()
 
 
 def raised_matrix(one: Choice, space: DigitSpace, target: DigitSpace) -> csr_array:

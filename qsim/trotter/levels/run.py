@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.run.loop import Progress, drive
-from qsim.core.run.stops.aside import aside
+from qsim.core.run.stops.aside import aside, here
 from qsim.trotter.deck.tasks import LEAST_LEVELS
 from qsim.trotter.levels.result import LevelsResult
 from qsim.trotter.measurement.spaces import plain, schmidt_in, strings_of_deck
@@ -83,7 +83,7 @@ class Computation:
         matrix = matrix_of(problem.operator(sector, model), look)
         xp, made = device.xp, {"sectors": np.full(sector.dimension, float(number))}
         # on a GPU in this thread, whose device is chosen
-        call = aside if device.kind == "cpu" else _here
+        call = aside if device.kind == "cpu" else here
         with device.use():
             # levels alone take a third of the time of levels with states
             if len(self.kept) == len(made) + 1:
@@ -136,10 +136,6 @@ class Computation:
             found, known = total.of(states)
             spins[group] = found if known else math.nan
         return spins
-
-
-def _here(call: Callable[[], Any], look: Callable[[], None]) -> Any:
-    return call()
 
 
 def gap_ratios(levels: NDArray[np.float64], least: float) -> NDArray[np.float64]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["surfaces"]
 
-WITHDRAWS = "no error is claimed|no error known"
+WITHDRAWS = "no error is claimed|no error known|the verified probability could not be found"
 
 
 def surfaces(rng: np.random.Generator, folder: Path) -> Trial:
