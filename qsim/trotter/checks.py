@@ -30,6 +30,12 @@ STATE_SPINS = 26
 LONG_STEP = 1.0
 
 
+def of_sector(error: DeckError) -> Finding:
+    """Return what is wrong with a sector, at the key that its message begins with."""
+    key, _, text = str(error).partition(": ")
+    return Finding(key, text) if key.startswith("sector") and text else Finding("sector", str(error))
+
+
 def shells(deck: TrotterDeck) -> Iterator[Finding]:
     """Yield neighbour shells and momenta that lattices do not have, also those of a ground state and of an echo."""
     yield from shells_of_terms(deck.system.terms, deck.system, "system.terms")

@@ -50,7 +50,7 @@ def plan_in_sectors(
         try:
             states = [sector.dimension for sector in problem.sectors]
         except DeckError as error:
-            findings = [Finding("sector", str(error).removeprefix("sector: "))]
+            findings = [checks.of_sector(error)]
     if not findings:
         findings = list(findings_of(max(states)))
     if checks.mistaken(findings):

@@ -6,7 +6,6 @@ import contextlib
 import math
 from typing import TYPE_CHECKING, Any
 
-from qsim.core.deck.blocks import Finding
 from qsim.core.deck.load import LoadedDeck
 from qsim.core.device.device import Memory, cpu
 from qsim.core.device.parallel import connected
@@ -53,7 +52,7 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
         try:
             problem.sector = _sector(deck, problem.models)
         except DeckError as error:
-            findings = [Finding("sector", str(error).removeprefix("sector: "))]
+            findings = [checks.of_sector(error)]
     if not findings:
         findings = list(physics(problem))
     # there may be no couplings to estimate from
