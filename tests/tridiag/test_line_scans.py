@@ -183,6 +183,14 @@ def test_mistakes(tridiag, name):
     tridiag.refuses(message, **{**SMALL, **changes})
 
 
+def test_a_scan_of_the_potential_tells_what_the_pulse_ionises(tridiag):
+    deck = {**copy.deepcopy(SMALL), "scan": {"potential": {"depth": [0.6, 0.9]}}}
+    found = tridiag.run(**deck).each()["continuum_population"]
+    known = [1.0 - exact(depth, PULSE)["bound_population"] for depth in (0.6, 0.9)]
+    # a step of 0.1 and a spacing of 0.25 bohr
+    np.testing.assert_allclose(found, known, rtol=0.05)
+
+
 def test_a_focus_of_a_confined_electron_is_refused(tridiag):
     keys = SMALL | {"potential": {"type": "harmonic", "omega": 0.3}}
     scan = {"intensity": [1e-6, 2e-6, 4e-6], "focal_average": {}}

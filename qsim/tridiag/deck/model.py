@@ -244,7 +244,7 @@ class Observable(Block):
     ) = Field(default=None, description="level populations")
     ionisation: bool = Field(
         default=False,
-        description="population of all levels below the threshold, and what is left of 1; a scan of a pulse has it anyway",
+        description="population of all levels below the threshold, and what is left of 1; a scan with a laser has it anyway",
     )
     norm_within: (
         Annotated[list[Annotated[Length, Field(gt=0, lt=1e12)]], Field(min_length=1, max_length=100)] | None
@@ -445,9 +445,9 @@ class TridiagDeck(Deck):
             gabor=_first(item.gabor for item in items),
             density=_first(item.density for item in items),
             photoelectron=_first(item.photoelectron for item in items),
-            # every run of a scan of a pulse tells what it has ionised
+            # every run of a scan tells what its pulses have ionised
             ionisation=any(item.ionisation for item in items)
-            or (self.scan is not None and bool(self.scan.of_pulse)),
+            or (self.scan is not None and self.laser is not None),
         )
 
     @property
