@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.sturmian.problem import Problem, Sector
     from qsim.sturmian.radial.grid import RadialGrid
-    from qsim.sturmian.two_electron.hamiltonian import TwoElectron
 
 __all__ = ["run"]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time as clock
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from qsim.tridiag.atom import accuracy, run
 from qsim.tridiag.atom.evolution.cuda import CudaBatch, CudaMember, Stepping, merged
 from qsim.tridiag.atom.evolution.propagator import truncated
@@ -16,7 +18,6 @@ from qsim.tridiag.tdse.scan.problem import Motion
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
