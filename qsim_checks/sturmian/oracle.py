@@ -285,14 +285,16 @@ def moments(
     """Return the expectation values of a state by the names of the run, each with its error, atomic units."""
     k, d = _shape(symmetry, root + 1, potential, charge, breaks)
     count = 14 + 2 * root
-    found, less = (
+    found, *fewer = (
         _moments(Functions(k * charge, d / charge, n, potential, breaks), symmetry, root)
-        for n in (count, count - LESS)
+        for n in (count, count - LESS // 2, count - LESS)
     )
-    return {
-        name: (value, 4.0 * abs(value - less[name]) + 1e-9 * (1.0 + abs(value)))
+    # the means of a state that is not converged need not rise or fall steadily: one difference can pass through zero
+    off = {
+        name: max(factor * abs(value - less[name]) for factor, less in zip((8.0, 4.0), fewer, strict=True))
         for name, value in found.items()
     }
+    return {name: (value, off[name] + 1e-9 * (1.0 + abs(value))) for name, value in found.items()}
 
 
 def _moments(basis: Functions, symmetry: Symmetry, root: int) -> dict[str, float]:

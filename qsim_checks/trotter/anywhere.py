@@ -244,6 +244,11 @@ def symmetric_bases(H: Complex, sector: Mapping[str, Any]) -> list[Complex] | No
         if axis is None:
             return None
         operators.append((_turned(axis, spins), 1 if sector["parity"] == "even" else -1))
+    # a sector whose states H leaves together by accident, such as Sz = 0 of a uniform field beside the inversion, is
+    # refused: the symmetry is one of H
+    needed = [operator for operator, _ in operators] + ([shift] if "momentum" in sector else [])
+    if any(np.abs(P @ H - H @ P).max() > 1e-9 * (np.abs(H).max() or 1.0) for P in needed):
+        return None
     projector = one
     for operator, sign in operators:
         projector = projector @ (0.5 * (one + sign * operator))

@@ -498,7 +498,10 @@ def _signs(
         found.append((_moved(system, list(range(n))[::-1]), sector["reflection"]))
     if "inversion" in sector:
         found.append((one[::-1].copy(), sector["inversion"]))
-    return found if all(_keeps(H, operator) for operator, _ in found) else None
+    needed = [operator for operator, _ in found]
+    if "momentum" in sector:
+        needed.append(_moved(system, [(j + 1) % n for j in range(n)]))
+    return found if all(_keeps(H, operator) for operator in needed) else None
 
 
 def bases_of(system: Mapping[str, Any], H: Complex, sector: Mapping[str, Any]) -> list[Complex] | None:

@@ -345,7 +345,8 @@ def _judge(deck: Mapping[str, Any], results: Results) -> list[Claim]:
         bases = _bases(sector, system["spins"])
     energies, states = _solved(H, bases)
     every: Real = energies if isinstance(sector, str) else np.asarray(np.linalg.eigvalsh(H), np.float64)
-    scale = float(np.abs(every).max()) or 1.0
+    # the size of H, not of a sector that may hold zeros alone
+    scale = float(np.abs(np.linalg.eigvalsh(H)).max()) or 1.0
     if deck["task"] == "levels":
         parts = [_solved(H, [basis])[0] for basis in bases]
         # parities that the deck does not name have ratios of their own

@@ -57,6 +57,8 @@ REAL, IMAGINARY = np.array([0.25, -0.25, 0.0, 0.0]), np.array([0.0, 0.0, -0.25, 
 SAME = 1e-10
 # states; a sector with no more than these, nor than products, is diagonalised
 DENSE = 1024
+# amplitude of the next state in a ground state, from which on no spectral function is that of the ground state
+MOST_MIXED = 1e-4
 # of the maximum: change of S(q, w) by further products, beyond which it is warned of
 SETTLED = 0.02
 # of the static factor: less than that within the frequencies is warned of
@@ -383,7 +385,7 @@ def lowest(problem: TaskProblem[Dynamics]) -> tuple[Space, Ground]:
     Raises
     ------
     NumericsError
-        If it is degenerate.
+        If it is degenerate, or too close to the next level to be told from it.
     """
     # the ground state of all sectors; several states of the
     # lowest energy have no spectral function of their own
@@ -399,4 +401,11 @@ def lowest(problem: TaskProblem[Dynamics]) -> tuple[Space, Ground]:
             hint="name a sector in which it is not, {sz: ...} or {parity: even}, or add a small term that chooses one state",
         )
     gap = np.inf if search.second is None else search.second[0] - energy
+    # a vector of this residual holds so much of the next state, of which nothing else would tell
+    if residual > MOST_MIXED * gap:
+        raise NumericsError(
+            f"the ground state is not resolved: the next level lies {gap:.2g} above {energy:.10g}, the residual of the vector "
+            f"is {residual:.1g}",
+            hint="name a sector in which it is alone, {sz: ...} or {parity: even}, or add a small term that chooses one state",
+        )
     return sector, Ground(search.members[0].vector, energy, residual, gap)
