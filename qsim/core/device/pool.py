@@ -256,8 +256,10 @@ def each_part(
     done, source = 0, _source(work if alike is None else alike)
     while done < tasks:
         # What was learnt from the calls before decides how much the next one may do.
-        known = _seconds.get(source)
-        numbers = size if not _looks else UNTIMED if known is None else LISTEN * max(threads, 1) / known
+        numbers: float = size
+        if _looks:
+            known = _seconds.get(source)
+            numbers = UNTIMED if known is None else LISTEN * max(threads, 1) / known
         last = tasks if numbers >= size else min(tasks, done + max(1, int(numbers * tasks / size)))
         _each(work, (done, last), size * (last - done) // tasks, threads, smallest, alike)
         done = last
