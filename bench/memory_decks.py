@@ -62,6 +62,9 @@ QOC = {
     "gauss_newton": _qoc((20_000, 60_000), "gauss_newton", 6),
     "travolta": _qoc(MANY, "travolta", 6),
     "ensemble": _qoc(MANY, "lbfgs", 6, ensemble=SCALES),
+    "ensemble, krotov": _qoc(MANY, "krotov", 6, ensemble=SCALES),
+    "ensemble, gauss_newton": _qoc((10_000, 30_000), "gauss_newton", 6, ensemble=SCALES),
+    "ensemble, grid": _qoc(FEW, "lbfgs", 3, propagator=GRID, ensemble=SCALES),
     "grid": _qoc(FEW, "lbfgs", 4, propagator=GRID),
     "grid, reversed": _qoc(MANY, "lbfgs", 4, propagator={**GRID, "memory": "reverse"}),
 }
@@ -127,6 +130,18 @@ QOC |= {
         _ladder(5, jumps=[{"operator": "c.Sm", "rate": 0.01}]),
         40.0,
         dissipation={"trajectories": {"count": 2000}},
+    ),
+    "levels, many members": _quantum(
+        (1_000, 4_000),
+        _ladder(5),
+        40.0,
+        ensemble={"members": [{"scale": {"control": [0.9 + 0.005 * k for k in range(40)]}}]},
+    ),
+    "jumps, ensemble": _quantum(
+        (1_000, 8_000),
+        _ladder(3, jumps=[{"operator": "c.Sm", "rate": 0.01}]),
+        40.0,
+        ensemble={"members": [{"scale": {"control": [0.9 + 0.02 * k for k in range(11)]}}]},
     ),
     "matrices": _quantum(
         (4_000, 40_000),
@@ -267,6 +282,62 @@ TROTTER = {
     "levels": _sector(
         (10, 14), 8.0, task="levels", levels={"window": "middle_third", "statistics": ["gap_ratio"]}
     ),
+}
+
+# Spaces other than strings of spins 1/2 in a sector of Sz.
+RING = {"type": "heisenberg", "lattice": "ring"}
+TURNED = [{"type": "ising", "lattice": "chain", "J": 1.0}, {"type": "field", "axis": "x", "values": 0.7}]
+UNEVEN = [
+    {"type": "heisenberg", "lattice": "chain"},
+    {"type": "field", "axis": "x", "random": {"kind": "box", "W": 1.0, "seed": 5}},
+]
+LARGER = [{"type": "heisenberg", "lattice": "chain"}, {"type": "anisotropy", "D": 0.4}]
+
+
+def _spaces(sizes: tuple[int, int], terms: list[Deck], spin: float = 0.5, **more: Any) -> Decks:
+    system: Deck = {"terms": terms} if spin == 0.5 else {"terms": terms, "spin": spin}
+    return tuple(
+        {"method": "trotter", "system": {"spins": spins, **system}, **more} for spins in _between(sizes)
+    )
+
+
+def _fid(sizes: tuple[int, int]) -> Decks:
+    return tuple(
+        {
+            "method": "trotter",
+            "task": "fid",
+            "system": {
+                "nuclei": ["1H"] * count,
+                "spectrometer": "400 MHz",
+                "terms": [
+                    {"type": "shifts", "ppm": [1.0 + 0.4 * k for k in range(count)]},
+                    {"type": "scalar", "list": [[k, k + 1, 7.0 + k] for k in range(count - 1)]},
+                ],
+            },
+            "relaxation": {"T2": "1 s"},
+        }
+        for count in _between(sizes)
+    )
+
+
+ALL: Deck = {"sector": "full"}
+LOWEST: Deck = {"task": "spectrum", "spectrum": {"levels": 2}}
+HOT: Deck = {"task": "thermal", "thermal": THERMAL}
+LINES: Deck = {"task": "dynamics", "dynamics": SPECTRAL}
+PLUS = {"initial": {"type": "product", "theta": 1.5707963267948966}}
+TROTTER |= {
+    "parity": _spaces((18, 22), TURNED, **PLUS, **QUENCH),
+    "parity, spectrum": _spaces((18, 22), TURNED, **LOWEST),
+    "all states, spectrum": _spaces((18, 21), UNEVEN, **ALL, **LOWEST),
+    "all states, dynamics": _spaces((16, 20), UNEVEN, **ALL, **LINES),
+    "all states, thermal": _spaces((16, 20), UNEVEN, **ALL, **HOT),
+    "momentum, spectrum": _spaces((20, 24), [RING], sector={"sz": 0, "momentum": 0}, **LOWEST),
+    "larger spins": _spaces((11, 13), LARGER, 1, initial={"type": "neel"}, **QUENCH),
+    "larger spins, spectrum": _spaces((11, 13), LARGER, 1, sector={"sz": 0}, **LOWEST),
+    "larger spins, dynamics": _spaces((10, 12), LARGER, 1, sector={"sz": 0}, **LINES),
+    "larger spins, thermal": _spaces((9, 11), LARGER, 1, **HOT),
+    "larger spins, levels": _spaces((6, 8), LARGER, 1, task="levels", levels={"statistics": ["gap_ratio"]}),
+    "fid": _fid((9, 13)),
 }
 
 

@@ -15,6 +15,7 @@ from qsim_checks.coverage import Claim, Kind, Trial
 from qsim_checks.qoc import oracle
 from qsim_checks.qoc.decks import Drawn, draw_deck
 from qsim_checks.qoc.quantum import quantum
+from qsim_checks.qoc.quantum.constrained import constrained, unusual
 from qsim_checks.qoc.quantum.ensembles import ensemble
 from qsim_checks.qoc.quantum.families import families
 from qsim_checks.qoc.quantum.functionals import functionals
@@ -81,10 +82,13 @@ KINDS: Mapping[str, Kind] = {
     "families": families,
     "functionals": functionals,
     "surfaces": surfaces,
+    "constraints": constrained,
+    "unusual": unusual,
 }
 """Kinds of decks that can be drawn alone: one particle on a line, any other quantum system, one whose levels do not suffice, a
 particle on a line in its levels, ensembles of quantum systems, searches that begin with no control, goals that are
-families of gates, goals that are formulas, two coordinates in tables of few rows."""
+families of gates, goals that are formulas, two coordinates in tables of few rows, controls that keep area, bounds and fluence
+together, matrices that are huge or tiny."""
 
 
 def judge(drawn: Drawn, results: Results) -> list[Claim]:

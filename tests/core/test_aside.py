@@ -1,4 +1,4 @@
-"""Calls of libraries beside which a run hears a stop request."""
+"""Calls of libraries, and long work of kernels, beside which a run hears a stop request."""
 
 import os
 import signal
@@ -10,6 +10,10 @@ import time
 import numpy as np
 import pytest
 
+from qsim.core.device import pool
+from qsim.core.errors import Interrupted
+from qsim.core.run.progress import Monitor
+from qsim.core.run.signals import Signals
 from qsim.core.run.stops import aside as module
 from qsim.core.run.stops.aside import aside
 
@@ -54,6 +58,85 @@ def test_a_stop_is_heard_in_the_middle_of_a_call(monkeypatch):
     assert len(looks) == 3
     end.set()
     module._left.pop().join(10)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("known", [True, False])
+def test_long_work_is_done_once_with_looks_in_between(threads, known, monkeypatch):
+    monkeypatch.setattr(pool, "LISTEN", 0.02)
+    pool._seconds.clear()
+    if known:
+        pool._seconds["long work"] = 1e-3 / pool.UNTIMED
+    times, looks, visits = [], [], np.zeros(400, int)
+
+    def work(first, last):
+        visits[first:last] += 1
+        times.append(last - first)
+        time.sleep(1e-3 * (last - first))
+
+    with pool.listening(lambda: looks.append(threading.current_thread())):
+        pool.each_part(work, 400, 400 * pool.UNTIMED, threads, alike="long work")
+    assert (visits == 1).all()
+    assert len(looks) >= 5
+    assert set(looks) == {threading.main_thread()}
+    assert max(times) <= 200  # none of the calls is all of the work
+    alone = len(looks)
+    pool.each_part(work, 400, 400 * pool.UNTIMED, threads, alike="long work")
+    assert len(looks) == alone
+
+
+def test_short_calls_look_as_often_as_long_ones_and_other_threads_do_not(monkeypatch):
+    monkeypatch.setattr(pool, "LISTEN", 0.01)
+    looks = []
+
+    def work():
+        for _ in range(40):
+            pool.each_part(lambda first, last: time.sleep(1e-3), 1, 1, 1)
+
+    with pool.listening(lambda: looks.append(None)):
+        work()
+        assert 1 <= len(looks) <= 40
+        looks.clear()
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        assert not looks
+
+
+@pytest.mark.parametrize("presses", [1, 2])
+def test_a_run_that_has_saved_nothing_stops_within_long_work(presses, monkeypatch, tmp_path):
+    monkeypatch.setattr(pool, "LISTEN", 0.01)
+    reached = []
+
+    def work(first, last):
+        reached.append(last)
+        if len(reached) == 3:
+            for _ in range(presses):
+                signals._handle(signal.SIGINT, None)
+        time.sleep(2e-3 * (last - first))
+
+    with Signals() as signals, Monitor(quiet=True, signals=signals) as monitor:
+        monitor.begin(1, "steps")
+        with pytest.raises(Interrupted):
+            pool.each_part(work, 400, 400 * pool.UNTIMED, 1, alike=monitor)
+    assert len(reached) >= 3
+    assert reached[-1] < 400
+
+
+def test_long_work_of_a_task_that_can_be_saved_goes_on_to_the_next_report(monkeypatch, tmp_path):
+    monkeypatch.setattr(pool, "LISTEN", 0.01)
+    visits = np.zeros(100, int)
+
+    def work(first, last):
+        visits[first:last] += 1
+        time.sleep(1e-3 * (last - first))
+
+    with Signals() as signals, Monitor(checkpoint=tmp_path / "a.h5", quiet=True, signals=signals) as monitor:
+        monitor.begin(2, "steps")
+        monitor.step(1, dict)
+        signals._handle(signal.SIGTERM, None)
+        pool.each_part(work, 100, 100 * pool.UNTIMED, 1, alike=monitor)
+    assert (visits == 1).all()
 
 
 PROGRAM = """

@@ -26,7 +26,8 @@ from qsim.core.run import progress
 from qsim.__main__ import main
 
 looks, Monitor = [], progress.Monitor
-enter_, poll_, begun_, ended_ = Monitor.__enter__, Monitor.poll, Monitor._compilation_begun, Monitor._compilation_ended
+enter_, poll_, listen_ = Monitor.__enter__, Monitor.poll, Monitor.listen
+begun_, ended_ = Monitor._compilation_begun, Monitor._compilation_ended
 
 def enter(self):
     looks.append(self.working())
@@ -36,6 +37,10 @@ def enter(self):
 def poll(self, state=None):
     looks.append(self.working())
     return poll_(self, state)
+
+def listen(self):
+    looks.append(self.working())
+    return listen_(self)
 
 def begun(self):
     open(told + ".compiling", "w").close()
@@ -49,7 +54,8 @@ def tell():
     with open(told, "w") as file:
         json.dump([b - a for a, b in zip(looks, looks[1:])], file)
 
-Monitor.__enter__, Monitor.poll, Monitor._compilation_begun, Monitor._compilation_ended = enter, poll, begun, ended
+Monitor.__enter__, Monitor.poll, Monitor.listen = enter, poll, listen
+Monitor._compilation_begun, Monitor._compilation_ended = begun, ended
 atexit.register(tell)
 main()
 """

@@ -50,6 +50,23 @@ def test_claimed_errors_of_more_goals_hold(kind, index):
     assert not found.broken
 
 
+@pytest.mark.parametrize(
+    ("kind", "index"),
+    [("constraints", 3), ("constraints", 4), ("unusual", 0), ("unusual", 6), ("unusual", 7)],
+)
+def test_claimed_errors_of_constraints_and_of_unusual_units_hold(kind, index):
+    """Area, bounds and fluence are kept together; a system is the same whatever the units of its matrices."""
+    found = run_trial("qoc", 1, index, kind=kind)
+    assert found.failure is None
+    assert found.claims
+    assert not found.broken
+
+
+def test_matrices_beyond_double_precision_are_refused_by_name():
+    found = run_trial("qoc", 1, 5, kind="unusual")
+    assert "time.T: expected a number below 1e30" in found.refused
+
+
 @pytest.mark.parametrize("index", [1, 3, 4])
 def test_claimed_errors_of_surfaces_in_tables_hold(index):
     """Two coordinates in tables of few rows against the formula; levels of the fourth deck are not told apart, which it says."""

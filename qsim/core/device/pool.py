@@ -6,6 +6,9 @@ and wakes only as many as shorten the work: work of duration w on t threads take
 where tasks are few, of those t that share them evenly.
 
 Kernels that are called as `Shared` are handed to threads that never take the interpreter's lock, see `qsim.core.device.team`.
+
+Python hears signals in the main thread alone, between two calls.  Work that takes longer than `LISTEN` seconds is therefore cut
+into calls of about that length, and whoever has asked for it (`listening`) looks for a stop after as many seconds of such calls.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import itertools
 import math
 import os
 import threading
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from queue import SimpleQueue
@@ -23,11 +27,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from qsim.core.device.team import Team
 
-__all__ = ["PARALLEL_SIZE", "Shared", "each_call", "each_part", "each_together"]
+__all__ = ["PARALLEL_SIZE", "Shared", "each_call", "each_part", "each_together", "listen", "listening"]
 
 PARALLEL_SIZE = 32768  # numbers below which work that was never timed is done by one thread
 WAKE = 12e-6  # seconds that each thread of a call costs until this process has measured it; bench/threads.py does, too
@@ -36,8 +40,12 @@ LATE = 10.0  # times the cost so far that one call counts for at most
 FEW = 8  # tasks of a thread below which it counts that they cannot be cut
 FORGET = 0.999  # per call that is left to one thread because threads cost much: they may have become cheaper
 HALVINGS = 3  # most times that a thread's share is cut in half
+LISTEN = 0.5  # seconds of work between two looks for a stop
+UNTIMED = 1 << 22  # numbers of the first call of work whose time nobody knows, where someone listens
 
 _seconds: dict[Hashable, float] = {}  # per number, of each caller's work
+_looks: list[Callable[[], None]] = []  # of those who listen; the last one does
+_looked = [0.0]  # when
 
 
 @dataclass
@@ -193,6 +201,30 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_team.cache_clear)  # threads do not survive a fork
 
 
+@contextmanager
+def listening(look: Callable[[], None]) -> Iterator[None]:
+    """Call `look` in the block about every `LISTEN` seconds of work, between calls or parts of a long one.
+
+    It may raise; what was worked on is lost then.  Only the main thread looks, since only there signals are heard.
+    """
+    _looks.append(look)
+    try:
+        yield
+    finally:
+        _looks.pop()
+
+
+def listen() -> None:
+    """Look for a stop if the last look was long ago; loops over calls of libraries call this themselves."""
+    if (
+        _looks
+        and perf_counter() - _looked[0] > LISTEN
+        and threading.current_thread() is threading.main_thread()
+    ):
+        _looked[0] = perf_counter()
+        _looks[-1]()
+
+
 def each_part(
     work: Callable[[int, int], object],
     tasks: int,
@@ -221,10 +253,36 @@ def each_part(
     alike
         What names the work that needs the same time per number, or a function whose place in the sources does; by default `work`.
     """
-    if threads <= 1 or tasks <= 1 or size <= 0:
-        work(0, tasks)
-        return
+    done, source = 0, _source(work if alike is None else alike)
+    while done < tasks:
+        # What was learnt from the calls before decides how much the next one may do.
+        numbers: float = size
+        if _looks:
+            known = _seconds.get(source)
+            numbers = UNTIMED if known is None else LISTEN * max(threads, 1) / known
+        last = tasks if numbers >= size else min(tasks, done + max(1, int(numbers * tasks / size)))
+        _each(work, (done, last), size * (last - done) // tasks, threads, smallest, alike)
+        done = last
+        listen()
+
+
+def _each(
+    work: Callable[[int, int], object],
+    part: tuple[int, int],
+    size: int,
+    threads: int,
+    smallest: int | None,
+    alike: Hashable | None,
+) -> None:
+    """Do the tasks ``part[0] .. part[1] - 1`` of :func:`each_part`, whose work is `size` numbers, without a look."""
+    first, tasks = part[0], part[1] - part[0]
     source = _source(work if alike is None else alike)
+    if threads <= 1 or tasks <= 1 or size <= 0:
+        begun = perf_counter()
+        work(*part)
+        if size >= UNTIMED:
+            _learn(source, (perf_counter() - begun) / size)
+        return
     shared = isinstance(work, Shared)
     cost = _costs[shared]
     # Unknown work: all threads, if it looks large. Afterwards the seconds per number of this
@@ -245,19 +303,23 @@ def each_part(
     # is done here.
     if team is None or not team.free.acquire(blocking=False):
         begun = perf_counter()
-        work(0, tasks)
+        work(*part)
         spent = perf_counter() - begun
     else:
         try:
-            edges = _edges(tasks, wanted, whole, cost.short)
+            edges = [first + edge for edge in _edges(tasks, wanted, whole, cost.short)]
             took, spent = team.run(work, edges, wanted)
             if shared in team.ready and spent < cost.long:
                 cost.measured((took - spent * _share(tasks, wanted)) / wanted)
             team.ready.add(shared)
         finally:
             team.free.release()
-    per_number = spent / size
-    # The first call may have compiled; a slow one may have been interrupted.
+    _learn(source, spent / size)
+
+
+def _learn(source: Hashable, per_number: float) -> None:
+    """Follow the seconds per number of some work: the first call may have compiled; a slow one may have been interrupted."""
+    known = _seconds.get(source)
     _seconds[source] = per_number if known is None or per_number < known else 0.7 * known + 0.3 * per_number
 
 

@@ -14,15 +14,17 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
 
 from qsim.core.device.compilers.compilation import Compilation
 from qsim.core.device.compilers.sound import damage_told
 from qsim.core.device.parallel import SerialComm, by_all, first
+from qsim.core.device.pool import listening
 from qsim.core.errors import FileError, Interrupted, InvalidInput, NumericsError, QsimError, Stopped
 from qsim.core.run.task import Task
+from qsim.core.run.timing.clock import RunClock
 from qsim.core.text import long_time, printable, reason
 
 if TYPE_CHECKING:
@@ -68,46 +70,6 @@ class Watch(Protocol):
 
     def look(self, monitor: Monitor, task: Task) -> None:
         """Look at the time of a task; it may end the run."""
-
-
-class RunClock:
-    """The time of one run: spent by this process, by earlier ones, and allowed.
-
-    Parameters
-    ----------
-    limit
-        Seconds this process may take; None without a limit.
-    spent
-        Seconds this process has used before the clock was made; they count towards `limit`.
-    earlier
-        Seconds that earlier processes spent on the same run, as in the checkpoint.
-    now
-        Monotonic clock in seconds.
-    """
-
-    def __init__(
-        self,
-        limit: float | None = None,
-        *,
-        spent: float = 0.0,
-        earlier: float = 0.0,
-        now: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.limit = limit
-        self.now = now
-        self._earlier = earlier
-        self._start = now() - spent
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds spent on the run so far, earlier processes included."""
-        return self._earlier + self.now() - self._start
-
-    def nearly_over(self, now: float, needed: float) -> bool:
-        """Return True if fewer than `needed` seconds, but at most a quarter of the limit, are left at the time `now`."""
-        if self.limit is None:
-            return False
-        return now - self._start + min(needed, 0.25 * self.limit) >= self.limit
 
 
 class Monitor:
@@ -201,6 +163,7 @@ class Monitor:
         self._untold = 0.0
         self._in_compile_stage = False
         self.compilers: Ahead | None = None
+        self._listening = ExitStack()
         self._compilation = Compilation(self._compilation_begun, self._compilation_ended, self._clock.now)
 
     @classmethod
@@ -394,6 +357,18 @@ class Monitor:
         elif wish == SAVE and state is not None:
             self._save_in_passing(state, now)
 
+    def listen(self) -> None:
+        """Look for a stop within long work of kernels, where nothing can be saved and other ranks may be elsewhere.
+
+        The times between reports, by which a run stops before its wall time, are not those between these looks.
+        """
+        if self.comm.size > 1:
+            return
+        now = self.now()
+        reason = self._stop_reason(now, savable=False)
+        if (wish := self._wish(reason, now, savable=False)) >= STOP:
+            self._stop(wish, reason, None)
+
     def _stop(self, wish: int, reason: str, state: State | None) -> None:
         """End the run, with a checkpoint where that is wanted and possible."""
         if wish == AT_ONCE:
@@ -586,6 +561,7 @@ class Monitor:
 
     def __enter__(self) -> Monitor:
         self._compilation.__enter__()
+        self._listening.enter_context(listening(self.listen))
         return self
 
     def __exit__(
@@ -595,4 +571,5 @@ class Monitor:
         self._tell_compilation()
         for notice in damage_told():
             self.note(notice)
+        self._listening.close()
         self._compilation.__exit__()

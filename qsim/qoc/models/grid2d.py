@@ -15,6 +15,7 @@ from qsim.qoc.models.faults import Faults
 from qsim.qoc.models.goals import aim, named_states
 from qsim.qoc.models.line.jumps import Levels, level_jumps
 from qsim.qoc.models.operators import evaluate, sparse_matrix
+from qsim.qoc.models.plane.functions import remarks
 from qsim.qoc.models.plane.levels import plane
 from qsim.qoc.models.quantum import ControlTerm, QuantumModel
 
@@ -85,6 +86,8 @@ def grid2d_model(system: Grid2dSystem, extra: int = 0) -> QuantumModel:
         goal = aim(system, basis, lambda gate, start: named_states(gate, start, basis))
         _require_room(levels, goal.start.states)
     faults.stop()
+    # systems with more levels, for the error, have the same tables
+    doubts = remarks(system) if extra == 0 else {}
     return QuantumModel(
         drift=drift,
         controls=tuple(controls),
@@ -99,6 +102,7 @@ def grid2d_model(system: Grid2dSystem, extra: int = 0) -> QuantumModel:
         goal=goal.goal,
         logical=goal.logical,
         plane=levels,
+        doubts=doubts,
     )
 
 

@@ -22,13 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
+    from scipy.sparse import csr_array
 
     from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.models.quantum import QuantumModel
     from qsim.qoc.objectives.cost import Cost
     from qsim.qoc.propagators.slots import Trajectory
 
-__all__ = ["Expansion", "budget", "expand", "extremes", "jump_free", "largest"]
+__all__ = ["Expansion", "budget", "expand", "extremes", "jump_free", "largest", "path_bytes"]
 
 # Bytes of the propagators Y(s) that are kept at a time.
 SEGMENT_BYTES = 6e7
@@ -148,6 +149,7 @@ def expand(
         return _collected(model, cost, weights, duration, final, sums)
     for x, y, step in _paths(kets, model, fields, trajectory):
         sums.add(x, y, step)
+        del x, y
     return _collected(model, cost, weights, duration, final, sums)
 
 
@@ -175,7 +177,15 @@ def _paths(
         # Y at the end of the segment first
         backwards = np.concatenate([y_path.at_parts(), y_start[None]])[::-1]
         yield x, backwards, kets.tau / parts
+        # the next segment takes the room of this one
+        del x, backwards, x_path, y_path
         y = y_start
+
+
+def path_bytes(levels: int, parts: int, slots: int) -> int:
+    """Return the bytes that `_paths` holds at a time: numbers of the kernels, and complex ones while they are put in order."""
+    whole = 32 * levels**2 * PANEL * math.ceil(parts / PANEL) * slots
+    return 5 * min(whole, int(SEGMENT_BYTES)) // 2
 
 
 def budget(
@@ -202,17 +212,28 @@ def budget(
     wanted = cost.derivative(final * kets.turn(fields.shape[1]))
     taken = np.zeros(len(model.jumps))
     for x, y, step in _paths(kets, model, fields, trajectory):
-        adjoint = y.conj().transpose(0, 2, 1)
-        for k, jump in enumerate(model.jumps):
-            jumped = jump.operator @ x.transpose(1, 0, 2).reshape(x.shape[1], -1)
-            lost = jump.operator.conj().T @ jumped
-            made, less = (
-                adjoint @ part.reshape(x.shape[1], x.shape[0], -1).transpose(1, 0, 2)
-                for part in (jumped, lost)
-            )
-            gone = np.sum(wanted.conj() * less, axis=(1, 2)).real
-            taken[k] += _integral(gone - cost.values(made), step)[0]
+        taken += [_taken(jump.operator, cost, wanted, (x, y), step) for jump in model.jumps]
+        del x, y
     return cost.value(final), taken
+
+
+def _taken(
+    jump: csr_array,
+    cost: Cost,
+    wanted: ComplexArray,
+    paths: tuple[ComplexArray, ComplexArray],
+    step: float,
+) -> float:
+    """Return what a jump takes in one segment, from X (n + 1, D, S) and Y (n + 1, D, D); `wanted` is D (Eq. Q27)."""
+    x, y = paths
+    adjoint = y.conj().transpose(0, 2, 1)
+    jumped = jump @ x.transpose(1, 0, 2).reshape(x.shape[1], -1)
+    lost = jump.conj().T @ jumped
+    made, less = (
+        adjoint @ part.reshape(x.shape[1], x.shape[0], -1).transpose(1, 0, 2) for part in (jumped, lost)
+    )
+    gone = np.sum(wanted.conj() * less, axis=(1, 2)).real
+    return _integral(gone - cost.values(made), step)[0]
 
 
 def _collected(

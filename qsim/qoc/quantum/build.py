@@ -29,6 +29,7 @@ from qsim.qoc.models.quantum import (
 )
 from qsim.qoc.objectives.amplitudes import refuse_without_amplitudes
 from qsim.qoc.objectives.costs import column_count, cost_of, is_mixed
+from qsim.qoc.objectives.jumps import path_bytes
 from qsim.qoc.objectives.slots import SlotObjective, as_matrices
 from qsim.qoc.objectives.terms import Terms, leakage_operator
 from qsim.qoc.objectives.unravelling import BATCH_BYTES, Unravelling, rates_of
@@ -266,8 +267,9 @@ def _memory(
     copied = 2 if wide % 4 == 0 and not isinstance(moved, Densities) else 1
     return Memory(
         # the trajectory, the columns at every slot beside it, the powers of one slot; numbers of each slot: populations, and for
-        # each control the vectors of L-BFGS, values, gradients and shapes
+        # each control the vectors of L-BFGS, values, gradients and shapes; and the paths that tell what each jump takes
         host=copied * one
+        + (path_bytes(moved.dimension, parts, slots) if chosen.search != "closed" else 0)
         + 16 * rows * columns * (2 * slots + 2 * terms)
         + 8 * slots * (moved.dimension + ARRAYS * controls),
         device=there,

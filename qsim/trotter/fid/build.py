@@ -43,7 +43,8 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
     states = problem.largest
     samples = deck.fid.points * deck.fid.zero_fill
     # two spaces with their vectors, work space of LAPACK, and the elements between them; a decay and its transform
-    parts = {"matrices": 9 * 16 * states**2, "decay and spectrum": 80 * samples}
+    item = 8 if all(one.model.real for one in problem.choices) else 16
+    parts = {"matrices": 8 * item * states**2, "decay and spectrum": 80 * samples}
     return Plan(
         memory=Memory(
             device=sum(parts.values()), parts=parts, reduce="system.spins", size=f"{states} states"

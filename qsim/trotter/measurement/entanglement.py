@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.device.blas import large_matrices
+from qsim.core.device.pool import listen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -62,6 +63,7 @@ def schmidt(device: Device, psi: Amplitudes, sites: Iterable[int]) -> NDArray[np
             for start in starts:
                 matrix = psi[rows[:, None] | (columns[None, :] | start)].astype(np.complex128, copy=False)
                 density += matrix @ matrix.conj().T
+                listen()
             values = xp.linalg.eigvalsh(density)
         return normalised(device.to_host(values))
 

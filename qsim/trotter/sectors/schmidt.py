@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.device.blas import one_thread
-from qsim.core.device.pool import each_call
+from qsim.core.device.pool import each_call, listen
 from qsim.trotter.sectors.states import unfolded
 
 if TYPE_CHECKING:
@@ -104,6 +104,8 @@ def sector_schmidt(sector: Sector, device: Device, psi: NDArray[Any], sites: Ite
         for place in order[first:last]:
             density = _matrices(sector, device, psi, inner, outer, counts[place])
             values[place] = _weights(density, device)
+            # the largest matrices, which come first, take most of the time
+            listen()
 
     # the matrices of different numbers of spins down are independent of each other: the largest ones first
     sizes = [min(math.comb(len(inner), down), math.comb(len(outer), sector.down - down)) for down in counts]
@@ -153,6 +155,7 @@ def _matrices(
         index = sector.index((small[:, None] | large[None, first : first + step]).ravel())
         matrix = psi[device.asarray(index)].reshape(small.size, -1).astype(kind, copy=False)
         density += matrix @ matrix.conj().T
+        listen()
     return density
 
 

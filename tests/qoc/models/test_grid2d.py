@@ -1,10 +1,12 @@
 """Two coordinates: published levels, an independent basis, driven dynamics on the grid, and what is refused."""
 
 import math
+import re
 
 import numpy as np
 import pytest
 from pydantic import ValidationError
+from scipy.interpolate import CubicSpline
 from scipy.linalg import expm
 
 import qsim
@@ -12,6 +14,7 @@ from qsim.qoc.deck.quantum import QuantumDeck
 from qsim.qoc.deck.systems.grid2d import Grid2dSystem
 from qsim.qoc.models.builders import model
 from qsim.qoc.models.faults import InvalidSystem
+from qsim.qoc.models.plane.functions import Surface
 from qsim.qoc.models.plane.levels import plane, sine_axis
 from qsim.qoc.models.plane.motion import GridMotion
 from qsim.qoc.objectives.bounds import connection_bound
@@ -191,6 +194,31 @@ def test_errors_hold_what_the_rows_of_surfaces_leave_open(tmp_path, rows):
     table = qsim.run(deck | {"system": given}).scalars["probability"]
     assert abs(table.value - formula.value) <= table.error + formula.error
     assert table.error < 0.5 / rows
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_spline_that_leaves_the_range_of_its_rows_is_told(tmp_path, axis):
+    """A step between two rows, beside which a cubic spline swings; a smooth surface, which it follows, has no remark."""
+    x, y = np.meshgrid(np.linspace(-6, 6, 17), np.linspace(-5, 5, 15), indexing="ij")
+    step = np.where((x, y)[axis] > 0.1, 9.0, 0.0) + 0.5 * (x**2 + 2 * y**2)
+    for name, values, told in (("step", step, True), ("well", 0.5 * (x**2 + 2 * y**2), False)):
+        np.savetxt(tmp_path / f"{name}.txt", np.array([x.ravel(), y.ravel(), values.ravel()]).T)
+        table = {"type": "table", "file": tmp_path / f"{name}.txt"}
+        deck = SMALL | {"potential": table, "dipole": {"x": table, "y": "y"}}
+        made = model(Grid2dSystem.model_validate(deck))
+        assert set(made.doubts) == ({"system.potential.file", "system.dipole.x.file"} if told else set())
+    surface = Surface(x[:, 0], y[0], step)
+    at = np.linspace(-6, 6, 961), np.linspace(-5, 5, 801)
+    own = CubicSpline((x[:, 0], y[0])[axis], step, axis=axis)(at[axis])
+    # the largest excess over the two rows beside it, by looking at many points
+    rows = (x[:, 0], y[0])[axis]
+    place = np.clip(np.searchsorted(rows, at[axis], "right") - 1, 0, rows.size - 2)
+    values = np.moveaxis(step, axis, 0)
+    high, low = np.maximum(values[place], values[place + 1]), np.minimum(values[place], values[place + 1])
+    spline = np.moveaxis(own, axis, 0)
+    excess = max((spline - high).max(), (low - spline).max())
+    found = re.search(r"by up to (\S+) \(atomic units\) near", surface.remark())
+    assert float(found[1]) == pytest.approx(excess, rel=0.02)
 
 
 def test_tables_in_other_units_are_the_same_functions(tmp_path):

@@ -9,15 +9,15 @@ import numpy as np
 
 from qsim.core.deck.tables import read_table
 from qsim.core.errors import InvalidInput
-from qsim.core.physics.curves import BEYOND, HALVED, MISSED, SHARE, TINY
+from qsim.core.physics.curves import BEYOND, HALVED, MISSED, SHARE, TINY, table_curve
 from qsim.core.physics.functions import LARGEST_VALUE, formula
 from qsim.qoc.deck.systems.grid2d import FormulaOfXY, HenonHeiles, TableOfXY
 
 if TYPE_CHECKING:
     from qsim.core.device.arrays import FloatArray
-    from qsim.qoc.deck.systems.grid2d import Component, PotentialOfXY
+    from qsim.qoc.deck.systems.grid2d import Component, Grid2dSystem, PotentialOfXY
 
-__all__ = ["dipole_at", "potential_at"]
+__all__ = ["dipole_at", "potential_at", "remarks"]
 
 # Rows of a table in each coordinate: two cubic pieces.
 LEAST_ROWS = 4
@@ -85,6 +85,33 @@ def _table(block: TableOfXY, x: FloatArray, y: FloatArray, key: str) -> FloatArr
     FileError
         If the file cannot be read.
     """
+    surface = _surface(block, key)
+    for name, given, needed in (("x", surface.x, x), ("y", surface.y, y)):
+        # Ends that agree but for rounding of a change of units are inside.
+        slack = 1e-9 * float(given[-1] - given[0])
+        if needed.min() < given[0] - slack or needed.max() > given[-1] + slack:
+            covered = f"the table covers {name} from {given[0]:g} to {given[-1]:g}"
+            raise InvalidInput(key, f"{covered} bohr, the grid needs {needed.min():g} to {needed.max():g}")
+    return surface.other(x[:, 0], y[0, :]) if block._doubted else surface.at(x[:, 0], y[0, :])
+
+
+def remarks(system: Grid2dSystem) -> dict[str, str]:
+    """Return what a user must know of the splines through the tables of a system, by their keys.
+
+    Raises
+    ------
+    InvalidInput, FileError
+        As :func:`potential_at` does.
+    """
+    blocks = {f"system.dipole.{name}": getattr(system.dipole, name) for name in "xy"}
+    blocks["system.potential"] = system.potential
+    tables = {f"{key}.file": block for key, block in blocks.items() if isinstance(block, TableOfXY)}
+    found = {key: _surface(block, key).remark() for key, block in tables.items()}
+    return {key: text for key, text in found.items() if text}
+
+
+def _surface(block: TableOfXY, key: str) -> Surface:
+    """Return the surface of a table, as :func:`_table` does."""
     rows = read_table(block)
     rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
     xs, ys = np.unique(rows[:, 0]), np.unique(rows[:, 1])
@@ -98,14 +125,7 @@ def _table(block: TableOfXY, x: FloatArray, y: FloatArray, key: str) -> FloatArr
         raise InvalidInput(key, text)
     if min(xs.size, ys.size) < LEAST_ROWS:
         raise InvalidInput(key, f"{xs.size} x {ys.size} values; cubic splines need at least 4 x 4")
-    for name, given, needed in (("x", xs, x), ("y", ys, y)):
-        # Ends that agree but for rounding of a change of units are inside.
-        slack = 1e-9 * float(given[-1] - given[0])
-        if needed.min() < given[0] - slack or needed.max() > given[-1] + slack:
-            covered = f"the table covers {name} from {given[0]:g} to {given[-1]:g}"
-            raise InvalidInput(key, f"{covered} bohr, the grid needs {needed.min():g} to {needed.max():g}")
-    surface = Surface(xs, ys, rows[:, 2].reshape(xs.size, ys.size))
-    return surface.other(x[:, 0], y[0, :]) if block._doubted else surface.at(x[:, 0], y[0, :])
+    return Surface(xs, ys, rows[:, 2].reshape(xs.size, ys.size))
 
 
 @dataclass(frozen=True)
@@ -135,6 +155,22 @@ class Surface:
         """
         own = self.at(x, y)
         return own + sum(self._change(axis, own, x, y) for axis in (0, 1))
+
+    def remark(self) -> str:
+        """Return where the spline leaves the range of its rows by more than a smooth function does, empty if nowhere.
+
+        At a value of one coordinate that has rows, it is the not-a-knot cubic spline of the other one through them.
+        """
+        worst = (0.0, "")
+        for axis, (along, across) in enumerate(((self.x, self.y), (self.y, self.x))):
+            names = "xy" if axis == 0 else "yx"
+            for place, values in zip(across, self.values if axis else self.values.T, strict=True):
+                curve = table_curve("the table", along, np.ascontiguousarray(values), "cubic")
+                if not curve.tame and curve.excess > worst[0]:
+                    where = f"{names[0]} = {curve.place:.6g}, {names[1]} = {place:.6g}"
+                    text = f"the cubic spline leaves the range of its rows by up to {curve.excess:.3g} (atomic units)"
+                    worst = curve.excess, f"{text} near {where}; more rows keep it to them"
+        return worst[1]
 
     def _change(self, axis: int, own: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
         """Return what the spline changes by the rows of one coordinate, (m1, m2)."""
