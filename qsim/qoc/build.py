@@ -16,6 +16,7 @@ from qsim.core.errors import InvalidInput
 from qsim.core.physics.structure import FormulaProfile
 from qsim.core.run.stages import Plan, Size
 from qsim.qoc import checks
+from qsim.qoc.control.controls import Controls, Line
 from qsim.qoc.control.fields import midpoints
 from qsim.qoc.control.guesses.carriers import weak_seed
 from qsim.qoc.control.guesses.first import escape, first_field
@@ -36,7 +37,8 @@ from qsim.qoc.deck.quantum import QuantumDeck
 from qsim.qoc.memory import Sizes, memory, stores
 from qsim.qoc.models.molecule import Molecule, molecule
 from qsim.qoc.objectives.goal import Goal
-from qsim.qoc.problem import Problem
+from qsim.qoc.objectives.objective import Objective
+from qsim.qoc.problem import MoleculeProblem
 from qsim.qoc.propagators.phases import energy_shifts, phase_steps
 
 if TYPE_CHECKING:
@@ -46,10 +48,9 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.qoc.deck.model import QocDeck
     from qsim.qoc.deck.propagation import Propagator as PropagatorBlock
+    from qsim.qoc.problem import Problem
     from qsim.qoc.propagators.propagator import Members, Propagator
-    from qsim.qoc.quantum.problem import QuantumProblem
 
-    AnyProblem = Problem | QuantumProblem
 
 # Retained levels of `states: auto`
 MIN_LEVELS = 16
@@ -76,7 +77,7 @@ def plan(loaded: LoadedDeck[Any]) -> Plan:
     return _plan_grid(loaded)
 
 
-def build(loaded: LoadedDeck[Any], device: Device) -> AnyProblem:
+def build(loaded: LoadedDeck[Any], device: Device) -> Problem:
     """Set up what the run needs: matrices or eigenstates, controls, targets."""
     if isinstance(loaded.deck, QuantumDeck):
         from qsim.qoc.quantum import build as quantum
@@ -135,7 +136,7 @@ def _products(deck: QocDeck, levels: int, steps: int) -> float:
     return each * steps * trajectories
 
 
-def _build_grid(loaded: LoadedDeck[QocDeck], device: Device) -> Problem:
+def _build_grid(loaded: LoadedDeck[QocDeck], device: Device) -> MoleculeProblem:
     """Set up eigenstates, propagator, targets and first field."""
     deck = loaded.deck
     notices: list[str] = []
@@ -174,7 +175,18 @@ def _build_grid(loaded: LoadedDeck[QocDeck], device: Device) -> Problem:
     if device.is_cuda:
         _fits_the_kernels(loaded, levels, deck.propagator)
     limits = deck.control
-    return Problem(
+    # The analysis of molecules is loaded for these decks alone.
+    from qsim.qoc.quantum.molecule import ANALYSIS
+
+    scale = getattr(deck.optimizer, "gradient_tau", None)
+    return MoleculeProblem(
+        objective=Objective(propagator, targets, goal.alpha, goal.coherent),
+        analysis=ANALYSIS,
+        controls=Controls(
+            (Line(control, lambda t: shape_function(limits.shape, t, deck.time.T)),), deck.time.T
+        ),
+        threshold=goal.threshold,
+        gradient_scale=1.0 if scale is None else scale / propagator.tau,
         device=device,
         system=deck.system,
         members=members,
@@ -183,12 +195,11 @@ def _build_grid(loaded: LoadedDeck[QocDeck], device: Device) -> Problem:
         initial=initial,
         targets=targets,
         propagator=propagator,
-        control=control,
         constrained=bool(limits.bounds or limits.zero_area or limits.band or limits.shape),
         times=times,
         duration=deck.time.T,
-        guess=guess,
-        escape=escape(pulse, guess),
+        guess=guess[None],
+        escape=escape(pulse, guess)[None],
         guess_given=limits.guess.type in ("expression", "file", "random"),
         optimizer=deck.optimizer,
         verify=deck.verify,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from qsim.qoc.errors.parts import Errors
     from qsim.qoc.errors.verification import Verification
-    from qsim.qoc.problem import Problem
+    from qsim.qoc.problem import MoleculeProblem
 
 __all__ = ["QUANTITIES", "Result", "spectrum"]
 
@@ -30,7 +30,7 @@ POPULATED = 1e-6
 class Result:
     """Result of a run; ``output.py`` gives the names in the file."""
 
-    problem: Problem
+    problem: MoleculeProblem
     field: NDArray[np.float64]
     probability: float
     objective: float
@@ -201,7 +201,7 @@ ARRAYS: tuple[Quantity[Result], ...] = (
         ("time",),
         note="one value per step, used at the midpoint; field_between says how it goes on between",
     ),
-    Quantity("field_guess", "a.u.", "electric field of the guess", lambda r: r.problem.guess, ("time",)),
+    Quantity("field_guess", "a.u.", "electric field of the guess", lambda r: r.problem.guess[0], ("time",)),
     Quantity("shape", "", "shape function S(t)", lambda r: r.problem.control.shape, ("time",)),
     Quantity(
         "populations",

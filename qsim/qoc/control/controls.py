@@ -245,7 +245,8 @@ class Controls:
     def pull_back(self, u: NDArray[np.float64], gradient: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the gradient (..., size) with respect to the parameters from the one (..., C, N) by the values."""
         # The map is lines, then pairs, then fluence; derivatives go back in the opposite order.
-        rows, g = self._rows(u), np.array(gradient)
+        g = np.array(gradient)
+        rows = self._rows(u) if self.pairs or self.most is not None else g
         if self.most is not None:
             g[..., self._free, :] = _shrunk_back(
                 self._paired(rows)[self._free], g[..., self._free, :], self._largest, (-2, -1)

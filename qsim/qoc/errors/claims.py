@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from qsim.qoc.control.mesh import Course
     from qsim.qoc.models.molecule import Molecule
-    from qsim.qoc.problem import Problem
+    from qsim.qoc.problem import MoleculeProblem
 
     Masks = tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]
     Grids = tuple[Molecule, Molecule, Molecule, Masks, NDArray[np.float64], NDArray[np.float64]]
@@ -74,7 +74,7 @@ class Judge:
 
     Parameters
     ----------
-    problem : Problem
+    problem : MoleculeProblem
     values : (N,) float64
         The final field.
     reached : (K,) float64
@@ -85,7 +85,7 @@ class Judge:
         Propagations that the search made; the claims may cost about twice as much.
     """
 
-    problem: Problem
+    problem: MoleculeProblem
     values: NDArray[np.float64]
     reached: NDArray[np.float64]
     probabilities: NDArray[np.float64]
@@ -369,7 +369,7 @@ class _Chain:
 
     def _of_guess(self, substeps: int, parts: dict[str, NDArray[np.float64]]) -> float:
         """Return the error of P of the first field, with grids and steps of the final one; NaN if it costs too much."""
-        first = self.problem.first_field()
+        first = self.problem.first[0]
         if np.array_equal(first, self.judge.values):
             return min(1.0, float(sum(part.mean() for part in parts.values())))
         if not self.judge.spend(self._cost(substeps) + self._cost(substeps // 2, chain=0)):

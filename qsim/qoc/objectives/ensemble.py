@@ -162,6 +162,8 @@ class EnsembleObjective:
         Fluence penalty of all controls, or of each.
     """
 
+    batched = False
+
     def __init__(
         self,
         device: Device,

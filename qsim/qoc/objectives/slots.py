@@ -71,6 +71,9 @@ class SlotObjective:
         A GPU for the columns; matrices stay on the CPU.
     """
 
+    # One set of controls at a time.
+    batched = False
+
     def __init__(
         self,
         model: QuantumModel,

@@ -131,9 +131,8 @@ class _Line:
         search = self.owner.search
         points = self.owner.u + gammas[:, None] * self.direction
         fields = np.array([search.control.field(u) for u in points])
-        if fields.ndim == 2:
+        if search.objective.batched:
             return search.objective.values(fields)[1]
-        # several controls are propagated one set after another
         return np.concatenate([search.objective.values(field)[1] for field in fields])
 
     def slope(self, gamma: float) -> float:

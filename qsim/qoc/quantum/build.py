@@ -20,15 +20,12 @@ from qsim.qoc.kernels.slots import fits
 from qsim.qoc.models.builders import model, observable_of
 from qsim.qoc.models.faults import InvalidSystem
 from qsim.qoc.models.quantum import (
-    FunctionalTarget,
     GateTarget,
-    ObservableTarget,
-    SeveralTargets,
     in_phase,
     measured_by,
 )
 from qsim.qoc.objectives.amplitudes import refuse_without_amplitudes
-from qsim.qoc.objectives.costs import column_count, cost_of, is_mixed
+from qsim.qoc.objectives.costs import column_count, cost_of
 from qsim.qoc.objectives.slots import SlotObjective, as_matrices
 from qsim.qoc.objectives.terms import Terms, leakage_operator
 from qsim.qoc.objectives.unravelling import BATCH_BYTES, Unravelling, rates_of
@@ -37,6 +34,7 @@ from qsim.qoc.propagators.densities import Densities
 from qsim.qoc.propagators.motion import Motion
 from qsim.qoc.propagators.reach import require_computable
 from qsim.qoc.propagators.slots import Slots
+from qsim.qoc.quantum.analysis import ANALYSIS
 from qsim.qoc.quantum.ensembles.ensemble import made_ensemble, same_space
 from qsim.qoc.quantum.ensembles.members import Members
 from qsim.qoc.quantum.feasible import (
@@ -465,6 +463,7 @@ def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProb
             # raise_for has raised already
             raise
     return QuantumProblem(
+        analysis=ANALYSIS,
         system=deck.system,
         model=made,
         objective=objective,
@@ -518,16 +517,3 @@ def _gradient_scale(deck: QuantumDeck, tau: float) -> float:
     if options.type != "travolta" or options.gradient_tau is None:
         return 1.0
     return units_of(deck.system).time(options.gradient_tau, "optimizer.gradient_tau") / tau
-
-
-def kind_of(made: QuantumModel) -> str:
-    """Return the name of what is maximised: fidelity, observable, closeness, probability, or goals for several kinds."""
-    if isinstance(made.goal, SeveralTargets):
-        return "goals"
-    if isinstance(made.goal, GateTarget):
-        return "fidelity_process" if made.goal.process else "fidelity"
-    if is_mixed(made):
-        return "closeness"
-    if isinstance(made.goal, FunctionalTarget):
-        return "functional"
-    return "observable" if isinstance(made.goal, ObservableTarget) else "probability"

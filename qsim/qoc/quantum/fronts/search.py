@@ -10,10 +10,10 @@ import numpy as np
 
 from qsim.core.run.loop import Progress, drive
 from qsim.qoc.control.fields import resample
+from qsim.qoc.optimizers.maximisation import Maximisation
 from qsim.qoc.optimizers.search import CriticalPoint
 from qsim.qoc.quantum.ensembles.ensemble import looked_at, verified
 from qsim.qoc.quantum.fronts.limits import most_probable
-from qsim.qoc.quantum.maximisation import Maximisation
 from qsim.qoc.quantum.outcome import outcome_of
 from qsim.qoc.quantum.search import QuantumSearch
 from qsim.qoc.quantum.verification import verify
