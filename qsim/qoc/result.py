@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from qsim.qoc.errors.verification import Verification
     from qsim.qoc.problem import MoleculeProblem
 
-__all__ = ["QUANTITIES", "Result", "spectrum"]
-
 # Largest population from which a level counts for the density at the walls.
 POPULATED = 1e-6
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     Curve = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
-__all__ = ["Controls", "Functions", "Line", "Pair"]
-
 # Of a bound: first values beyond this part of it are drawn in, for the soft clip never reaches the bound itself.
 MARGIN = 0.9
 # Relative size from which a constraint counts as missed.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Course", "Kinks", "gauss_points", "left_by", "places_of", "steps_of"]
-
 # Of the whole duration: what the integral of all steps over the controls, times their norms, may be off by.
 CLOSE = 1e-10
 # The same of one step: rounding of its values.

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["First", "Setting", "first_values"]
-
 # Stream of random numbers of the first values; one more per control.
 STREAM = 40
 # Names that the times of a file may have.

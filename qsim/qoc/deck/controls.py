@@ -11,8 +11,6 @@ from qsim.qoc.deck.control import ExpressionShape, GaussianShape, Sin2, Sin2Edge
 from qsim.qoc.deck.numbers import SIZE
 from qsim.qoc.deck.systems.quantities import ControlValue, FrequencyValue, TimeValue
 
-__all__ = ["QuantumControl", "control_rules"]
-
 Values = Annotated[list[FrequencyValue], Field(min_length=2, max_length=2)]
 ControlValues = Annotated[list[ControlValue], Field(min_length=2, max_length=2)]
 

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["asks_for_levels", "written_out"]
-
 # Keys by block that a molecule has in its levels alone.
 BEYOND: Mapping[str, tuple[str, ...]] = {
     "system": ("jumps", "dipoles", "polarisability", "states", "mass_scale", "potential_scale"),

@@ -6,8 +6,6 @@ from pydantic import Field
 
 from qsim.core.deck.blocks import Block
 
-__all__ = ["ALIASES", "Front"]
-
 # Short names of keys.
 ALIASES = {"T": "time.T", "fluence": "objective.max_fluence", "slots": "time.slots"}
 

@@ -20,8 +20,6 @@ from qsim.qoc.deck.systems.model import ModelSystem
 from qsim.qoc.deck.systems.quantities import MomentValue, TimeValue
 from qsim.qoc.deck.systems.rotor import RotorSystem
 
-__all__ = ["TYPES", "QuantumDeck"]
-
 # Types of system that this deck is for.
 TYPES = OTHERS
 
@@ -55,8 +53,7 @@ class Running(Block):
     """A mean value that is kept small on the way."""
 
     observable: Annotated[str, Field(min_length=1)] = Field(
-        description="Hermitian formula of operators",
-        json_schema_extra={"example": "q.p2"},
+        description="Hermitian formula of operators", json_schema_extra={"example": "q.p2"}
     )
     weight: Annotated[float, Field(gt=-1e12, lt=1e12)] = Field(
         description="factor of its mean over time in J; negative to make it large",
@@ -248,8 +245,7 @@ class QuantumDeck(Deck):
         # one control as a block, whose name a molecule may leave out
         BeforeValidator(lambda value: value, json_schema_input_type=list[QuantumControl] | dict[str, Any]),
     ] = Field(
-        description="one entry per control of the system",
-        json_schema_extra={"example": [{"name": "x"}]},
+        description="one entry per control of the system", json_schema_extra={"example": [{"name": "x"}]}
     )
     propagator: Annotated[Levels, short_form] | None = Field(
         default=None, description="grid, grid2d: the levels in which the state moves"

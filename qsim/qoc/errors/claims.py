@@ -155,10 +155,7 @@ class Judge:
         return self.objective.member_probabilities(a[None])[0]
 
     def change(
-        self,
-        a: NDArray[np.complex128],
-        b: NDArray[np.complex128],
-        same: NDArray[np.bool_] | None = None,
+        self, a: NDArray[np.complex128], b: NDArray[np.complex128], same: NDArray[np.bool_] | None = None
     ) -> NDArray[np.float64]:
         """Return by how much P differs between two sets of final amplitudes, or easily could: (S,).
 

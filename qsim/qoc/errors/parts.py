@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["PARTS", "Errors"]
-
 # Parts of the error of P, in the order of `Errors`.
 PARTS = ("time", "grid", "box", "levels", "interpolation", "slots", "reference")
 

@@ -237,12 +237,7 @@ def _members(problem: MoleculeProblem, choice: str, judge: Judge, errors: Errors
 
 
 def _refined_levels(
-    ground: lines.Landscape,
-    box: tuple[float, float],
-    points: int,
-    states: int,
-    mass: float,
-    scale: float,
+    ground: lines.Landscape, box: tuple[float, float], points: int, states: int, mass: float, scale: float
 ) -> Molecule:
     """Return levels in a sine basis with what lies between its points; arguments as of `sine_levels`."""
     rough = lines.sine_levels(ground, box, points, states, mass, scale)

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from qsim.qoc.objectives.cost import Cost
     from qsim.qoc.propagators.motion import Motion
 
-__all__ = ["EnsembleObjective", "Measure", "Member", "Weighted", "Worst", "own_members"]
-
 # Exponent of the smooth minimum: of 1000 members the distance lies within a factor 2.4 of the largest one.
 EXPONENT = 8
 # Costs that are linear or quadratic in the columns, of many members at once.

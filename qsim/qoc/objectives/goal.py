@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from qsim.qoc.deck.states import InitialState, TargetState
 
-__all__ = ["Goal", "amplitudes", "target_vectors"]
-
 
 @dataclass(frozen=True)
 class Goal:

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from qsim.qoc.objectives.cost import Cost
     from qsim.qoc.propagators.slots import Trajectory
 
-__all__ = ["Expansion", "budget", "expand", "extremes", "jump_free", "largest"]
-
 # Bytes of the propagators Y(s) that are kept at a time.
 SEGMENT_BYTES = 6e7
 # Equal parts of a panel: Boole's rule, with Simpson's on every second point.

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from qsim.qoc.propagators.motion import Motion
     from qsim.qoc.propagators.slots import Trajectory
 
-__all__ = ["SlotObjective", "as_matrices"]
-
 # Levels up to which a GPU carries density matrices.
 FEW_LEVELS = 8
 # Levels above which density matrices are matrices, not columns of a superoperator: many of them, of few columns.

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from qsim.qoc.models.quantum import QuantumModel
     from qsim.qoc.objectives.noise import Histories, Passes
 
-__all__ = ["Sampled", "Unravelling", "rates_of"]
-
 # Bytes of the trajectories that are kept at a time.
 BATCH_BYTES = 2.5e8
 # Of the mean rate of a jump over all levels, which a rate has at least: histories that the first controls do not show.

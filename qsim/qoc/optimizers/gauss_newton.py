@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from qsim.core.run.loop import Report, State
     from qsim.qoc.optimizers.search import Map, Search
 
-__all__ = ["FLAT", "GaussNewton"]
-
 # Damping values tried in one iteration.
 TRIALS = 10
 # Gain below which the search has converged.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from qsim.core.run.loop import Report, State
     from qsim.qoc.optimizers.search import Map, Search
 
-__all__ = ["Krotov", "Steps"]
-
 # Doublings of lambda in one iteration.
 TRIALS = 25
 # Factor of lambda after a step that raised J.
@@ -83,13 +81,7 @@ class Krotov:
 
     def state(self) -> State:
         """Return field, lambda and J at the start of an iteration."""
-        return {
-            "kind": self.kind,
-            "current": self.field,
-            "lam": self.lam,
-            "j": self.j,
-            **self.search.state(),
-        }
+        return {"kind": self.kind, "current": self.field, "lam": self.lam, "j": self.j, **self.search.state()}
 
     def advance(self, report: Report) -> None:
         """Iterate until J is stationary, or no step raises it, or all sweeps are used up."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from qsim.qoc.optimizers.search import Search
     from qsim.qoc.problem import Problem
 
-__all__ = ["Maximisation"]
-
 # Of a bound: the soft clip keeps fields 8 % below it.
 AT_BOUND = 0.85
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from qsim.qoc.deck.optimizers import Travolta as Options
     from qsim.qoc.optimizers.search import Aim, Search
 
-__all__ = ["Travolta", "candidates"]
-
 # Left end of the bisection, as in the ancestor code.
 SMALLEST = float(np.finfo(float).eps)
 # Gammas tried in one batch on a GPU.
@@ -82,12 +80,7 @@ class Travolta:
         objective, control = search.objective, search.control
         while True:
             done = search.iterations - self.before
-            self._at_start = {
-                "kind": self.kind,
-                "current": self.u,
-                "before": self.before,
-                **search.state(),
-            }
+            self._at_start = {"kind": self.kind, "current": self.u, "before": self.before, **search.state()}
             field, search.at = control.field(self.u), self.u
             result = objective.evaluate(field)
             if done == 0 and options.max_iterations > 0:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from qsim.qoc.models.quantum import QuantumModel
     from qsim.qoc.propagators.motion import Motion
 
-__all__ = ["Densities"]
-
 
 class Densities(Slots):
     """Propagation of Hermitian matrices (D^2, S) by the Taylor action of each slot (Eqs. Q16, Q17).
@@ -114,12 +112,7 @@ class Densities(Slots):
         return float(terms) * entries
 
     def _advance(
-        self,
-        factors: NDArray[np.float64],
-        terms: int,
-        parts: int,
-        x: NDArray[np.float64],
-        states: RealArray,
+        self, factors: NDArray[np.float64], terms: int, parts: int, x: NDArray[np.float64], states: RealArray
     ) -> None:
         pattern = (self.pattern.start, self.pattern.column, self.values)
         tau = self.tau / parts

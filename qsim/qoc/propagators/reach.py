@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from qsim.qoc.models.quantum import QuantumModel
 
-__all__ = ["require_computable"]
-
 # Elements whose squares and products stay within double precision.
 LARGEST = 1e100
 # Below this a control is as good as none, and what it takes for a turn is beyond double precision.

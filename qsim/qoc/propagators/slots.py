@@ -26,15 +26,6 @@ if TYPE_CHECKING:
     from qsim.qoc.propagators.layouts import Layout
     from qsim.qoc.propagators.motion import Motion
 
-__all__ = [
-    "Slots",
-    "Trajectory",
-    "generators",
-    "row_and_column_norm",
-    "series_of",
-    "total_rate",
-]
-
 # Remainder of the series of one part of a slot: below the rounding of its sum.
 REMAINDER = 1e-16
 # Steps towards the norm of a generator; the bound holds after every one of them.
@@ -138,12 +129,7 @@ class Slots:
     """
 
     def __init__(
-        self,
-        model: QuantumModel,
-        motion: Motion,
-        *,
-        adjoint: bool = False,
-        device: Device | None = None,
+        self, model: QuantumModel, motion: Motion, *, adjoint: bool = False, device: Device | None = None
     ) -> None:
         self.motion, self.slots, self.tau = motion, motion.slots, motion.tau
         self.longest = LONGEST_OF_MATRICES if motion.lindblad else LONGEST

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from qsim.qoc.quantum.outcome import Outcome
     from qsim.qoc.quantum.problem import QuantumProblem
 
-__all__ = ["ANALYSIS"]
-
 # Above 1 by more than this, a probability is an error of the program, not rounding.
 ABOVE_ONE = 1e-9
 # What makes a part of the error smaller.

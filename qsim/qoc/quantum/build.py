@@ -19,11 +19,7 @@ from qsim.qoc.deck.systems.quantities import units_of
 from qsim.qoc.kernels.slots import fits
 from qsim.qoc.models.builders import model, observable_of
 from qsim.qoc.models.faults import InvalidSystem
-from qsim.qoc.models.quantum import (
-    GateTarget,
-    in_phase,
-    measured_by,
-)
+from qsim.qoc.models.quantum import GateTarget, in_phase, measured_by
 from qsim.qoc.objectives.amplitudes import refuse_without_amplitudes
 from qsim.qoc.objectives.costs import column_count, cost_of
 from qsim.qoc.objectives.slots import SlotObjective, as_matrices
@@ -59,8 +55,6 @@ if TYPE_CHECKING:
     from qsim.qoc.deck.ensemble import QuantumEnsemble
     from qsim.qoc.deck.quantum import QuantumDeck
     from qsim.qoc.models.quantum import QuantumModel
-
-__all__ = ["build", "plan"]
 
 # Bytes of trajectory up to which a search carries density matrices.
 MOST_BYTES = 2e9

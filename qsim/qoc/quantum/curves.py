@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from qsim.qoc.models.plane.levels import Plane
     from qsim.qoc.quantum.result import QuantumResult
 
-__all__ = ["QUANTITIES"]
-
 # Levels whose wavefunctions are kept in the file beside those of the start and the goal.
 SHOWN = 6
 # Points of a spectrum at least.
@@ -119,11 +117,7 @@ CURVES: tuple[Quantity[QuantumResult], ...] = (
         ("frequency",),
     ),
     Quantity(
-        "goal",
-        "",
-        "value of the goal at the end of a slot",
-        lambda r: r.paths.goal,
-        ("time_populations",),
+        "goal", "", "value of the goal at the end of a slot", lambda r: r.paths.goal, ("time_populations",)
     ),
     Quantity(
         "time_observed",

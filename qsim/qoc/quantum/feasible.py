@@ -22,16 +22,6 @@ if TYPE_CHECKING:
     from qsim.qoc.quantum.ensembles.members import Members
     from qsim.qoc.quantum.open.dissipation import Dissipation
 
-__all__ = [
-    "coarse_slots",
-    "duration_of",
-    "fastest",
-    "limits_for",
-    "out_of_reach",
-    "own_limits",
-    "threshold_of",
-]
-
 # Threshold of `auto`.
 THRESHOLD = 0.99
 # Rounding of a bound.

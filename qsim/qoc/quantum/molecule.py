@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from qsim.qoc.problem import MoleculeProblem
     from qsim.qoc.propagators.propagator import Run
 
-__all__ = ["ANALYSIS"]
-
 MEMBERS_AT_ONCE = 4096
 # Numbers of the population table; above, times are thinned out.
 LARGEST_TABLE = 30_000_000

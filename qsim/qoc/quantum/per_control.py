@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from qsim.qoc.quantum.result import QuantumResult
 
-__all__ = ["CONTROLS"]
-
 
 def _by_control(
     name: str, number: Callable[[NDArray[np.float64], float], float]

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from qsim.qoc.quantum.ensembles.members import Ensemble
     from qsim.qoc.quantum.open.dissipation import Dissipation
 
-__all__ = ["Points", "QuantumProblem"]
-
 
 # Random numbers of values beside a critical point, their modes, and their size in turns by pi of each control.
 ESCAPE_STREAM, ESCAPE_MODES, ESCAPE_SIZE = 1 << 20, 5, 0.3

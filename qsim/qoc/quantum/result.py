@@ -29,17 +29,6 @@ if TYPE_CHECKING:
     from qsim.qoc.quantum.problem import QuantumProblem
     from qsim.qoc.quantum.verification import Check
 
-__all__ = [
-    "QUANTITIES",
-    "UNIT",
-    "QuantumResult",
-    "of_areas",
-    "of_controls",
-    "of_fluences",
-    "of_frequencies",
-    "of_times",
-]
-
 # Unit of electric fields and of their times.
 ATOMIC = "a.u."
 # What the page of quantities says of a unit that follows that of the deck.

@@ -50,8 +50,7 @@ def field_from_file(block: FileGuess, times: NDArray[np.float64], duration: floa
         raise InvalidInput(KEY, f"{path} needs at least two distinct times")
     if t[-1] < times[0] or t[0] > times[-1]:
         raise InvalidInput(
-            KEY,
-            f"times from {t[0]:g} to {t[-1]:g} a.u. do not overlap the pulse of {duration:g} a.u.",
+            KEY, f"times from {t[0]:g} to {t[-1]:g} a.u. do not overlap the pulse of {duration:g} a.u."
         )
     if t.size >= 4:
         value = table_curve(path, t, eps).at(times)

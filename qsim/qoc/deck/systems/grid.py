@@ -11,8 +11,6 @@ from qsim.qoc.deck.system import System
 from qsim.qoc.deck.systems.jumps import LevelJumps
 from qsim.qoc.deck.systems.states import Initial, StatePair, Target
 
-__all__ = ["GridSystem"]
-
 Factor = Annotated[float, SIZE]
 
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from qsim.qoc.quantum.ensembles.members import Members
     from qsim.qoc.quantum.problem import QuantumProblem
 
-__all__ = ["EnsembleResult", "looked_at", "made_ensemble", "same_space", "verified"]
-
 # Members whose errors are determined at least.
 SAMPLE = 8
 # Seconds of one core that the independent propagations of members may take, about.

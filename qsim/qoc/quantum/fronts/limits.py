@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from qsim.qoc.quantum.problem import QuantumProblem
 
-__all__ = ["most_probable"]
-
 # Levels up to which spectra are found by a dense diagonalisation.
 DENSE = 1000
 

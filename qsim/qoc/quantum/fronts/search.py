@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from qsim.qoc.quantum.problem import Points, QuantumProblem
     from qsim.qoc.quantum.verification import Check
 
-__all__ = ["Front", "FrontSearch", "search_front"]
-
 # Directions in which a front is searched.
 WAYS = ("forward", "backward")
 # Why a search has ended that could not begin.

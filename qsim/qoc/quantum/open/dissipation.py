@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from qsim.qoc.deck.quantum import Unravelled
     from qsim.qoc.models.quantum import QuantumModel
 
-__all__ = ["Dissipation", "choose", "first_order_fits"]
-
 # Probability of jumps below which `auto` searches without them.
 WEAK = 0.2
 # Operations that a propagation after the search may take: half a minute of one core.

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from qsim.qoc.objectives.jumps import Expansion
     from qsim.qoc.quantum.result import QuantumResult
 
-__all__ = ["QUANTITIES"]
-
 
 def _expanded(part: Callable[[Expansion], float]) -> Callable[[QuantumResult], object]:
     """Return a quantity of the expansion in jumps."""
