@@ -9,20 +9,22 @@ from qsim.qoc.quantum import curves
 from qsim.qoc.quantum import result as quantum_result
 from qsim.qoc.quantum.ensembles import quantities as ensemble_quantities
 from qsim.qoc.quantum.fronts.quantities import FRONT
+from qsim.qoc.quantum.molecule_result import MOLECULE
 from qsim.qoc.quantum.open import quantities as jumps
 from qsim.qoc.quantum.per_control import CONTROLS
-from qsim.qoc.result import QUANTITIES as GRID_QUANTITIES
+from qsim.qoc.result import COMMON
 
 if TYPE_CHECKING:
     from qsim.core.results.quantities import Quantity
 
 __all__ = ["FIGURES", "QUANTITIES"]
 
-# Quantities of a molecule on a grid, and of any other quantum system.
+# Quantities of a molecule on a grid, and of any other quantum system, beside those that all results have.
 QUANTITIES: dict[str, tuple[Quantity[Any], ...]] = {
-    "grid": GRID_QUANTITIES,
+    "grid": (*MOLECULE, *COMMON),
     "quantum": (
         *quantum_result.QUANTITIES,
+        *COMMON,
         *jumps.QUANTITIES,
         *CONTROLS,
         *curves.QUANTITIES,

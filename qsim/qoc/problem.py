@@ -96,6 +96,11 @@ class Problem:
         return self.objective
 
     @property
+    def units(self) -> tuple[str, str]:
+        """Units of controls and times in the results."""
+        return "a.u.", "a.u."
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Names of the controls."""
         return ("field",)

@@ -24,7 +24,7 @@ GIVEN_WAY = {
 }
 
 
-def run(problem: Problem, monitor: Monitor) -> Result | QuantumResult:
+def run(problem: Problem, monitor: Monitor) -> Result:
     """Run the deck's optimiser, of a front at every point, and analyse the controls that it found."""
     for text in problem.warnings:
         monitor.warn(text)

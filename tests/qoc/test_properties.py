@@ -600,7 +600,7 @@ def random_guess(qoc, seed, **options):
     return qoc.build(
         **morse01(NONE, control={"guess": {"type": "random", "amplitude": 0.001, **options}}),
         run={"seed": seed},
-    ).guess
+    ).guess[0]
 
 
 def test_random_guess_is_reproduced_by_its_seed(qoc):
@@ -627,7 +627,7 @@ def test_random_guess_does_not_change_with_the_step(qoc):
                 control={"guess": {"type": "random", "amplitude": 0.001, "cutoff": 0.02}},
                 run={"seed": 7},
             )
-        ).guess
+        ).guess[0]
         for steps in (3000, 9000)
     ]
     np.testing.assert_allclose(fields[1][1::3], fields[0], rtol=0, atol=1e-12)
@@ -647,7 +647,7 @@ def test_a_field_from_a_table_is_interpolated(qoc):
     t = np.linspace(0.0, 30000.0, 4001)
     rows = np.column_stack([t, 0.0014 * np.cos(0.0172425 * t)])
     np.savetxt(qoc.folder / "pulse.csv", rows, delimiter=",", header="t,eps")
-    guess = qoc.build(**morse01(NONE, control={"guess": {"type": "file", "file": "pulse.csv"}})).guess
+    guess = qoc.build(**morse01(NONE, control={"guess": {"type": "file", "file": "pulse.csv"}})).guess[0]
     expected = 0.0014 * np.cos(0.0172425 * midpoints(3000, 30000.0))
     # cubic spline: (omega h)^4 / 384 inside, and somewhat more at the ends
     np.testing.assert_allclose(guess, expected, rtol=0, atol=1e-7)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
-from qsim.qoc.quantum.result import UNIT, named, of_frequencies, of_times
+from qsim.qoc.quantum.result import named
+from qsim.qoc.result import UNIT, of_frequencies, of_times
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

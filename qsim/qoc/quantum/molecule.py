@@ -12,7 +12,7 @@ from qsim.qoc.errors.claims import Judge
 from qsim.qoc.errors.parts import Errors
 from qsim.qoc.errors.verification import Verification, verify
 from qsim.qoc.optimizers.search import Search
-from qsim.qoc.result import Result
+from qsim.qoc.quantum.molecule_result import MoleculeResult
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,7 +42,7 @@ class _Analysis:
         maximisation: Maximisation,
         fields: NDArray[np.float64],
         monitor: Monitor,
-    ) -> Result:
+    ) -> MoleculeResult:
         """Propagate the final field (1, N) once more, verify it, and warn of what is wrong with it."""
         if problem.optimizer.type != "none" and not search.reached:
             search.reason = maximisation.why()
@@ -58,7 +58,7 @@ ANALYSIS = _Analysis()
 
 def _analysed(
     problem: MoleculeProblem, search: Search, final: NDArray[np.float64], monitor: Monitor
-) -> Result:
+) -> MoleculeResult:
     """Propagate the final field (N,) once more: amplitudes, populations, norm, verification."""
     propagator, objective = problem.propagator, search.objective
     with monitor.stage("analyse"):
@@ -83,9 +83,10 @@ def _analysed(
                 verification = _verification(problem, final, probability, judge, errors, monitor)
     # every stride-th time, counted from the end, so that the last row belongs to T
     stride = max(1, -(-populations.size // LARGEST_TABLE))
-    return Result(
+    return MoleculeResult(
         problem=problem,
-        field=final,
+        kind="probability",
+        fields=final[None],
         probability=probability,
         objective=probability - float(objective.penalty(final)),
         guess_probability=guess,
@@ -94,7 +95,7 @@ def _analysed(
         stride=stride,
         amplitudes=nominal.amplitudes[0, 0, 0],
         psi=psi,
-        norm_error=norm,
+        largest_norm_error=norm,
         truncation=leak,
         verification=verification,
         errors=errors,

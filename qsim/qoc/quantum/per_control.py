@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
-from qsim.qoc.quantum.result import UNIT, named, of_areas, of_controls, of_fluences, of_frequencies
+from qsim.qoc.quantum.result import named
+from qsim.qoc.result import UNIT, of_areas, of_controls, of_fluences, of_frequencies
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -110,6 +110,11 @@ class QuantumProblem(Problem):
         return self.objective if self.ensemble is None else self.ensemble.objective
 
     @property
+    def units(self) -> tuple[str, str]:
+        """Units of controls and times in the results."""
+        return self.model.units
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Names of the controls."""
         return tuple(term.name for term in self.model.controls)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
-from qsim.qoc.quantum.result import MEANINGS
+from qsim.qoc.result import MEANINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
