@@ -18,9 +18,7 @@ from qsim.core.run.stages import Plan, Size
 from qsim.qoc import checks
 from qsim.qoc.control.controls import Controls, Line
 from qsim.qoc.control.fields import midpoints
-from qsim.qoc.control.guesses.carriers import weak_seed
-from qsim.qoc.control.guesses.first import escape, first_field
-from qsim.qoc.control.guesses.pulse import Pulse
+from qsim.qoc.control.guesses import Pulse, escape, first_field, weak_seed
 from qsim.qoc.control.mesh import Course
 from qsim.qoc.control.parametrisation import (
     EXACT,
@@ -34,10 +32,12 @@ from qsim.qoc.control.transitions import ladder_rungs
 from qsim.qoc.deck.ensemble import values_of
 from qsim.qoc.deck.propagation import CrankNicolsonPropagator, EigenbasisPropagator
 from qsim.qoc.deck.quantum import QuantumDeck
+from qsim.qoc.deck.systems.quantities import units_of
 from qsim.qoc.memory import Sizes, memory, stores
 from qsim.qoc.models.molecule import Molecule, molecule
 from qsim.qoc.objectives.goal import Goal
 from qsim.qoc.objectives.objective import Objective
+from qsim.qoc.optimizers.travolta import gradient_scale
 from qsim.qoc.problem import MoleculeProblem
 from qsim.qoc.propagators.phases import energy_shifts, phase_steps
 
@@ -178,7 +178,6 @@ def _build_grid(loaded: LoadedDeck[QocDeck], device: Device) -> MoleculeProblem:
     # The analysis of molecules is loaded for these decks alone.
     from qsim.qoc.quantum.molecule import ANALYSIS
 
-    scale = getattr(deck.optimizer, "gradient_tau", None)
     return MoleculeProblem(
         objective=Objective(propagator, targets, goal.alpha, goal.coherent),
         analysis=ANALYSIS,
@@ -186,7 +185,7 @@ def _build_grid(loaded: LoadedDeck[QocDeck], device: Device) -> MoleculeProblem:
             (Line(control, lambda t: shape_function(limits.shape, t, deck.time.T)),), deck.time.T
         ),
         threshold=goal.threshold,
-        gradient_scale=1.0 if scale is None else scale / propagator.tau,
+        gradient_scale=gradient_scale(deck.optimizer, units_of(deck.system), propagator.tau),
         device=device,
         system=deck.system,
         members=members,

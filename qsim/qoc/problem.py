@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from qsim.qoc.control.mesh import Course
     from qsim.qoc.control.parametrisation import Parametrisation
     from qsim.qoc.deck.model import Verify
-    from qsim.qoc.deck.optimizers import Optimizer, QuantumOptimizer
+    from qsim.qoc.deck.optimizers import Optimizer
     from qsim.qoc.deck.quantum import QuantumVerify
     from qsim.qoc.deck.system import System
     from qsim.qoc.models.molecule import Molecule
@@ -82,7 +82,7 @@ class Problem:
     times: NDArray[np.float64]
     duration: float
     threshold: float
-    optimizer: Optimizer | QuantumOptimizer
+    optimizer: Optimizer
     verify: Verify | QuantumVerify
     warnings: list[str]
     notices: list[str]

@@ -8,7 +8,6 @@ BEYOND: Mapping[str, tuple[str, ...]] = {
     "system": ("jumps", "dipoles", "polarisability", "states", "mass_scale", "potential_scale"),
     "time": ("slots",),
     "objective": ("measure", "leakage_weight", "running", "max_fluence"),
-    "optimizer": ("restarts",),
     "ensemble": ("members", "weights", "measure", "width"),
     "verify": ("levels",),
     "control": ("name", "area", "slew", "modulus", "parameters", "alpha", "fixed"),
@@ -38,6 +37,8 @@ def asks_for_levels(data: Mapping[str, Any]) -> bool:
         return True
     blocks = {name: data.get(name) for name in BEYOND}
     if any(isinstance(block, dict) and set(BEYOND[name]) & set(block) for name, block in blocks.items()):
+        return True
+    if _inside(data.get("optimizer"), "restarts"):
         return True
     system, guess = blocks["system"], _inside(blocks["control"], "guess")
     if (

@@ -11,7 +11,7 @@ from qsim.qoc.deck.ensemble import QuantumEnsemble
 from qsim.qoc.deck.forms import written_out
 from qsim.qoc.deck.front import Front
 from qsim.qoc.deck.numbers import Positive
-from qsim.qoc.deck.optimizers import QuantumLbfgs, QuantumOptimizer
+from qsim.qoc.deck.optimizers import Lbfgs, Optimizer
 from qsim.qoc.deck.system import OTHERS
 from qsim.qoc.deck.systems.grid import GridSystem
 from qsim.qoc.deck.systems.grid2d import Grid2dSystem
@@ -257,8 +257,8 @@ class QuantumDeck(Deck):
         "no_jump in the search and the Lindbladian once at the end if that takes seconds",
     )
     objective: QuantumObjective = Field(default=QuantumObjective(), description="quantity to maximise")
-    optimizer: QuantumOptimizer = Field(
-        default=QuantumLbfgs(type="lbfgs"), description="method of maximisation", validate_default=True
+    optimizer: Optimizer = Field(
+        default=Lbfgs(type="lbfgs"), description="method of maximisation", validate_default=True
     )
     front: Front | None = Field(
         default=None, description="best value against a key: one search for each value of it"

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.run.loop import Report, State
+    from qsim.qoc.deck.optimizers import Optimizer
     from qsim.qoc.deck.optimizers import Travolta as Options
+    from qsim.qoc.deck.systems.quantities import Units
     from qsim.qoc.optimizers.search import Aim, Search
 
 # Left end of the bisection, as in the ancestor code.
@@ -143,6 +145,13 @@ class _Line:
 def candidates(is_cuda: bool) -> int:
     """Return how many gammas are tried together."""
     return CUDA_CANDIDATES if is_cuda else 1
+
+
+def gradient_scale(options: Optimizer, units: Units, tau: float) -> float:
+    """Return the factor of the gradient that a time step of the deck makes in place of the run's own, `tau`."""
+    if options.type != "travolta" or options.gradient_tau is None:
+        return 1.0
+    return units.time(options.gradient_tau, "optimizer.gradient_tau") / tau
 
 
 def amplification(probability: float, options: Options) -> float:

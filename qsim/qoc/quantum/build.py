@@ -25,6 +25,7 @@ from qsim.qoc.objectives.costs import column_count, cost_of
 from qsim.qoc.objectives.slots import SlotObjective, as_matrices
 from qsim.qoc.objectives.terms import Terms, leakage_operator
 from qsim.qoc.objectives.unravelling import BATCH_BYTES, Unravelling, rates_of
+from qsim.qoc.optimizers.travolta import gradient_scale
 from qsim.qoc.propagators.batch import DEVICE_BYTES, HOST_BYTES
 from qsim.qoc.propagators.densities import Densities
 from qsim.qoc.propagators.motion import Motion
@@ -471,7 +472,7 @@ def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProb
         threshold=threshold_of(deck, made),
         making=making,
         optimizer=search,
-        gradient_scale=_gradient_scale(deck, duration / slots),
+        gradient_scale=gradient_scale(search, units_of(deck.system), duration / slots),
         verify=deck.verify,
         leak_tolerance=None if deck.propagator is None else deck.propagator.truncation_tolerance,
         observed=_observed(deck),
@@ -503,11 +504,3 @@ def _making(deck: QuantumDeck, made: QuantumModel) -> Making:
     """Return what makes the controls; the paper's line search knows no box."""
     soft = deck.optimizer.type == "travolta"
     return Making(deck, made.controls, deck.run.seed or 0, soft=soft, rungs=Rungs(made))
-
-
-def _gradient_scale(deck: QuantumDeck, tau: float) -> float:
-    """Return the factor of the gradient that a time step of the deck makes."""
-    options = deck.optimizer
-    if options.type != "travolta" or options.gradient_tau is None:
-        return 1.0
-    return units_of(deck.system).time(options.gradient_tau, "optimizer.gradient_tau") / tau

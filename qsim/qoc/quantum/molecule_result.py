@@ -100,7 +100,9 @@ class MoleculeResult(Result):
     def verified(self) -> Pair:
         """P by the independent propagator, and its claimed error."""
         found = self.verification
-        return (None, None) if found is None else (found.probability, found.error if self.claimed else None)
+        if found is None:
+            return None, None
+        return found.probability, found.error if self.claimed else None
 
     @property
     def continuous_value(self) -> Pair | None:

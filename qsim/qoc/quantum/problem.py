@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from qsim.qoc.control.controls import Controls
     from qsim.qoc.control.making import Making
-    from qsim.qoc.deck.optimizers import QuantumOptimizer
+    from qsim.qoc.deck.optimizers import Optimizer
     from qsim.qoc.deck.quantum import QuantumVerify
     from qsim.qoc.models.builders import System
     from qsim.qoc.models.quantum import QuantumModel
@@ -85,7 +85,7 @@ class QuantumProblem(Problem):
     """
 
     objective: SlotObjective
-    optimizer: QuantumOptimizer
+    optimizer: Optimizer
     verify: QuantumVerify
     system: System
     model: QuantumModel

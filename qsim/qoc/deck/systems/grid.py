@@ -1,6 +1,6 @@
 """``system: {type: grid}`` by its levels: a molecule that starts warm, relaxes, sees several fields, or becomes a gate."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -16,10 +16,6 @@ Factor = Annotated[float, SIZE]
 
 class GridSystem(System):
     """The molecule in its lowest levels, -mu E for each field, -(alpha/4) E0^2 for an envelope."""
-
-    # Bare numbers are in atomic units, and so are the fields.
-    unit: ClassVar[str] = "hartree"
-    fields: ClassVar[bool] = True
 
     type: Literal["grid"] = "grid"
     dipole: DipoleFunction | None = Field(  # type: ignore[assignment]
