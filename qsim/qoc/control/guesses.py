@@ -173,10 +173,12 @@ def _field_of_results(path: Path) -> tuple[NDArray[np.float64], NDArray[np.float
     from qsim.core.results.results import open_complete, real_numbers
 
     with open_complete(path) as results:
-        if "field" not in results or "time" not in results:
+        # results in levels call the control of the dipole the same
+        name = "field" if "field" in results else "control/field"
+        if name not in results or "time" not in results:
             raise InvalidInput(KEY, f"{path} holds no field; give a results file of qsim qoc")
         t = real_numbers(results, "time")
-        eps = real_numbers(results, "field", (t.size,))
+        eps = real_numbers(results, name, (t.size,))
     if np.any(np.diff(t) <= 0):
         raise FileError(f"{path}: the times do not ascend")
     return t, eps

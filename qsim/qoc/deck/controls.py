@@ -72,6 +72,16 @@ class RandomValues(Block):
     )
 
 
+class NoiseValues(Block):
+    """A random control without any structure: a normal value in every slot, held there."""
+
+    type: Literal["noise"]
+    amplitude: ControlValue | Literal["auto"] = Field(
+        default="auto",
+        description="standard deviation; auto: half of the smaller bound, or a rotation by pi in T",
+    )
+
+
 class LadderValues(Block):
     """A carrier for every transition on the strongest path from the start to the goal, all in phase in the middle."""
 
@@ -115,7 +125,13 @@ class FileValues(Block):
         description="CSV or white-space with the header 't (ns), NAME (MHz), ...', HDF5, or results of qsim qoc"
     )
     column: str | None = Field(
-        default=None, description="column or dataset; default: the name of the control"
+        default=None,
+        description="column or dataset; default: the name of the control, or the only column beside the times",
+    )
+    units: dict[str, str] = Field(
+        default={},
+        description="units of columns where a text file names none: of t, and of the column or E",
+        json_schema_extra={"example": {"t": "fs", "E": "V/nm"}},
     )
     between: Literal["auto", "hold", "linear"] = Field(
         default="auto",
@@ -128,6 +144,7 @@ FirstValues = Annotated[
     | GaussianValues
     | DragValues
     | RandomValues
+    | NoiseValues
     | LadderValues
     | ResonantValues
     | ZeroValues

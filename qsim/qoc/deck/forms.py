@@ -16,7 +16,7 @@ BLOCKS = ("front", "dissipation", "observe", "states_at")
 # Of a start or goal that is more than a level, a list or a superposition.
 STATES = ("state", "psi", "rho", "level", "thermal", "file", "observable", "formula", "density", "gate")
 # First values that the field of the paper has not.
-GUESSES = ("gaussian", "drag", "values")
+GUESSES = ("gaussian", "drag", "values", "noise")
 # Short forms of an ensemble, the last one fastest, and what they vary.
 FACTORS = {
     "mass_scale": ("set", "mass_scale"),
@@ -92,7 +92,7 @@ def written_out(data: dict[str, Any]) -> dict[str, Any]:
         made["system"]["target"] = {"observable": "1"}
     ensemble = data.get("ensemble")
     if isinstance(ensemble, dict):
-        made["ensemble"] = _members(ensemble) if kind == "grid" else ensemble
+        made["ensemble"] = _members(ensemble)
     return made
 
 

@@ -311,9 +311,13 @@ class QuantumDeck(Deck):
         if beside and {"krotov", "gauss_newton"} & self.methods:
             key = "objective.running" if self.objective.running is not None else "objective.leakage_weight"
             yield Finding(key, f"{self._last} knows the value of the goal alone; use lbfgs")
-        random = any(c.guess.type == "random" or c.parameters.type == "fourier" for c in self.control)
+        random = any(
+            c.guess.type in ("random", "noise") or c.parameters.type == "fourier" for c in self.control
+        )
         if getattr(self.optimizer, "restarts", 0) and not random:
-            text = "every start would be the same; give a control guess: random, or parameters: fourier"
+            text = (
+                "every start would be the same; give a control guess: random or noise, or parameters: fourier"
+            )
             yield Finding("optimizer.restarts", text)
         if self.optimizer.type == "krotov" and self.objective.max_fluence is not None:
             text = "Krotov's update changes one slot after another and cannot keep this; use optimizer lbfgs"
