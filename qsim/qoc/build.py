@@ -16,10 +16,9 @@ from qsim.core.errors import InvalidInput
 from qsim.core.physics.structure import FormulaProfile
 from qsim.core.run.stages import Plan, Size
 from qsim.qoc import checks
-from qsim.qoc.control.controls import Controls, Line
+from qsim.qoc.control.controls import Controls, Functions, Line
 from qsim.qoc.control.fields import midpoints
 from qsim.qoc.control.guesses import Pulse, escape, first_field, weak_seed
-from qsim.qoc.control.mesh import Course
 from qsim.qoc.control.parametrisation import (
     EXACT,
     ROOM,
@@ -178,12 +177,14 @@ def _build_grid(loaded: LoadedDeck[QocDeck], device: Device) -> MoleculeProblem:
     # The analysis of molecules is loaded for these decks alone.
     from qsim.qoc.quantum.molecule import ANALYSIS
 
+    controls = _controls(deck, pulse, control)
     return MoleculeProblem(
         objective=Objective(propagator, targets, goal.alpha, goal.coherent),
         analysis=ANALYSIS,
-        controls=Controls(
-            (Line(control, lambda t: shape_function(limits.shape, t, deck.time.T)),), deck.time.T
-        ),
+        controls=controls,
+        functions=Functions(controls, controls.parameters(guess[None]), given=True)
+        if controls.given
+        else None,
         threshold=goal.threshold,
         gradient_scale=gradient_scale(deck.optimizer, units_of(deck.system), propagator.tau),
         device=device,
@@ -206,31 +207,28 @@ def _build_grid(loaded: LoadedDeck[QocDeck], device: Device) -> MoleculeProblem:
         intensity_limit=checks.intensity_limit(deck),
         notices=notices,
         warnings=warnings,
-        course=_course(deck, pulse, control, guess),
     )
 
 
-def _course(
-    deck: QocDeck, pulse: Pulse, control: Parametrisation, guess: NDArray[np.float64]
-) -> Course | None:
-    """Return the field as a function of time where the deck gives it and nothing is searched; None elsewhere."""
+def _controls(deck: QocDeck, pulse: Pulse, control: Parametrisation) -> Controls:
+    """Return the field as a control: a function of time where the deck gives it and nothing is searched."""
     limits, duration = deck.control, deck.time.T
-    given = limits.guess.type == "expression" or (
-        limits.guess.type == "file" and limits.guess.table_file() is not None
-    )
+    block = limits.guess
+    given = block.type == "expression" or (block.type == "file" and block.table_file() is not None)
     # `interpolation: hold` says that the values in the steps are the field.
     held = deck.verify.interpolation == "hold"
-    if deck.optimizer.type != "none" or not given or control.modes is not None or held:
-        return None
-    formulas = [b.value for b in (limits.guess, limits.shape) if b is not None and b.type == "expression"]
+    given = given and deck.optimizer.type == "none" and control.modes is None and not held
+    formulas = [b.value for b in (block, limits.shape) if b is not None and b.type == "expression"]
     profiles = tuple(FormulaProfile(Expression(f, ("t", "T")).with_values(T=duration)) for f in formulas)
-    u = control.parameters(guess)
 
-    def at(t: NDArray[np.float64]) -> NDArray[np.float64]:
-        shape = np.ones(t.size) if limits.shape is None else limits.shape.at(t, duration)
-        return control.kept(first_field(replace(pulse, times=t, shape=shape)), shape, u)
+    def shape(t: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.ones(t.size) if limits.shape is None else limits.shape.at(t, duration)
 
-    return Course(at, profiles, duration)
+    def first(t: NDArray[np.float64]) -> NDArray[np.float64]:
+        return first_field(replace(pulse, times=t, shape=np.ones(t.size)))
+
+    line = Line(control, shape, first=first, held=not given, given=given, profiles=profiles)
+    return Controls((line,), duration)
 
 
 def goal_of(deck: QocDeck) -> Goal:

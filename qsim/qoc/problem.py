@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
     from qsim.core.run.progress import Monitor
-    from qsim.qoc.control.controls import Controls
-    from qsim.qoc.control.mesh import Course
+    from qsim.qoc.control.controls import Controls, Functions
     from qsim.qoc.control.parametrisation import Parametrisation
     from qsim.qoc.deck.model import Verify
     from qsim.qoc.deck.optimizers import Optimizer
@@ -71,6 +70,8 @@ class Problem:
         Factor of the gradient in the paper's line search.
     leak_tolerance : float or None
         Population of the highest two levels above which a run warns; None where all levels are kept.
+    functions : Functions or None
+        The controls that are looked at, as functions of time; None if they are constant in the slots.
     points : Points or None
         Searches of a front, in whose place this problem stands.
     """
@@ -88,6 +89,7 @@ class Problem:
     notices: list[str]
     gradient_scale: float = 1.0
     leak_tolerance: float | None = None
+    functions: Functions | None = None
     points: Any = None
 
     @property
@@ -179,8 +181,6 @@ class MoleculeProblem(Problem):
         Whether the guess has an amplitude of its own: a formula, a file, or random.
     intensity_limit : float or None
         Intensity (W/cm2) above which a warning is due; None where the deck bounds the field.
-    course : Course or None
-        The field as a function of time, where the deck gives it and nothing is searched.
     """
 
     objective: Objective
@@ -197,7 +197,6 @@ class MoleculeProblem(Problem):
     escape: NDArray[np.float64]
     guess_given: bool
     intensity_limit: float | None
-    course: Course | None = None
 
     @property
     def molecule(self) -> Molecule:

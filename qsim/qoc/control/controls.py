@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.qoc.control.mesh import places_of
+from qsim.qoc.control.mesh import means_of, places_of
 from qsim.qoc.control.parametrisation import CLIP_POWER, soft_clip
 
 if TYPE_CHECKING:
@@ -376,6 +376,10 @@ class Functions:
         """Times at which they are not smooth, and the number of narrow pulses beyond those found."""
         profiles = [p for line in self.controls.lines if not line.held for p in line.profiles]
         return places_of(profiles, self.controls.duration)
+
+    def means(self, steps: int) -> NDArray[np.float64]:
+        """Return the means (C, steps) over each of equal steps."""
+        return means_of(self.at, self.places[0], self.controls.duration, steps)
 
 
 def _shrink(

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.qoc.control.mesh import Course
+    from qsim.qoc.control.controls import Functions
     from qsim.qoc.models.molecule import Molecule
     from qsim.qoc.problem import MoleculeProblem
 
@@ -315,7 +315,7 @@ class _Chain:
         levels: int,
         substeps: int,
         between: str | None = None,
-        course: Course | None = None,
+        course: Functions | None = None,
     ) -> NDArray[np.complex128]:
         """Return the final amplitudes (S, pairs, levels) in the levels of some grid; `course` replaces the values of the run."""
         problem, judge = self.problem, self.judge
@@ -323,7 +323,7 @@ class _Chain:
         if course is None:
             values = resample(judge.values, problem.duration, steps, between or judge.between)
         else:
-            values = course.means(steps)
+            values = course.means(steps)[0]
         # All members go in one launch, so the molecule with the fewest levels sets their number.
         levels = min(levels, *(m.energies.size for m in molecules))
         members = Members(tuple(molecules), self.system, self.scale)
@@ -436,12 +436,10 @@ class _Chain:
         if self.problem.verify.interpolation == "auto" and self.judge.between == "cubic":
             other = other_way(self.judge.between)
             propagations["other"] = lambda: self.final(self.outer, self.levels, substeps, other)
-        course = self.problem.course
+        course = self.problem.functions
         if course is not None:
-            if course.missed:
-                raise TooCostly(
-                    f"no error is claimed: {course.missed} narrow pulses of the field were not followed"
-                )
+            if missed := course.places[1]:
+                raise TooCostly(f"no error is claimed: {missed} narrow pulses of the field were not followed")
             self._spend(self._cost(2 * substeps, chain=0) + self._cost(substeps, chain=0))
             for name, factor in (("coarse course", 1), ("course", 2)):
                 propagations[name] = partial(

@@ -123,7 +123,7 @@ class MoleculeResult(Result):
     def parts(self) -> dict[str, float]:
         """Parts of the error of P by their names in the file."""
         parts = dict(self.claimed.parts) if self.claimed else {}
-        if self.problem.course is None:
+        if self.problem.functions is None:
             parts.pop("slots", None)
         return {f"error_{name.replace(' ', '_')}": value for name, value in parts.items()}
 

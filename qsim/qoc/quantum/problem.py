@@ -76,8 +76,6 @@ class QuantumProblem(Problem):
         From which further starts are made.
     ensemble : Ensemble or None
         Systems that see the same controls, whose values count instead of that of `model`.
-    functions : Functions or None
-        The controls that are looked at, as functions of time; None if they are constant in the slots.
     observed : dict of csr_array (D, D)
         Operators whose mean values over time are kept, by name.
     states_at : (n,) float64
@@ -94,7 +92,6 @@ class QuantumProblem(Problem):
     limits: Limits
     making: Making
     ensemble: Ensemble | None = None
-    functions: Functions | None = None
     observed: dict[str, csr_array] = field(default_factory=dict)
     states_at: NDArray[np.float64] | None = None
 
