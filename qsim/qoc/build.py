@@ -34,8 +34,7 @@ from qsim.qoc.deck.quantum import QuantumDeck
 from qsim.qoc.deck.systems.quantities import units_of
 from qsim.qoc.memory import Sizes, memory, stores
 from qsim.qoc.models.molecule import Molecule, molecule
-from qsim.qoc.objectives.goal import Goal
-from qsim.qoc.objectives.objective import Objective
+from qsim.qoc.objectives.objective import Goal, Objective
 from qsim.qoc.optimizers.travolta import gradient_scale
 from qsim.qoc.problem import MoleculeProblem
 from qsim.qoc.propagators.phases import energy_shifts, phase_steps

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 from qsim.qoc.figures import FIGURES
 from qsim.qoc.quantum import curves
 from qsim.qoc.quantum import result as quantum_result
+from qsim.qoc.quantum.curves import CONTROLS
 from qsim.qoc.quantum.ensembles import quantities as ensemble_quantities
 from qsim.qoc.quantum.fronts.quantities import FRONT
 from qsim.qoc.quantum.molecule_result import MOLECULE
 from qsim.qoc.quantum.open import quantities as jumps
-from qsim.qoc.quantum.per_control import CONTROLS
 from qsim.qoc.result import COMMON
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from qsim.qoc.deck.quantum import QuantumVerify
     from qsim.qoc.deck.system import System
     from qsim.qoc.models.molecule import Molecule
-    from qsim.qoc.objectives.goal import Goal
-    from qsim.qoc.objectives.objective import Objective
+    from qsim.qoc.objectives.objective import Goal, Objective
     from qsim.qoc.propagators.propagator import Members, Propagator
 
 # A search that converges below this probability has not left the critical point at zero field.

@@ -10,7 +10,7 @@ from qsim.core.results.results import open_results
 from qsim.qoc import checks, costs
 from qsim.qoc.control.fields import resample, roughness, way_between
 from qsim.qoc.errors import claims
-from qsim.qoc.errors.reference import refined, unresolved
+from qsim.qoc.errors.reference import refined
 from qsim.qoc.models.line.landscape import landscape, sine_levels
 from qsim.qoc.models.molecule import on_grid
 from qsim.qoc.objectives.objective import Objective
@@ -147,8 +147,8 @@ def test_what_lies_between_the_points_is_seen(qoc):
     ground = landscape(qoc.load(**deck(system=system, time={"T": 30, "steps": 600})).deck.system)
     coarse, fine = sine_levels(ground, (-7.0, 7.0), 60, 4), sine_levels(ground, (-7.0, 7.0), 400, 4)
     true = np.abs(coarse.energies - fine.energies)
-    assert np.all(true < 3 * unresolved(ground, coarse, 1.0) + 1e-6)
-    assert unresolved(ground, fine, 1.0).max() < 1e-6
+    assert np.all(true < 3 * refined(ground, coarse, 1.0)[1] + 1e-6)
+    assert refined(ground, fine, 1.0)[1].max() < 1e-6
 
 
 TWO_WELLS = {

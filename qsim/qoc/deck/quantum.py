@@ -9,7 +9,6 @@ from qsim.core.deck.blocks import Block, Count, Deck, Finding, PositiveCount, sh
 from qsim.qoc.deck.controls import QuantumControl, control_rules
 from qsim.qoc.deck.ensemble import QuantumEnsemble
 from qsim.qoc.deck.forms import written_out
-from qsim.qoc.deck.front import Front
 from qsim.qoc.deck.numbers import Positive
 from qsim.qoc.deck.optimizers import Lbfgs, Optimizer
 from qsim.qoc.deck.system import OTHERS
@@ -19,6 +18,36 @@ from qsim.qoc.deck.systems.matrices import MatricesSystem
 from qsim.qoc.deck.systems.model import ModelSystem
 from qsim.qoc.deck.systems.quantities import MomentValue, TimeValue
 from qsim.qoc.deck.systems.rotor import RotorSystem
+
+# Short names of keys.
+ALIASES = {"T": "time.T", "fluence": "objective.max_fluence", "slots": "time.slots"}
+
+Point = Annotated[float | str, Field(union_mode="left_to_right")]
+
+
+class Front(Block):
+    """One search for each value of a key, from one neighbour to the next and back; the larger result is kept."""
+
+    over: Annotated[str, Field(min_length=1)] = Field(
+        description="key of the deck, such as time.T; fluence: the largest integral of the sum of u^2",
+        json_schema_extra={"example": "time.T"},
+    )
+    values: Annotated[list[Point], Field(min_length=2, max_length=1000)] = Field(
+        description="values of the key", json_schema_extra={"example": ["10 ns", "20 ns"]}
+    )
+    warm_start: bool = Field(
+        default=True,
+        description="begin each search from the controls of its neighbour, rescaled to the same areas",
+    )
+    both_ways: bool = Field(
+        default=True, description="go through the values forwards and backwards; needs warm_start"
+    )
+
+    @property
+    def key(self) -> str:
+        """The key of the deck that the values belong to."""
+        return ALIASES.get(self.over, self.over)
+
 
 # Types of system that this deck is for.
 TYPES = OTHERS

@@ -22,7 +22,7 @@ from qsim.core.device.parallel import in_shares
 from qsim.qoc import costs
 from qsim.qoc.control.fields import other_way, resample, way_between
 from qsim.qoc.errors import reference
-from qsim.qoc.errors.parts import PARTS, Errors
+from qsim.qoc.errors.reference import PARTS, Errors
 from qsim.qoc.models.line import landscape as lines
 from qsim.qoc.models.molecule import doubted, molecule
 from qsim.qoc.objectives.objective import Objective

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.qoc.errors.claims import Judge
-    from qsim.qoc.errors.parts import Errors
+    from qsim.qoc.errors.reference import Errors
     from qsim.qoc.models.molecule import Molecule
     from qsim.qoc.problem import MoleculeProblem
 

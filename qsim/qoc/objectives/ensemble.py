@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from qsim.core.device.parallel import Comm
     from qsim.qoc.models.quantum import QuantumModel
     from qsim.qoc.objectives.cost import Cost
-    from qsim.qoc.propagators.motion import Motion
+    from qsim.qoc.propagators.slots import Motion
 
 # Exponent of the smooth minimum: of 1000 members the distance lies within a factor 2.4 of the largest one.
 EXPONENT = 8

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import ComplexArray
     from qsim.core.device.device import Device
     from qsim.qoc.models.quantum import QuantumModel
-    from qsim.qoc.propagators.motion import Motion
-    from qsim.qoc.propagators.slots import Trajectory
+    from qsim.qoc.propagators.slots import Motion, Trajectory
 
 # Levels up to which a GPU carries density matrices.
 FEW_LEVELS = 8

@@ -18,7 +18,7 @@ from qsim.qoc.kernels.trajectories import jumping_backward, jumping_forward
 from qsim.qoc.objectives.noise import drawn, passes_of
 from qsim.qoc.objectives.objective import Evaluation
 from qsim.qoc.objectives.slots import SlotObjective
-from qsim.qoc.propagators.motion import Motion
+from qsim.qoc.propagators.slots import Motion
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

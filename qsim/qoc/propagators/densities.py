@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from qsim.core.device.arrays import ComplexArray, RealArray
     from qsim.qoc.models.quantum import QuantumModel
-    from qsim.qoc.propagators.motion import Motion
+    from qsim.qoc.propagators.slots import Motion
 
 
 class Densities(Slots):

@@ -28,9 +28,7 @@ from qsim.qoc.objectives.unravelling import BATCH_BYTES, Unravelling, rates_of
 from qsim.qoc.optimizers.travolta import gradient_scale
 from qsim.qoc.propagators.batch import DEVICE_BYTES, HOST_BYTES
 from qsim.qoc.propagators.densities import Densities
-from qsim.qoc.propagators.motion import Motion
-from qsim.qoc.propagators.reach import require_computable
-from qsim.qoc.propagators.slots import Slots
+from qsim.qoc.propagators.slots import Motion, Slots
 from qsim.qoc.quantum.analysis import ANALYSIS
 from qsim.qoc.quantum.ensembles.ensemble import made_ensemble, same_space
 from qsim.qoc.quantum.ensembles.members import Members
@@ -41,6 +39,7 @@ from qsim.qoc.quantum.feasible import (
     limits_for,
     out_of_reach,
     own_limits,
+    require_computable,
     threshold_of,
 )
 from qsim.qoc.quantum.fronts.points import plans_of, points_of

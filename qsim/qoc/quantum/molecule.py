@@ -9,7 +9,7 @@ import numpy as np
 
 from qsim.qoc import checks
 from qsim.qoc.errors.claims import Judge
-from qsim.qoc.errors.parts import Errors
+from qsim.qoc.errors.reference import Errors
 from qsim.qoc.errors.verification import Verification, verify
 from qsim.qoc.optimizers.search import Search
 from qsim.qoc.quantum.molecule_result import MoleculeResult

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.qoc.errors.parts import Errors
+    from qsim.qoc.errors.reference import Errors
     from qsim.qoc.errors.verification import Verification
     from qsim.qoc.problem import MoleculeProblem
     from qsim.qoc.result import Pair

@@ -200,8 +200,7 @@ def _unitary(result: QuantumResult) -> ComplexArray | None:
     columns = result.outcome.final
     if problem.objective.lindblad:
         # Figures are drawn where no kernels are.
-        from qsim.qoc.propagators.motion import Motion
-        from qsim.qoc.propagators.slots import Slots
+        from qsim.qoc.propagators.slots import Motion, Slots
 
         slots = Slots(problem.model, Motion(problem.duration, result.fields.shape[1], lossy=True))
         columns = slots.final(result.fields, goal.columns)

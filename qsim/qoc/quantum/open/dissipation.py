@@ -13,8 +13,7 @@ from qsim.qoc.models.quantum import GateTarget
 from qsim.qoc.objectives.costs import column_count, is_quadratic
 from qsim.qoc.objectives.jumps import jump_free
 from qsim.qoc.propagators.densities import Densities
-from qsim.qoc.propagators.motion import Motion
-from qsim.qoc.propagators.slots import Slots, total_rate
+from qsim.qoc.propagators.slots import Motion, Slots, total_rate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
