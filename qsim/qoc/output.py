@@ -12,19 +12,17 @@ from qsim.qoc.quantum.ensembles import quantities as ensemble_quantities
 from qsim.qoc.quantum.fronts.quantities import FRONT
 from qsim.qoc.quantum.molecule_result import MOLECULE
 from qsim.qoc.quantum.open import quantities as jumps
-from qsim.qoc.result import COMMON
 
 if TYPE_CHECKING:
     from qsim.core.results.quantities import Quantity
 
 __all__ = ["FIGURES", "QUANTITIES"]
 
-# Quantities of a molecule on a grid, and of any other quantum system, beside those that all results have.
+# Quantities of a molecule on a grid, and of any other quantum system; many are the same.
 QUANTITIES: dict[str, tuple[Quantity[Any], ...]] = {
-    "grid": (*MOLECULE, *COMMON),
+    "grid": MOLECULE,
     "quantum": (
         *quantum_result.QUANTITIES,
-        *COMMON,
         *jumps.QUANTITIES,
         *CONTROLS,
         *curves.QUANTITIES,

@@ -160,7 +160,7 @@ def _with(name: str, part: Callable[[Result], Pair | None]) -> Callable[[Result]
 
 
 BESIDE: tuple[tuple[str, str, Callable[[Result], Pair | None]], ...] = (
-    ("verified", "by another algorithm that shares neither steps nor levels", lambda r: r.verified),
+    ("verified", "by another algorithm", lambda r: r.verified),
     (
         "continuous",
         "of the formulas and functions themselves instead of values that are held in slots",
@@ -168,6 +168,7 @@ BESIDE: tuple[tuple[str, str, Callable[[Result], Pair | None]], ...] = (
     ),
     ("guess", "of the first values", lambda r: r.first),
 )
+# The value once more, of every kind.
 CHECKED: tuple[Quantity[Result], ...] = tuple(
     Quantity(
         f"{name}_{what}",
@@ -181,45 +182,39 @@ CHECKED: tuple[Quantity[Result], ...] = tuple(
     for name, text in MEANINGS.items()
     for what, beside, part in BESIDE
 )
-
-SCALARS: tuple[Quantity[Result], ...] = (
-    Quantity(
-        "objective",
-        "",
-        "J, the value less alpha times the fluence, leakage_weight times the leakage, and the running mean",
-        lambda r: r.value - r.charges,
-        error=lambda r: r.error,
-        headline=True,
-    ),
-    Quantity(
-        "fluence",
-        UNIT,
-        "integral of the sum of u^2, in the units of the system",
-        lambda r: float(np.sum(r.fields**2)) * r.problem.objective.tau,
-        headline=True,
-        exact=True,
-        unit_of=of_fluences,
-    ),
+OBJECTIVE: Quantity[Result] = Quantity(
+    "objective",
+    "",
+    "J, the value less alpha times the fluence, leakage_weight times the leakage, and the running mean",
+    lambda r: r.value - r.charges,
+    error=lambda r: r.error,
+)
+FLUENCE: Quantity[Result] = Quantity(
+    "fluence",
+    UNIT,
+    "integral of the sum of u^2, in the units of the system",
+    lambda r: float(np.sum(r.fields**2)) * r.problem.objective.tau,
+    headline=True,
+    exact=True,
+    unit_of=of_fluences,
+)
+# What the search says of itself.
+SEARCH: tuple[Quantity[Result], ...] = (
     Quantity("sweeps", "", "forward and backward propagations", lambda r: r.sweeps, headline=True),
     Quantity("iterations", "", "iterations of the optimiser", lambda r: r.iterations, headline=True),
     Quantity("threshold_reached", "", "whether the threshold was reached", lambda r: r.reached),
     Quantity("stop_reason", "", "why the optimiser stopped", lambda r: r.reason),
     Quantity("norm_error", "", "largest change of a norm or trace", lambda r: r.norm_error, headline=True),
-    Quantity(
-        "error_*",
-        "",
-        "part of the error of the value: *; slots: distance from the value of the functions themselves, a part of the error "
-        "where the deck gives functions of time (fixed: true, optimizer: none)",
-        lambda r: r.parts,
-    ),
 )
+# Of the slots: distance from the value of the functions themselves, a part where the deck gives functions of time.
+ERRORS: Quantity[Result] = Quantity("error_*", "", "part of the error of the value: *", lambda r: r.parts)
 
 
 def _history(name: str) -> Callable[[Result], object]:
     return lambda result: result.history.get(name)
 
 
-HISTORY = {
+COLUMNS = {
     "sweeps": ("", "propagations so far"),
     "probability": ("", "value of the goal; without a jump where the search is"),
     "objective": ("", "objective J"),
@@ -227,18 +222,17 @@ HISTORY = {
     "gradient_norm": ("", "norm of dJ/du"),
     "seconds": ("s", "wall time since the start"),
 }
-ARRAYS: tuple[Quantity[Result], ...] = (
-    Quantity("time", UNIT, "middles of the slots", lambda r: r.problem.times, ("time",), unit_of=of_times),
-    *(
-        Quantity(
-            f"history/{name}",
-            unit,
-            text,
-            _history(name),
-            ("evaluation",),
-            unit_of=of_fluences if name == "fluence" else None,
-        )
-        for name, (unit, text) in HISTORY.items()
-    ),
+TIME: Quantity[Result] = Quantity(
+    "time", UNIT, "middles of the slots", lambda r: r.problem.times, ("time",), unit_of=of_times
 )
-COMMON: tuple[Quantity[Result], ...] = (*CHECKED, *SCALARS, *ARRAYS)
+HISTORY: tuple[Quantity[Result], ...] = tuple(
+    Quantity(
+        f"history/{name}",
+        unit,
+        text,
+        _history(name),
+        ("evaluation",),
+        unit_of=of_fluences if name == "fluence" else None,
+    )
+    for name, (unit, text) in COLUMNS.items()
+)

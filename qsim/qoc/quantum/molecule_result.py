@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qsim.core.deck.units import to_unit
 from qsim.core.results.quantities import Quantity
-from qsim.qoc.result import Result
+from qsim.qoc.result import CHECKED, ERRORS, FLUENCE, HISTORY, OBJECTIVE, SEARCH, TIME, Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -354,7 +354,7 @@ ARRAYS: tuple[Quantity[MoleculeResult], ...] = (
 )
 
 
-SCALARS: tuple[Quantity[MoleculeResult], ...] = (
+VALUES: tuple[Quantity[MoleculeResult], ...] = (
     Quantity(
         "probability",
         "",
@@ -363,6 +363,8 @@ SCALARS: tuple[Quantity[MoleculeResult], ...] = (
         error=lambda r: r.error,
         headline=True,
     ),
+)
+PEAKS: tuple[Quantity[MoleculeResult], ...] = (
     Quantity("peak_field", "a.u.", "largest |eps|", _peak, headline=True, exact=True),
     Quantity(
         "peak_field_si",
@@ -386,6 +388,8 @@ SCALARS: tuple[Quantity[MoleculeResult], ...] = (
         lambda r: float(np.sum(r.field)) * r.problem.propagator.tau,
         exact=True,
     ),
+)
+SCALARS: tuple[Quantity[Any], ...] = (
     Quantity(
         "truncation_leak",
         "",
@@ -429,6 +433,7 @@ SCALARS: tuple[Quantity[MoleculeResult], ...] = (
         lambda r: r.verification and r.verification.points,
         when=_verified,
     ),
+    ERRORS,
     Quantity(
         "field_between",
         "",
@@ -469,4 +474,15 @@ SCALARS: tuple[Quantity[MoleculeResult], ...] = (
     ),
 )
 
-MOLECULE = (*SCALARS, *ARRAYS)
+MOLECULE: tuple[Quantity[Any], ...] = (
+    *VALUES,
+    *CHECKED,
+    replace(OBJECTIVE, headline=True),
+    FLUENCE,
+    *PEAKS,
+    *SEARCH,
+    *SCALARS,
+    TIME,
+    *ARRAYS,
+    *HISTORY,
+)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +13,20 @@ from qsim.qoc.models.quantum import GateTarget
 from qsim.qoc.objectives.families import family_of
 from qsim.qoc.objectives.weyl import invariants, nearest_unitary, weyl_coordinates
 from qsim.qoc.quantum.state_errors import leakage_of, purity_of
-from qsim.qoc.result import MEANINGS, UNIT, Result, of_controls, of_times
+from qsim.qoc.result import (
+    CHECKED,
+    ERRORS,
+    FLUENCE,
+    HISTORY,
+    MEANINGS,
+    OBJECTIVE,
+    SEARCH,
+    TIME,
+    UNIT,
+    Result,
+    of_controls,
+    of_times,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -305,22 +318,22 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
         lambda r: purity_of(r.outcome.density),
         error=_beside("purity"),
     ),
-    Quantity(
-        "peak",
-        UNIT,
-        "largest |u| of any control",
-        lambda r: float(np.abs(r.fields).max(initial=0.0)),
-        headline=True,
-        exact=True,
-        unit_of=of_controls,
-    ),
-    Quantity(
-        "time_unit",
-        "s",
-        "one unit of time of this file",
-        lambda r: r.problem.model.seconds,
-        when=lambda r: r.problem.model.seconds is not None,
-    ),
+)
+PEAK: Quantity[QuantumResult] = Quantity(
+    "peak",
+    UNIT,
+    "largest |u| of any control",
+    lambda r: float(np.abs(r.fields).max(initial=0.0)),
+    headline=True,
+    exact=True,
+    unit_of=of_controls,
+)
+TIME_UNIT: Quantity[QuantumResult] = Quantity(
+    "time_unit",
+    "s",
+    "one unit of time of this file",
+    lambda r: r.problem.model.seconds,
+    when=lambda r: r.problem.model.seconds is not None,
 )
 
 ARRAYS: tuple[Quantity[QuantumResult], ...] = (
@@ -434,4 +447,18 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
 )
 
 
-QUANTITIES = (*VALUES, *SCALARS, *ARRAYS)
+QUANTITIES: tuple[Quantity[Any], ...] = (
+    *VALUES,
+    *CHECKED,
+    *SCALARS,
+    # of terms beside the fluence no error is known
+    replace(OBJECTIVE, error=lambda r: r.error if r.problem.objective.terms.empty else None),
+    FLUENCE,
+    PEAK,
+    *SEARCH,
+    ERRORS,
+    TIME_UNIT,
+    TIME,
+    *ARRAYS,
+    *HISTORY,
+)
