@@ -316,9 +316,9 @@ def _columns(guess: FileValues, name: str, key: str, units: Units) -> tuple[Arra
     # tables of `qsim table` name controls by their path
     names = [label[0].removeprefix("control/") for label in labels]
     time = next((i for i, n in enumerate(names) if n.lower() in TIMES), 0)
-    if name not in names and guess.column is None and len(names) == 2:
-        # the only column beside the times is meant, whatever its name
-        name = names[1 - time]
+    if name not in names and guess.column is None and "E" in names:
+        # an electric field, as tables of fields call it
+        name = "E"
     if name not in names:
         raise InvalidInput(f"{key}.column", f"{path} has no column '{name}'; it has {', '.join(names)}")
     column = names.index(name)

@@ -126,7 +126,7 @@ class FileValues(Block):
     )
     column: str | None = Field(
         default=None,
-        description="column or dataset; default: the name of the control, or the only column beside the times",
+        description="column or dataset; default: the name of the control, or E",
     )
     units: dict[str, str] = Field(
         default={},

@@ -52,9 +52,9 @@ def test_noise_stays_within_bounds():
 
 
 def test_units_of_the_columns_of_a_file(tmp_path):
-    """The deck gives the units that the file does not name; the only other column needs no name."""
+    """The deck gives the units that the file does not name; a field may be called E."""
     t = np.linspace(0.0, 2.0, 41)
-    for header in ("", "time, drive\n"):
+    for header in ("", "time, E\n"):
         rows = "\n".join(f"{a * 1e-3!r}, {float(1e3 * np.cos(a))!r}" for a in t.tolist())
         (tmp_path / "u.csv").write_text(header + rows + "\n")
         file = {"type": "file", "file": str(tmp_path / "u.csv"), "units": {"t": "us", "E": "MHz"}}
@@ -71,7 +71,7 @@ def test_units_of_the_columns_of_a_file(tmp_path):
         middles = (np.arange(80) + 0.5) * 2.0 / 80
         np.testing.assert_allclose(fields[0], np.interp(middles, t, np.cos(t)), rtol=1e-12)
     file["units"] = {"s": "us"}
-    with pytest.raises(InvalidInput, match="no unit is needed of s; give those of t and drive"):
+    with pytest.raises(InvalidInput, match="no unit is needed of s; give those of t and E"):
         made([{"name": "u", "guess": file}], system=system, time={"T": "2 ns", "slots": 80})
 
 
