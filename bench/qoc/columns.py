@@ -40,7 +40,7 @@ def columns(bench: Bench) -> None:
 
 def _objective(made: QuantumModel, device: Device | None) -> SlotObjective:
     from qsim.qoc.objectives.slots import SlotObjective
-    from qsim.qoc.propagators.motion import Motion
+    from qsim.qoc.propagators.slots import Motion
 
     return SlotObjective(made, Motion(DURATION, SLOTS), device=device)
 

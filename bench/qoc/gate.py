@@ -97,7 +97,7 @@ def _objective(
 
     from qsim.qoc.models.quantum import ControlTerm, GateTarget, Jump, QuantumModel
     from qsim.qoc.objectives.slots import SlotObjective
-    from qsim.qoc.propagators.motion import Motion
+    from qsim.qoc.propagators.slots import Motion
 
     size = len(drift)
     count = columns or size

@@ -31,7 +31,7 @@ def qutip(bench: Bench) -> None:
 def _compare(bench: Bench, states: int, slots: int) -> None:
     label = f"{states} states x {slots} slots"
     start = _problem(bench, states, slots, "lbfgs")
-    nominal, guess = start.molecule, start.guess
+    nominal, guess = start.molecule, start.guess[0]
     found: dict[str, Any] = {}
 
     def peer() -> None:
@@ -91,12 +91,12 @@ def _solve(built: Any) -> Any:
     from qsim.core.run.loop import drive
     from qsim.core.run.progress import Monitor
     from qsim.qoc.objectives.objective import Objective
-    from qsim.qoc.optimizers.optimisation import Optimisation
+    from qsim.qoc.optimizers.maximisation import Maximisation
     from qsim.qoc.optimizers.search import Search
 
     objective = Objective(built.propagator, built.targets, 0.0)
-    search = Search(objective, built.control, built.goal.threshold, 500)
-    drive(Optimisation(built, search), Monitor.silent(), total=500, unit="sweeps")
+    search = Search(objective, built.controls, built.goal.threshold, 500)
+    drive(Maximisation(built, search, None), Monitor.silent(), total=500, unit="sweeps")
     return search, objective
 
 

@@ -16,11 +16,9 @@ from qsim.core.errors import InvalidInput
 from qsim.core.physics.structure import FormulaProfile
 from qsim.core.run.stages import Plan, Size
 from qsim.qoc import checks
+from qsim.qoc.control.controls import Controls, Functions, Line
 from qsim.qoc.control.fields import midpoints
-from qsim.qoc.control.guesses.carriers import weak_seed
-from qsim.qoc.control.guesses.first import escape, first_field
-from qsim.qoc.control.guesses.pulse import Pulse
-from qsim.qoc.control.mesh import Course
+from qsim.qoc.control.guesses import Pulse, escape, first_field, weak_seed
 from qsim.qoc.control.parametrisation import (
     EXACT,
     ROOM,
@@ -33,10 +31,12 @@ from qsim.qoc.control.transitions import ladder_rungs
 from qsim.qoc.deck.ensemble import values_of
 from qsim.qoc.deck.propagation import CrankNicolsonPropagator, EigenbasisPropagator
 from qsim.qoc.deck.quantum import QuantumDeck
+from qsim.qoc.deck.systems.quantities import units_of
 from qsim.qoc.memory import Sizes, memory, stores
 from qsim.qoc.models.molecule import Molecule, molecule
-from qsim.qoc.objectives.goal import Goal
-from qsim.qoc.problem import Problem
+from qsim.qoc.objectives.objective import Goal, Objective
+from qsim.qoc.optimizers.travolta import gradient_scale
+from qsim.qoc.problem import MoleculeProblem
 from qsim.qoc.propagators.phases import energy_shifts, phase_steps
 
 if TYPE_CHECKING:
@@ -46,10 +46,9 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.qoc.deck.model import QocDeck
     from qsim.qoc.deck.propagation import Propagator as PropagatorBlock
+    from qsim.qoc.problem import Problem
     from qsim.qoc.propagators.propagator import Members, Propagator
-    from qsim.qoc.quantum.problem import QuantumProblem
 
-    AnyProblem = Problem | QuantumProblem
 
 # Retained levels of `states: auto`
 MIN_LEVELS = 16
@@ -76,7 +75,7 @@ def plan(loaded: LoadedDeck[Any]) -> Plan:
     return _plan_grid(loaded)
 
 
-def build(loaded: LoadedDeck[Any], device: Device) -> AnyProblem:
+def build(loaded: LoadedDeck[Any], device: Device) -> Problem:
     """Set up what the run needs: matrices or eigenstates, controls, targets."""
     if isinstance(loaded.deck, QuantumDeck):
         from qsim.qoc.quantum import build as quantum
@@ -135,7 +134,7 @@ def _products(deck: QocDeck, levels: int, steps: int) -> float:
     return each * steps * trajectories
 
 
-def _build_grid(loaded: LoadedDeck[QocDeck], device: Device) -> Problem:
+def _build_grid(loaded: LoadedDeck[QocDeck], device: Device) -> MoleculeProblem:
     """Set up eigenstates, propagator, targets and first field."""
     deck = loaded.deck
     notices: list[str] = []
@@ -174,7 +173,19 @@ def _build_grid(loaded: LoadedDeck[QocDeck], device: Device) -> Problem:
     if device.is_cuda:
         _fits_the_kernels(loaded, levels, deck.propagator)
     limits = deck.control
-    return Problem(
+    # The analysis of molecules is loaded for these decks alone.
+    from qsim.qoc.quantum.molecule import ANALYSIS
+
+    controls = _controls(deck, pulse, control)
+    return MoleculeProblem(
+        objective=Objective(propagator, targets, goal.alpha, goal.coherent),
+        analysis=ANALYSIS,
+        controls=controls,
+        functions=Functions(controls, controls.parameters(guess[None]), given=True)
+        if controls.given
+        else None,
+        threshold=goal.threshold,
+        gradient_scale=gradient_scale(deck.optimizer, units_of(deck.system), propagator.tau),
         device=device,
         system=deck.system,
         members=members,
@@ -183,12 +194,11 @@ def _build_grid(loaded: LoadedDeck[QocDeck], device: Device) -> Problem:
         initial=initial,
         targets=targets,
         propagator=propagator,
-        control=control,
         constrained=bool(limits.bounds or limits.zero_area or limits.band or limits.shape),
         times=times,
         duration=deck.time.T,
-        guess=guess,
-        escape=escape(pulse, guess),
+        guess=guess[None],
+        escape=escape(pulse, guess)[None],
         guess_given=limits.guess.type in ("expression", "file", "random"),
         optimizer=deck.optimizer,
         verify=deck.verify,
@@ -196,31 +206,28 @@ def _build_grid(loaded: LoadedDeck[QocDeck], device: Device) -> Problem:
         intensity_limit=checks.intensity_limit(deck),
         notices=notices,
         warnings=warnings,
-        course=_course(deck, pulse, control, guess),
     )
 
 
-def _course(
-    deck: QocDeck, pulse: Pulse, control: Parametrisation, guess: NDArray[np.float64]
-) -> Course | None:
-    """Return the field as a function of time where the deck gives it and nothing is searched; None elsewhere."""
+def _controls(deck: QocDeck, pulse: Pulse, control: Parametrisation) -> Controls:
+    """Return the field as a control: a function of time where the deck gives it and nothing is searched."""
     limits, duration = deck.control, deck.time.T
-    given = limits.guess.type == "expression" or (
-        limits.guess.type == "file" and limits.guess.table_file() is not None
-    )
+    block = limits.guess
+    given = block.type == "expression" or (block.type == "file" and block.table_file() is not None)
     # `interpolation: hold` says that the values in the steps are the field.
     held = deck.verify.interpolation == "hold"
-    if deck.optimizer.type != "none" or not given or control.modes is not None or held:
-        return None
-    formulas = [b.value for b in (limits.guess, limits.shape) if b is not None and b.type == "expression"]
+    given = given and deck.optimizer.type == "none" and control.modes is None and not held
+    formulas = [b.value for b in (block, limits.shape) if b is not None and b.type == "expression"]
     profiles = tuple(FormulaProfile(Expression(f, ("t", "T")).with_values(T=duration)) for f in formulas)
-    u = control.parameters(guess)
 
-    def at(t: NDArray[np.float64]) -> NDArray[np.float64]:
-        shape = np.ones(t.size) if limits.shape is None else limits.shape.at(t, duration)
-        return control.kept(first_field(replace(pulse, times=t, shape=shape)), shape, u)
+    def shape(t: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.ones(t.size) if limits.shape is None else limits.shape.at(t, duration)
 
-    return Course(at, profiles, duration)
+    def first(t: NDArray[np.float64]) -> NDArray[np.float64]:
+        return first_field(replace(pulse, times=t, shape=np.ones(t.size)))
+
+    line = Line(control, shape, first=first, held=not given, given=given, profiles=profiles)
+    return Controls((line,), duration)
 
 
 def goal_of(deck: QocDeck) -> Goal:

@@ -92,9 +92,7 @@ def _degenerate(deck: QocDeck, molecule: Molecule) -> Iterator[Finding]:
                 reported.add(pair)
                 text = f"levels {pair[0]} and {pair[1]} are degenerate to rounding (gap {gap:.2g}, limit {rounding:.2g} hartree)"
                 yield Finding(
-                    key,
-                    f"{text}: level {level} is an arbitrary mixture of them; {remedy}",
-                    "warning",
+                    key, f"{text}: level {level} is an arbitrary mixture of them; {remedy}", "warning"
                 )
             elif gap * deck.time.T < 1.0:
                 reported.add(pair)

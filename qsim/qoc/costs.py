@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from qsim.qoc.problem import Problem
+    from qsim.qoc.problem import MoleculeProblem
 
 # Seconds that claims may always take.
 FLOOR = 2.0
@@ -39,18 +39,18 @@ def step_cost(levels: int, points: int = 0) -> float:
     return LEVEL_STEP[0] + LEVEL_STEP[1] * levels**2
 
 
-def trajectories(problem: Problem, members: int) -> int:
+def trajectories(problem: MoleculeProblem, members: int) -> int:
     """Return the trajectories of ensemble members that are propagated one after the other."""
     count = members * int(problem.initial.shape[0])
     return -(-count // PARALLEL) if problem.device.is_cuda else count
 
 
-def reference_cost(problem: Problem, members: int, molecules: int, levels: int, steps: int) -> float:
+def reference_cost(problem: MoleculeProblem, members: int, molecules: int, levels: int, steps: int) -> float:
     """Return the seconds of one propagation of some members in the levels of a reference."""
     return trajectories(problem, members) * steps * step_cost(levels) + molecules * LEVEL_SETUP * levels**3
 
 
-def budget(problem: Problem, sweeps: int) -> float:
+def budget(problem: MoleculeProblem, sweeps: int) -> float:
     """Return the seconds that the claims of a run may take, by its number of sweeps."""
     points = 0 if problem.propagator.name == "eigenbasis" else problem.molecule.x.size
     levels = int(problem.initial.shape[1])

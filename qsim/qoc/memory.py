@@ -15,8 +15,6 @@ from qsim.qoc.deck.propagation import CrankNicolsonPropagator
 if TYPE_CHECKING:
     from qsim.qoc.deck.model import QocDeck
 
-__all__ = ["Sizes", "memory", "stores"]
-
 REAL = 8
 # Real arrays with one number per step besides trajectories: field, guess, shape, times, bounds, gradients, spectrum.
 ARRAYS = 15

@@ -1,32 +1,161 @@
-"""Problem of a run: molecules, propagator, control, goal and options."""
+"""Problem of a run: what every search needs, and the molecules of the paper."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from qsim.qoc.control.parametrisation import Parametrisation
-from qsim.qoc.models.molecule import Molecule
-from qsim.qoc.objectives.goal import Goal
+from qsim.qoc.objectives.objective import MoleculeSteps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
-    from qsim.qoc.control.mesh import Course
+    from qsim.core.run.progress import Monitor
+    from qsim.qoc.control.controls import Controls, Functions
+    from qsim.qoc.control.parametrisation import Parametrisation
     from qsim.qoc.deck.model import Verify
     from qsim.qoc.deck.optimizers import Optimizer
+    from qsim.qoc.deck.quantum import QuantumVerify
     from qsim.qoc.deck.system import System
+    from qsim.qoc.models.molecule import Molecule
+    from qsim.qoc.objectives.objective import Goal, Objective
     from qsim.qoc.propagators.propagator import Members, Propagator
 
-__all__ = ["Problem"]
+# A search that converges below this probability has not left the critical point at zero field.
+STALLED = 1e-6
 
 
-@dataclass
+class Analysis(Protocol):
+    """What begins the search of a problem, and looks at what it has found."""
+
+    def search(self, problem: Any, /) -> Any:
+        """Return a search that has not begun."""
+
+    def analyse(
+        self, problem: Any, search: Any, maximisation: Any, fields: NDArray[np.float64], monitor: Monitor, /
+    ) -> Any:
+        """Propagate controls (C, N) once more, verify them, and return the result."""
+
+
+@dataclass(kw_only=True)
 class Problem:
-    """Everything the run needs.
+    """What every search needs.
+
+    Attributes
+    ----------
+    objective : Objective or SlotObjective
+        Value and gradient of the controls; of an ensemble of quantum systems, those of the system as the deck has it.
+    analysis : Analysis
+    controls : Controls
+    guess : (C, N) float64
+        First values.
+    times : (N,) float64
+        Middles of the slots, in the unit of time of the system.
+    duration : float
+    threshold : float
+        P that ends the search; infinite for none.
+    optimizer : Optimizer
+        Options of the search.
+    verify : Verify
+        Options of the independent propagation.
+    warnings : list of str
+        What must be known of the choices of the deck.
+    notices : list of str
+        How open choices were settled.
+    gradient_scale : float
+        Factor of the gradient in the paper's line search.
+    leak_tolerance : float or None
+        Population of the highest two levels above which a run warns; None where all levels are kept.
+    functions : Functions or None
+        The controls that are looked at, as functions of time; None if they are constant in the slots.
+    points : Points or None
+        Searches of a front, in whose place this problem stands.
+    """
+
+    objective: Any
+    analysis: Analysis
+    controls: Controls
+    guess: NDArray[np.float64]
+    times: NDArray[np.float64]
+    duration: float
+    threshold: float
+    optimizer: Optimizer
+    verify: Verify | QuantumVerify
+    warnings: list[str]
+    notices: list[str]
+    gradient_scale: float = 1.0
+    leak_tolerance: float | None = None
+    functions: Functions | None = None
+    points: Any = None
+
+    @property
+    def searched(self) -> Any:
+        """The function that the search maximises."""
+        return self.objective
+
+    @property
+    def units(self) -> tuple[str, str]:
+        """Units of controls and times in the results."""
+        return "a.u.", "a.u."
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the controls."""
+        return ("field",)
+
+    @property
+    def max_sweeps(self) -> int:
+        """Limit of sweeps of each start."""
+        return int(getattr(self.optimizer, "max_sweeps", 1))
+
+    @property
+    def restarts(self) -> int:
+        """Further starts after the first."""
+        return int(getattr(self.optimizer, "restarts", 0))
+
+    @property
+    def redraws(self) -> int:
+        """Times that new random functions are drawn in a start."""
+        return 0
+
+    @property
+    def stalled(self) -> float:
+        """P below which a search that has converged has not left its first values."""
+        return 0.0
+
+    @property
+    def first(self) -> NDArray[np.float64]:
+        """First values (C, N), constraints applied."""
+        return self.guess
+
+    @property
+    def alone(self) -> bool:
+        """True if no other rank propagates a part of the members."""
+        return True
+
+    def start(self, attempt: int) -> tuple[Controls, NDArray[np.float64]]:
+        """Return the controls and the first values (C, N) of a start."""
+        return self.controls, self.guess
+
+    def unstuck(self, attempt: int, guess: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return first values (C, N) beside a critical point."""
+        raise NotImplementedError
+
+    def sequential(self) -> Any:
+        """Return the sweeps of Krotov's method."""
+        raise NotImplementedError
+
+    def residuals(self) -> Any:
+        """Return what gives Gauss-Newton its residuals."""
+        raise NotImplementedError
+
+
+@dataclass(kw_only=True)
+class MoleculeProblem(Problem):
+    """A molecule on its grid, or an ensemble of them, with the propagators of the paper and of its levels.
 
     Attributes
     ----------
@@ -43,35 +172,18 @@ class Problem:
     targets : list of (r, K) complex128
         Orthonormal target vectors of each pair.
     propagator : Propagator
-    control : Parametrisation
     constrained : bool
         Whether the field has a shape, bounds, a band or zero area.
-    times : (N,) float64
-        Midpoints, a.u.
-    duration : float
-        T, a.u.
-    guess : (N,) float64
-        First field, a.u.
-    escape : (N,) float64
+    escape : (1, N) float64
         The guess without its symmetries: where a search goes on, once, that has come to a critical point, a.u.
     guess_given : bool
         Whether the guess has an amplitude of its own: a formula, a file, or random.
-    optimizer : Optimizer
-        Options of the search.
-    verify : Verify
-        Options of the independent propagation.
-    leak_tolerance : float or None
-        Population of the highest two levels above which a warning is due; None on the grid, which keeps all levels.
     intensity_limit : float or None
         Intensity (W/cm2) above which a warning is due; None where the deck bounds the field.
-    notices : list of str
-        What the deck left open and how it was settled.
-    warnings : list of str
-        The same, where it must be known.
-    course : Course or None
-        The field as a function of time, where the deck gives it and nothing is searched.
     """
 
+    objective: Objective
+    verify: Verify
     device: Device
     system: System
     members: Members
@@ -80,28 +192,44 @@ class Problem:
     initial: NDArray[np.complex128]
     targets: list[NDArray[np.complex128]]
     propagator: Propagator
-    control: Parametrisation
     constrained: bool
-    times: NDArray[np.float64]
-    duration: float
-    guess: NDArray[np.float64]
     escape: NDArray[np.float64]
     guess_given: bool
-    optimizer: Optimizer
-    verify: Verify
-    leak_tolerance: float | None
     intensity_limit: float | None
-    notices: list[str]
-    warnings: list[str]
-    course: Course | None = None
 
     @property
     def molecule(self) -> Molecule:
         """The nominal molecule."""
         return self.members.molecules[0]
 
-    def first_field(self) -> NDArray[np.float64]:
-        """Return the guess as the optimiser sees it, constraints applied."""
-        if not self.constrained:
-            return self.guess
-        return self.control.field(self.control.parameters(self.guess))
+    @property
+    def control(self) -> Parametrisation:
+        """The map from parameters to the field."""
+        return self.controls.lines[0].map
+
+    @property
+    def stalled(self) -> float:
+        """P below which a search that has converged has not left its first field."""
+        return STALLED
+
+    @property
+    def first(self) -> NDArray[np.float64]:
+        """The guess (1, N) as the optimiser sees it, constraints applied."""
+        return self.controls.field(self.controls.parameters(self.guess)) if self.constrained else self.guess
+
+    @property
+    def alone(self) -> bool:
+        """True if no other rank propagates a part of the members."""
+        return bool(self.objective.comm.size == 1)
+
+    def unstuck(self, attempt: int, guess: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the field (1, N) without symmetries; that of a guess that has none is itself."""
+        return self.escape if np.any(self.escape) else guess
+
+    def sequential(self) -> MoleculeSteps:
+        """Return the sweeps of Krotov's method."""
+        return MoleculeSteps(self.objective)
+
+    def residuals(self) -> Objective:
+        """Return the objective, whose amplitudes outside of the targets are the residuals."""
+        return self.objective

@@ -1,204 +1,62 @@
-"""Optimise, then look at the result: final field, populations, verification."""
+"""Search for the controls, then look at what was found."""
 
 from __future__ import annotations
 
-import math
+import dataclasses
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from qsim.core.run.loop import drive
-from qsim.qoc import checks
-from qsim.qoc.control.controls import KEPT
-from qsim.qoc.errors.claims import Judge
-from qsim.qoc.errors.parts import Errors
-from qsim.qoc.errors.verification import Verification, verify
-from qsim.qoc.objectives.objective import Objective
-from qsim.qoc.optimizers.optimisation import Optimisation
-from qsim.qoc.optimizers.search import Search, told
-from qsim.qoc.quantum.problem import QuantumProblem
-from qsim.qoc.result import Result
+from qsim.qoc.kernels.portions import watched
+from qsim.qoc.optimizers.maximisation import Maximisation
+from qsim.qoc.optimizers.search import told
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from qsim.core.run.progress import Monitor
     from qsim.qoc.problem import Problem
-    from qsim.qoc.propagators.propagator import Run
+    from qsim.qoc.quantum.problem import Points
     from qsim.qoc.quantum.result import QuantumResult
+    from qsim.qoc.result import Result
 
-    AnyResult = Result | QuantumResult
-
-MEMBERS_AT_ONCE = 4096
 # What is told of a constraint that another one keeps from being met.
 GIVEN_WAY = {
-    "area": "control.zero_area: the bounds leave an area of {:.2g} of the integral of |eps|; widen control.bounds",
-    "band": "control.band: {:.2g} of the field's root mean square lies outside of the band, since control.bounds act; widen them",
+    "area": "the area is missed by {:.2g} of the integral of |u|, since bounds or max_fluence act; widen them",
+    "band": "{:.2g} of its root mean square lies outside of its functions of time, since bounds or the area act; widen them",
 }
-# Numbers of the population table; above, times are thinned out.
-LARGEST_TABLE = 30_000_000
 
 
-def run(problem: Problem | QuantumProblem, monitor: Monitor) -> AnyResult:
-    """Run the deck's optimiser and analyse the controls it found."""
-    if isinstance(problem, QuantumProblem):
-        # sparse matrices and their kernel are loaded for these decks alone
-        from qsim.qoc.quantum import run as quantum
-
-        return quantum.run(problem, monitor)
-    return _run_grid(problem, monitor)
-
-
-def _run_grid(problem: Problem, monitor: Monitor) -> Result:
-    """Search for the field of a molecule on a grid."""
+def run(problem: Problem, monitor: Monitor) -> Result:
+    """Run the deck's optimiser, of a front at every point, and analyse the controls that it found."""
     for text in problem.warnings:
         monitor.warn(text)
-    goal, optimizer = problem.goal, problem.optimizer
-    objective = Objective(problem.propagator, problem.targets, goal.alpha, goal.coherent)
-    limit, (unit, what) = getattr(optimizer, "max_sweeps", 1), told(optimizer.type)
-    search = Search(objective, problem.control, goal.threshold, limit)
-    optimisation = Optimisation(problem, search, monitor.restored)
-    with monitor.stage("optimise"):
-        drive(optimisation, monitor, total=limit, unit=unit, what=what, at_most=True)
-    if optimisation.escaped:
-        monitor.warn(
-            "the search came to a critical point, where the gradient vanishes and P is no maximum, and went on from a field "
-            "without its symmetries"
-        )
-    if optimizer.type != "none" and not search.reached:
-        search.reason = optimisation.why()
-        best = max(search.history["probability"], default=0.0)
-        monitor.warn(
-            f"the threshold P = {goal.threshold:g} was not reached (best {best:.6g}): {search.reason}"
-        )
-    final = (
-        search.field
-        if search.field is not None
-        else problem.control.field(problem.control.parameters(problem.guess))
-    )
-    for name, size in problem.control.given_way(final).items():
-        if size > KEPT:
-            monitor.warn(GIVEN_WAY[name].format(size))
-    return analyse(problem, search, final, monitor)
-
-
-def analyse(problem: Problem, search: Search, final: NDArray[np.float64], monitor: Monitor) -> Result:
-    """Propagate the final field once more: amplitudes, populations, norm, verification."""
-    propagator, objective = problem.propagator, search.objective
-    with monitor.stage("analyse"):
-        guess = float(_propagate_members(objective, problem.first_field())[0].mean())
-        members, norm, nominal = _propagate_members(objective, final)
-        probability = float(members.mean())
-        # of the first member and pair alone: a table of all of them would not fit
-        populations = propagator.populations(final)
-        reached = populations.max(axis=0)
-        leak = _doubts(problem, final, populations, monitor)
-        psi = _wavefunction(problem, nominal)
-    verification, errors = None, None
-    if problem.verify.propagator != "none":
-        with monitor.stage("verify"):
-            unknown: tuple[Judge | None, Errors | None] = (None, None)
-            judge, errors = monitor.judged(
-                "the error of P",
-                lambda: _judged(Judge(problem, final, reached, members, objective.sweeps)),
-                unknown,
+    # Ranks propagate other members, and so do not look at the same points.
+    with watched(monitor.poll if problem.alone else None):
+        if problem.points is not None:
+            return _front(problem.points, monitor)
+        search = problem.analysis.search(problem)
+        maximisation = Maximisation(problem, search, monitor.restored)
+        total, (unit, what) = problem.max_sweeps * (1 + problem.restarts), told(problem.optimizer.type)
+        with monitor.stage("optimise"):
+            drive(maximisation, monitor, total=total, unit=unit, what=what, at_most=True)
+        if maximisation.escaped:
+            # Zero is where searches of quantum systems begin by habit; the field of a molecule is a choice.
+            tell = monitor.warn if problem.stalled else monitor.note
+            tell(
+                "the search came to a critical point, where the gradient vanishes, and went on from controls without its "
+                "symmetries"
             )
-            if judge is not None and errors is not None:
-                verification = _verification(problem, final, probability, judge, errors, monitor)
-    # every stride-th time, counted from the end, so that the last row belongs to T
-    stride = max(1, -(-populations.size // LARGEST_TABLE))
-    return Result(
-        problem=problem,
-        field=final,
-        probability=probability,
-        objective=probability - float(objective.penalty(final)),
-        guess_probability=guess,
-        member_probabilities=members,
-        populations=populations[stride - 1 :: stride] if stride > 1 else populations,
-        stride=stride,
-        amplitudes=nominal.amplitudes[0, 0, 0],
-        psi=psi,
-        norm_error=norm,
-        truncation=leak,
-        verification=verification,
-        errors=errors,
-        reached_levels=reached,
-        sweeps=objective.sweeps,
-        iterations=search.iterations,
-        reached=search.reached,
-        reason=search.reason,
-        history={k: np.array(v, dtype=float) for k, v in search.history.items()},
-        extra={k: np.array(v, dtype=float) for k, v in search.extra.items()},
-    )
+        final = problem.first if search.field is None else search.field
+        for number, what, size in maximisation.controls_of(search.best_tag).given_way(final):
+            monitor.warn(f"control {problem.names[number]}: {GIVEN_WAY[what]}".format(size))
+        return problem.analysis.analyse(problem, search, maximisation, final, monitor)
 
 
-def _propagate_members(
-    objective: Objective, field: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], float, Run]:
-    """Return P of every member, the largest norm error, and the run that holds the first members."""
-    propagator, own = objective.propagator, objective.own
-    first = propagator.forward(field[None], slice(own.start, min(own.start + MEMBERS_AT_ONCE, own.stop)))
-    probabilities = [objective.member_probabilities(first.amplitudes)[0]]
-    norm = first.norm_error
-    for start in range(own.start + MEMBERS_AT_ONCE, own.stop, MEMBERS_AT_ONCE):
-        run = propagator.forward(field[None], slice(start, min(start + MEMBERS_AT_ONCE, own.stop)))
-        norm = max(norm, run.norm_error)
-        probabilities.append(objective.member_probabilities(run.amplitudes)[0])
-    found = objective.comm.allgather((np.concatenate(probabilities), norm))
-    return np.concatenate([p for p, _ in found]), max(n for _, n in found), first
+def _front(points: Points, monitor: Monitor) -> QuantumResult:
+    """Search the points of a front, and analyse the one that is shown."""
+    # loaded for these decks alone
+    from qsim.qoc.quantum.fronts.search import search_front
 
-
-def _doubts(
-    problem: Problem, final: NDArray[np.float64], populations: NDArray[np.float64], monitor: Monitor
-) -> float:
-    """Warn of levels, walls and field strengths that the run was not made for; return what leaks (NaN: unknown)."""
-    reached = populations.max(axis=0)
-    unknown: tuple[float, str | None] = (math.nan, None)
-    leak, left_out = monitor.judged(
-        "the population of the highest levels",
-        lambda: checks.truncation(populations, problem.leak_tolerance),
-        unknown,
-    )
-    doubts = {
-        "the density at the walls": lambda: checks.walls(problem.molecule, reached),
-        "the strength of the field": lambda: checks.strong_field(
-            final, problem.intensity_limit, problem.guess_given
-        ),
-    }
-    for text in (left_out, *(monitor.judged(what, doubt, None) for what, doubt in doubts.items())):
-        if text:
-            monitor.warn(text)
-    return leak
-
-
-def _judged(judge: Judge) -> tuple[Judge | None, Errors | None]:
-    """Return a judge with what it has found."""
-    return judge, judge.errors()
-
-
-def _verification(
-    problem: Problem,
-    final: NDArray[np.float64],
-    probability: float,
-    judge: Judge,
-    errors: Errors,
-    monitor: Monitor,
-) -> Verification | None:
-    """Propagate the field independently and warn of what is not confirmed; None if that fails."""
-    verification = monitor.judged(
-        "the verified probability", lambda: verify(problem, final, probability, judge, errors), None
-    )
-    for text in (verification and verification.warning, errors.fallen, errors.unclaimed):
-        if text:
-            monitor.warn(text)
-    return verification
-
-
-def _wavefunction(problem: Problem, nominal: Run) -> NDArray[np.complex128]:
-    """psi(T) on the grid: from the grid propagator itself, or as the sum over levels."""
-    from qsim.qoc.propagators.crank_nicolson import CrankNicolson
-
-    if isinstance(problem.propagator, CrankNicolson):
-        return problem.propagator.wavefunction(nominal)
-    states = problem.members.molecules[problem.members.system[0]].states
-    return np.asarray(nominal.amplitudes[0, 0, 0] @ states)
+    front, search, maximisation = search_front(points, monitor)
+    shown = points.problems[front.shown]
+    assert search.field is not None
+    result = shown.analysis.analyse(shown, search, maximisation, search.field, monitor)
+    return dataclasses.replace(result, front=front)

@@ -246,8 +246,7 @@ def symmetric_bases(H: Complex, sector: Mapping[str, Any]) -> list[Complex] | No
         operators.append((_turned(axis, spins), 1 if sector["parity"] == "even" else -1))
     # a sector whose states H leaves together by accident, such as Sz = 0 of a uniform field beside the inversion, is
     # refused: the symmetry is one of H
-    needed = [operator for operator, _ in operators] + ([shift] if "momentum" in sector else [])
-    if any(np.abs(P @ H - H @ P).max() > 1e-9 * (np.abs(H).max() or 1.0) for P in needed):
+    if not _all_kept(H, [operator for operator, _ in operators] + ([shift] if "momentum" in sector else [])):
         return None
     projector = one
     for operator, sign in operators:
@@ -274,6 +273,11 @@ def symmetric_bases(H: Complex, sector: Mapping[str, Any]) -> list[Complex] | No
     if "parity" not in sector:
         found = [part for basis in found for part in _parted(H, basis, sector)]
     return [basis for basis in found if basis.size] or None
+
+
+def _all_kept(H: Complex, operators: list[Complex]) -> bool:
+    """Return whether H commutes with operators."""
+    return all(np.abs(P @ H - H @ P).max() <= 1e-9 * (np.abs(H).max() or 1.0) for P in operators)
 
 
 def _parted(H: Complex, basis: Complex, sector: Mapping[str, Any]) -> list[Complex]:

@@ -378,7 +378,9 @@ def _judge_spectral(deck: Mapping[str, Any], results: Results, pick: int) -> lis
     energies, vectors = np.linalg.eigh(dense(deck["system"]))
     scalar = results.scalars["energy_0"]
     # how much of the next state the oracle's own ground state holds, by rounding; beyond a part in 1e3 the deck is refused
-    mixed = 1e-15 * len(energies) * float(np.abs(energies).max()) / max(float(energies[1] - energies[0]), 1e-300)
+    mixed = (
+        1e-15 * len(energies) * float(np.abs(energies).max()) / max(float(energies[1] - energies[0]), 1e-300)
+    )
     if mixed > 1e-3:
         return [Claim("degenerate ground state", math.nan, 0.0)]
     claims = [

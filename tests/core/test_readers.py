@@ -32,8 +32,8 @@ from qsim.qmc.wavefunction.formats.chkfile import read_chkfile
 from qsim.qmc.wavefunction.formats.eshdf import read_eshdf
 from qsim.qmc.wavefunction.formats.molden import read_molden
 from qsim.qmc.wavefunction.molecules.cache import open_cache
-from qsim.qoc.control.guesses.files import field_from_file
-from qsim.qoc.deck.control import FileGuess
+from qsim.qoc.control.guesses import field_from_file
+from qsim.qoc.deck.controls import FileGuess
 from qsim.qoc.deck.functions.given import TablePotential
 from qsim.qoc.models.files import matrices, read_tree
 from qsim.sturmian.deck.blocks import GeneratingTable

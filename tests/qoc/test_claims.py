@@ -10,11 +10,11 @@ from qsim.core.results.results import open_results
 from qsim.qoc import checks, costs
 from qsim.qoc.control.fields import resample, roughness, way_between
 from qsim.qoc.errors import claims
-from qsim.qoc.errors.reference import refined, unresolved
+from qsim.qoc.errors.reference import refined
 from qsim.qoc.models.line.landscape import landscape, sine_levels
 from qsim.qoc.models.molecule import on_grid
 from qsim.qoc.objectives.objective import Objective
-from qsim.qoc.optimizers.optimisation import Optimisation
+from qsim.qoc.optimizers.maximisation import Maximisation
 from qsim.qoc.optimizers.search import Search
 from qsim.qoc.propagators.phases import phase_steps
 
@@ -147,8 +147,8 @@ def test_what_lies_between_the_points_is_seen(qoc):
     ground = landscape(qoc.load(**deck(system=system, time={"T": 30, "steps": 600})).deck.system)
     coarse, fine = sine_levels(ground, (-7.0, 7.0), 60, 4), sine_levels(ground, (-7.0, 7.0), 400, 4)
     true = np.abs(coarse.energies - fine.energies)
-    assert np.all(true < 3 * unresolved(ground, coarse, 1.0) + 1e-6)
-    assert unresolved(ground, fine, 1.0).max() < 1e-6
+    assert np.all(true < 3 * refined(ground, coarse, 1.0)[1] + 1e-6)
+    assert refined(ground, fine, 1.0)[1].max() < 1e-6
 
 
 TWO_WELLS = {
@@ -255,7 +255,7 @@ def test_a_field_from_a_file_gets_the_shape_once(qoc):
     control = {"guess": {"type": "file", "file": "flat.csv"}, "shape": {"type": "sin2"}}
     problem = qoc.build(**deck(control=control))
     wanted = 1e-3 * np.sin(np.pi * problem.times / 9000) ** 2
-    assert np.allclose(problem.guess, wanted, rtol=0, atol=1e-9)
+    assert np.allclose(problem.guess[0], wanted, rtol=0, atol=1e-9)
     qoc.execute("first", **deck(control=control, verify="none"))
     again = {"guess": {"type": "file", "file": "first.h5"}, "shape": {"type": "sin2"}}
     # where S < 1e-3 no parameter can be told from the field, and it is zero
@@ -410,8 +410,8 @@ def test_a_search_that_has_left_a_critical_point_is_resumed_to_the_bit(qoc):
         pass
 
     problem = whole.problem
-    search = Search(Objective(problem.propagator, problem.targets, 0.0, True), problem.control, 1.0, 40)
-    first = Optimisation(problem, search)
+    search = Search(Objective(problem.propagator, problem.targets, 0.0, True), problem.controls, 1.0, 40)
+    first = Maximisation(problem, search, None)
 
     def report(progress):
         if first.escaped and progress.savable and search.objective.sweeps > 12:
@@ -420,11 +420,11 @@ def test_a_search_that_has_left_a_critical_point_is_resumed_to_the_bit(qoc):
 
     with pytest.raises(Stop):
         first.advance(report)
-    search = Search(Objective(problem.propagator, problem.targets, 0.0, True), problem.control, 1.0, 40)
-    second = Optimisation(problem, search, kept[0])
+    search = Search(Objective(problem.propagator, problem.targets, 0.0, True), problem.controls, 1.0, 40)
+    second = Maximisation(problem, search, kept[0])
     second.advance(lambda progress: None)
     assert second.escaped
-    np.testing.assert_array_equal(search.field, whole.field)
+    np.testing.assert_array_equal(search.field[0], whole.field)
     assert search.history["probability"] == list(whole.history["probability"])
 
 
@@ -444,7 +444,7 @@ def test_a_judgement_that_fails_costs_no_results(qoc, monkeypatch, judgement):
         raise np.linalg.LinAlgError("Singular matrix")
 
     whole = qoc.execute("whole", **deck())
-    monkeypatch.setattr(f"qsim.qoc.run.{judgement}", fail)
+    monkeypatch.setattr(f"qsim.qoc.quantum.molecule.{judgement}", fail)
     summary = qoc.execute("judged", **deck())
     warning = f"{JUDGEMENTS[judgement]} could not be found: Singular matrix; everything else is complete"
     assert warning in summary["warnings"]

@@ -103,7 +103,7 @@ def scenario(name, propagator, **more):
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_gradient_is_that_of_the_value(qoc, name, propagator):
     problem = qoc.build(**scenario(name, propagator))
-    objective, field = objective_of(problem), problem.guess
+    objective, field = objective_of(problem), problem.guess[0]
     found = objective.evaluate(field)
     p, j = objective.values(field)
     assert abs(found.probability - p[0]) < 1e-13
@@ -117,9 +117,9 @@ def test_gradient_of_many_members_in_parts(qoc, propagator, monkeypatch):
     """Members that do not fit into memory together are taken in turn."""
     problem = qoc.build(**scenario("pairs of an ensemble", propagator))
     objective = objective_of(problem)
-    whole = objective.evaluate(problem.guess)
+    whole = objective.evaluate(problem.guess[0])
     monkeypatch.setattr(problem.propagator, "chunk", lambda: 3)
-    parts = objective.evaluate(problem.guess)
+    parts = objective.evaluate(problem.guess[0])
     np.testing.assert_array_equal(parts.member_probabilities, whole.member_probabilities)
     np.testing.assert_allclose(parts.gradient, whole.gradient, rtol=0, atol=1e-14)
 
@@ -129,7 +129,7 @@ def test_gradient_of_many_members_in_parts(qoc, propagator, monkeypatch):
 def test_residual_and_jacobian_of_gauss_newton(qoc, name, propagator):
     """``sum |r|^2 = 1 - P`` within the levels kept, and its gradient follows from the Jacobian."""
     problem = qoc.build(**scenario(name, {**propagator}, objective={"alpha": 0.0}))
-    objective, field = objective_of(problem), problem.guess
+    objective, field = objective_of(problem), problem.guess[0]
     p, _, state = objective.trial(field)
     r, jacobian = objective.jacobian(state)
     missing = 1.0 - np.mean(
@@ -171,7 +171,7 @@ def test_gradient_with_respect_to_the_parameters(qoc, name):
     guess = {"type": "expression", "value": "0.25*sin(1.6*t+1)"}
     problem = qoc.build(**scenario("level", EIGENBASIS, control={"guess": guess, **CONTROLS[name]}))
     objective, control = objective_of(problem), problem.control
-    u = control.parameters(problem.guess)
+    u = control.parameters(problem.guess[0])
     assert u.shape == (control.size,)
     gradient = control.pull_back(u, objective.evaluate(control.field(u)).gradient)
     check_gradient(lambda v: float(objective.values(control.field(v))[1][0]), gradient, u, 0.03)
@@ -193,7 +193,7 @@ def test_norm_is_conserved(qoc, propagator):
         control=PULSE,
     )
     # the same rounded matrix acts in every step of the eigenbasis, so its error may add up
-    assert problem.propagator.forward(problem.guess[None]).norm_error < 2.3e-16 * 5000
+    assert problem.propagator.forward(problem.guess).norm_error < 2.3e-16 * 5000
 
 
 @pytest.mark.parametrize("propagator", [EIGENBASIS, STORED], ids=["eigenbasis", "grid"])
@@ -206,16 +206,16 @@ def test_time_reversal(qoc, propagator):
         control=PULSE,
     )
     forward, initial = problem.propagator, problem.initial
-    there = forward.forward(problem.guess[None])
+    there = forward.forward(problem.guess)
     if propagator is STORED:  # the levels kept do not hold the whole state, so the grid state is sent back
         from qsim.qoc.kernels.grid import cn_forward
 
         psi = there.handle["psi"].conj()
-        cn_forward(problem.device, there.handle["batch"], psi, problem.guess[None, ::-1].copy())
+        cn_forward(problem.device, there.handle["batch"], psi, problem.guess[:, ::-1].copy())
         returned = psi[0] @ problem.molecule.states[: initial.shape[1]].T * problem.molecule.dx
     else:
         forward.initial = there.amplitudes[0, 0].conj()
-        returned = forward.forward(problem.guess[None, ::-1]).amplitudes[0, 0, 0]
+        returned = forward.forward(problem.guess[:, ::-1]).amplitudes[0, 0, 0]
     assert abs(abs(np.vdot(initial[0], returned)) - 1.0) < 2.3e-16 * 2 * 5000
 
 
@@ -246,7 +246,7 @@ def test_the_zero_of_energy_is_free(qoc, propagator):
             propagator=propagator,
             control=PULSE,
         )
-        evaluation = objective_of(problem).evaluate(problem.guess)
+        evaluation = objective_of(problem).evaluate(problem.guess[0])
         found.append((evaluation.probability, evaluation.gradient))
     # eigenvalues of a matrix of norm 8 have errors of 1e-15 hartree, a phase of 1e-11 after T
     assert abs(found[0][0] - found[1][0]) < 1e-10
@@ -256,7 +256,7 @@ def test_the_zero_of_energy_is_free(qoc, propagator):
 @pytest.mark.parametrize("propagator", [EIGENBASIS, STORED], ids=["eigenbasis", "grid"])
 def test_signs_of_eigenvectors_do_not_matter(qoc, propagator):
     problem = qoc.build(**scenario("list", propagator))
-    before = objective_of(problem).evaluate(problem.guess)
+    before = objective_of(problem).evaluate(problem.guess[0])
     old = problem.molecule
     signs = np.where(np.arange(old.energies.size) % 3 == 1, -1.0, 1.0)
     flipped = dataclasses.replace(
@@ -268,7 +268,7 @@ def test_signs_of_eigenvectors_do_not_matter(qoc, propagator):
     )
     kind = Eigenbasis if propagator is EIGENBASIS else CrankNicolson
     other = kind(cpu(1), members, problem.initial, problem.times.size, 8.0, **options)
-    after = Objective(other, problem.targets, 0.3).evaluate(problem.guess)
+    after = Objective(other, problem.targets, 0.3).evaluate(problem.guess[0])
     assert abs(after.probability - before.probability) < 1e-13
     np.testing.assert_allclose(after.gradient, before.gradient, rtol=0, atol=1e-13)
 
@@ -334,7 +334,7 @@ def test_probabilities_are_of_second_order_in_tau(qoc, propagator):
             propagator=propagator,
             control={"guess": {"type": "expression", "value": "0.03*sin(pi*t/T)^2*cos(0.01725*t)"}},
         )
-        amplitudes = problem.propagator.forward(problem.guess[None]).amplitudes[0, 0, 0]
+        amplitudes = problem.propagator.forward(problem.guess).amplitudes[0, 0, 0]
         found.append(np.abs(amplitudes[:3]) ** 2)
     assert abs(order(*found) - 2.0) < 0.1
 
@@ -600,7 +600,7 @@ def random_guess(qoc, seed, **options):
     return qoc.build(
         **morse01(NONE, control={"guess": {"type": "random", "amplitude": 0.001, **options}}),
         run={"seed": seed},
-    ).guess
+    ).guess[0]
 
 
 def test_random_guess_is_reproduced_by_its_seed(qoc):
@@ -627,7 +627,7 @@ def test_random_guess_does_not_change_with_the_step(qoc):
                 control={"guess": {"type": "random", "amplitude": 0.001, "cutoff": 0.02}},
                 run={"seed": 7},
             )
-        ).guess
+        ).guess[0]
         for steps in (3000, 9000)
     ]
     np.testing.assert_allclose(fields[1][1::3], fields[0], rtol=0, atol=1e-12)
@@ -647,7 +647,7 @@ def test_a_field_from_a_table_is_interpolated(qoc):
     t = np.linspace(0.0, 30000.0, 4001)
     rows = np.column_stack([t, 0.0014 * np.cos(0.0172425 * t)])
     np.savetxt(qoc.folder / "pulse.csv", rows, delimiter=",", header="t,eps")
-    guess = qoc.build(**morse01(NONE, control={"guess": {"type": "file", "file": "pulse.csv"}})).guess
+    guess = qoc.build(**morse01(NONE, control={"guess": {"type": "file", "file": "pulse.csv"}})).guess[0]
     expected = 0.0014 * np.cos(0.0172425 * midpoints(3000, 30000.0))
     # cubic spline: (omega h)^4 / 384 inside, and somewhat more at the ends
     np.testing.assert_allclose(guess, expected, rtol=0, atol=1e-7)
@@ -660,9 +660,9 @@ def test_a_field_from_a_file_that_does_not_keep_the_constraints(qoc):
     limits = {"shape": "sin2", "band": [0.014, 0.02], "bounds": [-0.006, 0.006], "zero_area": True}
     control = {"guess": {"type": "file", "file": "pulse.csv"}, **limits}
     result = qoc.run(**morse01({"type": "lbfgs", "max_sweeps": 60}, control=control))
-    start = result.problem.control.field(result.problem.control.parameters(result.problem.guess))
+    start = result.problem.control.field(result.problem.control.parameters(result.problem.guess[0]))
     middle = slice(1000, 2000)
-    np.testing.assert_allclose(start[middle], result.problem.guess[middle], rtol=0, atol=1e-4)
+    np.testing.assert_allclose(start[middle], result.problem.guess[0, middle], rtol=0, atol=1e-4)
     assert np.abs(start).max() < 0.003
     assert result.guess_probability > 0.1
     assert result.probability > 0.999

@@ -208,7 +208,7 @@ def test_norm_reversal_and_overlap(qoc, reference):
         control=given("0.006*sin(pi*t/T)^2*cos(0.01725*t)"),
         optimizer=NONE,
     )
-    propagator, field = problem.propagator, problem.guess
+    propagator, field = problem.propagator, problem.guess[0]
     run = propagator.forward(field[None], keep=True)
     assert run.norm_error < limits["norm_error_max"]
     # back with -tau: the conjugate state runs forwards under the reversed field
@@ -252,7 +252,7 @@ def test_fixed_step_ascent(qoc, reference):
         objective={"alpha": p["alpha"]},
     )
     objective = Objective(problem.propagator, problem.targets, p["alpha"])
-    field, found = problem.guess, {"P": [], "J": [], "fluence": []}
+    field, found = problem.guess[0], {"P": [], "J": [], "fluence": []}
     for _ in range(p["iterations"] + 1):
         result = objective.evaluate(field)
         found["P"].append(result.probability)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import qsim
-from qsim.qoc.figures import _together, _transitions, spectrum
+from qsim.qoc.figures.controls import spectrum
+from qsim.qoc.figures.reading import together, transitions
 
 DECK = {
     "method": "qoc",
@@ -24,7 +25,7 @@ DECK = {
 
 def test_names_stand_above_the_axes_and_the_wanted_one_comes_first(tmp_path):
     with qsim.run(DECK, output=tmp_path / "r", figures="none") as results:
-        lines = _transitions(results)
+        lines = transitions(results)
         figure = spectrum(results)
     assert lines[0][0] == "1-3"
     assert len(lines) > 4
@@ -39,4 +40,4 @@ def test_names_stand_above_the_axes_and_the_wanted_one_comes_first(tmp_path):
 
 def test_a_group_names_the_first_of_the_lines():
     lines = [("0-1", 1.0), ("3-4", 0.9), ("2-3", 0.93), ("1-2", 0.96), ("0-2", 1.9)]
-    assert _together(lines, 0.2) == [("0-1, 3-4, 2-3, ...", (1.0 + 0.9 + 0.93 + 0.96) / 4), ("0-2", 1.9)]
+    assert together(lines, 0.2) == [("0-1, 3-4, 2-3, ...", (1.0 + 0.9 + 0.93 + 0.96) / 4), ("0-2", 1.9)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.qoc.control.mesh import places_of
+from qsim.qoc.control.mesh import means_of, places_of
 from qsim.qoc.control.parametrisation import CLIP_POWER, soft_clip
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from qsim.qoc.control.parametrisation import Parametrisation
 
     Curve = Callable[[NDArray[np.float64]], NDArray[np.float64]]
-
-__all__ = ["Controls", "Functions", "Line", "Pair"]
 
 # Of a bound: first values beyond this part of it are drawn in, for the soft clip never reaches the bound itself.
 MARGIN = 0.9
@@ -245,7 +243,8 @@ class Controls:
     def pull_back(self, u: NDArray[np.float64], gradient: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the gradient (..., size) with respect to the parameters from the one (..., C, N) by the values."""
         # The map is lines, then pairs, then fluence; derivatives go back in the opposite order.
-        rows, g = self._rows(u), np.array(gradient)
+        g = np.array(gradient)
+        rows = self._rows(u) if self.pairs or self.most is not None else g
         if self.most is not None:
             g[..., self._free, :] = _shrunk_back(
                 self._paired(rows)[self._free], g[..., self._free, :], self._largest, (-2, -1)
@@ -377,6 +376,10 @@ class Functions:
         """Times at which they are not smooth, and the number of narrow pulses beyond those found."""
         profiles = [p for line in self.controls.lines if not line.held for p in line.profiles]
         return places_of(profiles, self.controls.duration)
+
+    def means(self, steps: int) -> NDArray[np.float64]:
+        """Return the means (C, steps) over each of equal steps."""
+        return means_of(self.at, self.places[0], self.controls.duration, steps)
 
 
 def _shrink(

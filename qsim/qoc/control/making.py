@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from qsim.qoc.deck.quantum import QuantumDeck
     from qsim.qoc.models.quantum import ControlTerm
 
-__all__ = ["Making", "penalties"]
-
 # Stream of random numbers of Fourier frequencies; one more per control.
 FREQUENCIES = 400
 # Largest area of a deck, relative to the largest area within the bounds.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
-
-__all__ = ["Course", "Kinks", "gauss_points", "left_by", "places_of", "steps_of"]
 
 # Of the whole duration: what the integral of all steps over the controls, times their norms, may be off by.
 CLOSE = 1e-10
@@ -41,39 +38,13 @@ class Kinks:
     places: Array
 
 
-@dataclass(frozen=True)
-class Course:
-    """A field as a function of time.
-
-    Attributes
-    ----------
-    at : callable
-        From times (n,) to values (n,).
-    profiles : tuple of FormulaProfile or Kinks
-        Where it is not smooth.
-    duration : float
-    """
-
-    at: Callable[[Array], Array]
-    profiles: tuple[FormulaProfile | Kinks, ...]
-    duration: float
-
-    @cached_property
-    def _places(self) -> tuple[Array, int]:
-        return places_of(self.profiles, self.duration)
-
-    @property
-    def missed(self) -> int:
-        """Number of narrow pulses that are not followed."""
-        return self._places[1]
-
-    def means(self, steps: int) -> Array:
-        """Return the mean (steps,) of the field over each of equal steps."""
-        edges = steps_of(lambda t: self.at(t)[None], np.ones(1), self.duration, steps, self._places[0])
-        ends = np.linspace(0.0, self.duration, steps + 1)
-        first = np.searchsorted(edges, ends[:-1] - APART * self.duration)
-        integrals = _integrals(lambda t: self.at(t)[None], edges[:-1], edges[1:])[0]
-        return np.add.reduceat(integrals, first) * steps / self.duration
+def means_of(at: Callable[[Array], Array], places: Array, duration: float, steps: int) -> Array:
+    """Return the means (C, steps) of controls over each of equal steps; arguments as of `steps_of`."""
+    weights = np.ones(len(at(np.zeros(1))))
+    edges = steps_of(at, weights, duration, steps, places)
+    ends = np.linspace(0.0, duration, steps + 1)
+    first = np.searchsorted(edges, ends[:-1] - APART * duration)
+    return np.add.reduceat(_integrals(at, edges[:-1], edges[1:]), first, axis=1) * steps / duration
 
 
 def places_of(profiles: Iterable[FormulaProfile | Kinks], duration: float) -> tuple[Array, int]:

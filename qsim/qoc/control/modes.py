@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     # Values (functions, n) at times (n,).
     Functions = Callable[[Times], NDArray[np.float64]]
 
-__all__ = ["Basis", "blocks", "carried_splines", "constant", "fourier", "near_harmonics", "sine"]
-
 # Part of a function, relative to the largest, that is no function of its own.
 DEPENDENT = 1e-9
 # Degree of the splines.

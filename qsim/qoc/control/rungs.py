@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import ComplexArray, FloatArray
     from qsim.qoc.models.quantum import QuantumModel
 
-__all__ = ["Rungs"]
-
 # Population from which a level counts as one of a start or goal.
 SEEN = 1e-3
 # Weight of a column of a mixture, relative to the largest one, from which its levels count as well.

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["First", "Setting", "first_values"]
-
 # Stream of random numbers of the first values; one more per control.
 STREAM = 40
 # Names that the times of a file may have.
@@ -146,7 +144,7 @@ def first_values(
     if guess.type == "values":
         return _given(guess, f"{key}.guess.values", setting, (low, high))
     if guess.type == "file":
-        return _from_file(guess, guess.column or block.name, f"{key}.guess", setting, (low, high))
+        return _from_file(guess, block.name, f"{key}.guess", setting, (low, high))
     # Half of the nearer bound, else what turns the system by about pi in T.
     size = natural
     if guess.amplitude != "auto":
@@ -154,6 +152,8 @@ def first_values(
     elif made.bounded:
         # a bound of zero leaves the other one
         size = 0.5 * min(s for s in (-low, high) if 0.0 < s < math.inf)
+    if guess.type == "noise":
+        return First(_noise(setting, size, number, (low, high)), held=True)
     count = guess.modes
     if guess.cutoff is not None:
         highest = setting.units.frequency(guess.cutoff, f"{key}.guess.cutoff")
@@ -237,6 +237,18 @@ def _given(guess: GivenValues, key: str, setting: Setting, ends: tuple[float, fl
     return First(curve, held=True)
 
 
+def _noise(setting: Setting, size: float, number: int, ends: tuple[float, float]) -> Curve:
+    """Return independent normal values of the slots with a standard deviation, held in each."""
+    slots = setting.times.size
+    values = size * rng.normal(rng.key_from_seed(setting.seed), STREAM + number, setting.attempt, slots)
+
+    def curve(t: Array) -> Array:
+        place = np.clip((t / setting.duration * slots).astype(int), 0, slots - 1)
+        return np.clip(values[place], *ends)
+
+    return curve
+
+
 def _random(count: int, setting: Setting, size: float, number: int, ends: tuple[float, float]) -> Curve:
     """Return a sum of sine modes whose root mean square in the slots is `size`."""
     count = min(count, setting.times.size)
@@ -259,9 +271,9 @@ def _from_file(guess: FileValues, name: str, key: str, setting: Setting, ends: t
     path = guess.file
     shaped = False
     if path.suffix in (".h5", ".hdf5"):
-        t, values, shaped = _stored(path, name, key, setting.units)
+        t, values, shaped = _stored(path, guess.column or name, key, setting.units)
     else:
-        t, values = _columns(path, name, key, setting.units)
+        t, values = _columns(guess, name, key, setting.units)
     # Rows of a table may stand in any order.
     order = np.argsort(t, kind="stable")
     t, values = t[order], values[order]
@@ -289,8 +301,9 @@ def _from_file(guess: FileValues, name: str, key: str, setting: Setting, ends: t
     return First(curve, held and not within, shaped, (Kinks(places),))
 
 
-def _columns(path: Path, name: str, key: str, units: Units) -> tuple[Array, Array]:
+def _columns(guess: FileValues, name: str, key: str, units: Units) -> tuple[Array, Array]:
     """Return times and values of a text file, in the units of the system."""
+    path, name = guess.file, guess.column or name
     labels, line = _header(path)
     rows = np.array(read_rows(path, f"t, {name}"))
     if rows.shape[1] < 2:
@@ -302,16 +315,25 @@ def _columns(path: Path, name: str, key: str, units: Units) -> tuple[Array, Arra
         labels = [("t", ""), (name, "")]
     # tables of `qsim table` name controls by their path
     names = [label[0].removeprefix("control/") for label in labels]
+    time = next((i for i, n in enumerate(names) if n.lower() in TIMES), 0)
+    if name not in names and guess.column is None and "E" in names:
+        # an electric field, as tables of fields call it
+        name = "E"
     if name not in names:
         raise InvalidInput(f"{key}.column", f"{path} has no column '{name}'; it has {', '.join(names)}")
-    time = next((i for i, n in enumerate(names) if n.lower() in TIMES), 0)
     column = names.index(name)
     if max(time, column) >= rows.shape[1]:
         raise FileError(f"{path}:{line}: {len(names)} names, but {rows.shape[1]} columns")
     where = f"{path}:{line}"
+    if unknown := set(guess.units) - {"t", "E", name}:
+        text = f"no unit is needed of {', '.join(sorted(unknown))}; give those of t and {name}"
+        raise InvalidInput(f"{key}.units", text)
+    # what the deck says counts before the header
+    of_times = guess.units.get("t", labels[time][1])
+    of_values = guess.units.get(name, guess.units.get("E", labels[column][1]))
     return (
-        rows[:, time] * _factor(labels[time][1], "time", where, units),
-        rows[:, column] * _factor(labels[column][1], "control", where, units),
+        rows[:, time] * _factor(of_times, "time", where, units),
+        rows[:, column] * _factor(of_values, "control", where, units),
     )
 
 
@@ -382,18 +404,24 @@ def _stored(path: Path, name: str, key: str, units: Units) -> tuple[Array, Array
 
 
 def _of_results(path: Path, name: str, key: str, units: Units) -> tuple[Array, Array]:
-    """Return times and values of the results of a run, whose system may have another unit."""
+    """Return times and values of the results of a run, whose system may have another unit.
+
+    The only control of a molecule with the propagators of the paper is `field`, in atomic units.
+    """
     from qsim.core.results.results import open_complete, real_numbers
 
     with open_complete(path) as results:
-        there = [n.removeprefix("control/") for n in results if n.startswith("control/")]
+        there = [n.removeprefix("control/") for n in results if n.startswith("control/") or n == "field"]
         if name not in there:
             text = f"{path} holds no control '{name}'; it has {', '.join(there) or 'none'}"
             raise InvalidInput(f"{key}.column", text)
         t = real_numbers(results, "time")
-        values = real_numbers(results, f"control/{name}", (t.size,))
+        own = "field" in there and name == "field" and "control/field" not in results
+        values = real_numbers(results, "field" if own else f"control/{name}", (t.size,))
         other = results.deck.get("system", {}).get("unit")
         seconds = results.scalars["time_unit"].value if "time_unit" in results.scalars else None
+        if own:
+            seconds = Units("hartree").seconds
     if seconds is None or units.seconds is None:
         return t, values
     theirs = Units(other if other is not None else "hartree")

@@ -1,17 +1,18 @@
 """Controls of a quantum system: first values, free parameters and constraints of each."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
 from qsim.core.deck.blocks import Block, Count, DeckPath, Finding, PositiveCount, short_form
 from qsim.core.deck.expression import ExpressionText
-from qsim.qoc.deck.control import ExpressionShape, GaussianShape, Sin2, Sin2Edges
-from qsim.qoc.deck.numbers import SIZE
+from qsim.core.deck.table_units import UNITS_KEY, Column, FieldUnits, Tabulated
+from qsim.core.deck.units import ElectricField, Frequency
+from qsim.qoc.deck.numbers import SIGNED, SIZE
+from qsim.qoc.deck.shapes import Shape
 from qsim.qoc.deck.systems.quantities import ControlValue, FrequencyValue, TimeValue
-
-__all__ = ["QuantumControl", "control_rules"]
 
 Values = Annotated[list[FrequencyValue], Field(min_length=2, max_length=2)]
 ControlValues = Annotated[list[ControlValue], Field(min_length=2, max_length=2)]
@@ -71,6 +72,16 @@ class RandomValues(Block):
     )
 
 
+class NoiseValues(Block):
+    """A random control without any structure: a normal value in every slot, held there."""
+
+    type: Literal["noise"]
+    amplitude: ControlValue | Literal["auto"] = Field(
+        default="auto",
+        description="standard deviation; auto: half of the smaller bound, or a rotation by pi in T",
+    )
+
+
 class LadderValues(Block):
     """A carrier for every transition on the strongest path from the start to the goal, all in phase in the middle."""
 
@@ -114,7 +125,13 @@ class FileValues(Block):
         description="CSV or white-space with the header 't (ns), NAME (MHz), ...', HDF5, or results of qsim qoc"
     )
     column: str | None = Field(
-        default=None, description="column or dataset; default: the name of the control"
+        default=None,
+        description="column or dataset; default: the name of the control, or E",
+    )
+    units: dict[str, str] = Field(
+        default={},
+        description="units of columns where a text file names none: of t, and of the column or E",
+        json_schema_extra={"example": {"t": "fs", "E": "V/nm"}},
     )
     between: Literal["auto", "hold", "linear"] = Field(
         default="auto",
@@ -127,6 +144,7 @@ FirstValues = Annotated[
     | GaussianValues
     | DragValues
     | RandomValues
+    | NoiseValues
     | LadderValues
     | ResonantValues
     | ZeroValues
@@ -189,9 +207,6 @@ class Constant(Block):
 Parameters = Annotated[
     EverySlot | Sine | Fourier | Splines | Constant, Field(discriminator="type"), short_form
 ]
-Shapes = Annotated[
-    Sin2Edges | Sin2 | GaussianShape | ExpressionShape, Field(discriminator="type"), short_form
-]
 
 
 class Modulus(Block):
@@ -217,7 +232,7 @@ class QuantumControl(Block):
         default=None,
         description="lowest and highest frequency: the sine modes between them, as parameters: sine",
     )
-    shape: Shapes | None = Field(default=None, description="factor S(t) of the control, from 0 to 1")
+    shape: Shape | None = Field(default=None, description="factor S(t) of the control, from 0 to 1")
     bounds: ControlValues | None = Field(
         default=None,
         description="lowest and highest value, a frequency; grid, rotor, grid2d: an electric field, or the intensity of its peak",
@@ -248,6 +263,69 @@ class QuantumControl(Block):
         if self.zero_area:
             return "zero_area"
         return "" if self.area is None else "area"
+
+
+# ------------------------------------------------------------------------------------------- a molecule by the paper
+class ZeroGuess(Block):
+    """No field: a critical point, so gradient methods replace it by a resonant seed."""
+
+    type: Literal["zero"]
+    noise: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.0,
+        description="amplitude of the target mixed into the initial state; stands for the paper's roundoff",
+    )
+
+
+class FileGuess(Tabulated):
+    """Columns t and E, or a qsim results file; interpolated to the midpoints, times control.shape.
+
+    The shape that the field of a results file bears already is not applied again.
+    """
+
+    type: Literal["file"]
+    file: DeckPath = Field(description="CSV, white-space or .h5 file, relative to the deck")
+    units: FieldUnits | None = Field(default=None, description=UNITS_KEY)
+
+    def columns(self) -> tuple[Column, ...]:
+        """Return t and E."""
+        return Column("t", "time"), Column("E", "electric field")
+
+    def table_file(self) -> Path | None:
+        """Return the path of a table; None for results of an earlier run, which are in atomic units."""
+        return None if self.file.suffix in (".h5", ".hdf5") else self.file
+
+
+class RandomGuess(Block):
+    """A smooth random field: Fourier modes up to a cutoff with normal coefficients."""
+
+    type: Literal["random"]
+    amplitude: Annotated[ElectricField, SIZE] = Field(description="root mean square of the field")
+    cutoff: Annotated[Frequency, SIZE] | None = Field(
+        default=None, description="highest frequency; default 1.5 times the highest transition of the ladder"
+    )
+
+
+Guess = Annotated[
+    ZeroGuess | ResonantValues | LadderValues | ExpressionValues | FileGuess | RandomGuess,
+    Field(discriminator="type"),
+    short_form,
+]
+
+
+class Control(Block):
+    """First field and constraints."""
+
+    guess: Guess = Field(
+        default=LadderValues(type="ladder"), description="first field", validate_default=True
+    )
+    shape: Shape | None = Field(default=None, description="factor S(t) of every field")
+    bounds: Annotated[list[Annotated[ElectricField, SIGNED]], Field(min_length=2, max_length=2)] | None = (
+        Field(default=None, description="lowest and highest field")
+    )
+    zero_area: bool = Field(default=False, description="keep the time integral of the field at zero")
+    band: (
+        Annotated[list[Annotated[Frequency, Field(ge=0, lt=1e12)]], Field(min_length=2, max_length=2)] | None
+    ) = Field(default=None, description="lowest and highest angular frequency")
 
 
 def control_rules(controls: list[QuantumControl], optimizer: str) -> Iterator[Finding]:

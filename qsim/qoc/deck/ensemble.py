@@ -91,7 +91,8 @@ class QuantumEnsemble(Block):
     """Robust control: the same controls for many systems, all combinations of the entries of `members`."""
 
     members: Annotated[list[Variation], Field(min_length=1)] = Field(
-        description="what differs; entries are combined with each other",
+        description="what differs; entries are combined with each other; field_scale: [...] beside them is short for an entry "
+        "{scale: {control: [...]}}, mass_scale and potential_scale of a molecule on a grid for {set: ...}",
         json_schema_extra={"example": [{"scale": {"control.x": [0.98, 1.0, 1.02]}}]},
     )
     weights: Literal["equal"] | list[Annotated[float, Field(ge=0)]] = Field(

@@ -3,14 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["asks_for_levels", "written_out"]
-
 # Keys by block that a molecule has in its levels alone.
 BEYOND: Mapping[str, tuple[str, ...]] = {
     "system": ("jumps", "dipoles", "polarisability", "states", "mass_scale", "potential_scale"),
     "time": ("slots",),
     "objective": ("measure", "leakage_weight", "running", "max_fluence"),
-    "optimizer": ("restarts",),
     "ensemble": ("members", "weights", "measure", "width"),
     "verify": ("levels",),
     "control": ("name", "area", "slew", "modulus", "parameters", "alpha", "fixed"),
@@ -19,7 +16,7 @@ BLOCKS = ("front", "dissipation", "observe", "states_at")
 # Of a start or goal that is more than a level, a list or a superposition.
 STATES = ("state", "psi", "rho", "level", "thermal", "file", "observable", "formula", "density", "gate")
 # First values that the field of the paper has not.
-GUESSES = ("gaussian", "drag", "values")
+GUESSES = ("gaussian", "drag", "values", "noise")
 # Short forms of an ensemble, the last one fastest, and what they vary.
 FACTORS = {
     "mass_scale": ("set", "mass_scale"),
@@ -40,6 +37,8 @@ def asks_for_levels(data: Mapping[str, Any]) -> bool:
         return True
     blocks = {name: data.get(name) for name in BEYOND}
     if any(isinstance(block, dict) and set(BEYOND[name]) & set(block) for name, block in blocks.items()):
+        return True
+    if _inside(data.get("optimizer"), "restarts"):
         return True
     system, guess = blocks["system"], _inside(blocks["control"], "guess")
     if (
@@ -93,7 +92,7 @@ def written_out(data: dict[str, Any]) -> dict[str, Any]:
         made["system"]["target"] = {"observable": "1"}
     ensemble = data.get("ensemble")
     if isinstance(ensemble, dict):
-        made["ensemble"] = _members(ensemble) if kind == "grid" else ensemble
+        made["ensemble"] = _members(ensemble)
     return made
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, Count, Deck
-from qsim.qoc.deck.control import Control
+from qsim.qoc.deck.controls import Control
 from qsim.qoc.deck.ensemble import Ensemble
 from qsim.qoc.deck.forms import asks_for_levels
 from qsim.qoc.deck.numbers import Positive

@@ -4,8 +4,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-__all__ = ["SIGNED", "SIZE", "Positive"]
-
 # A number in atomic units outside of these ranges is a slip, and products of several such numbers overflow.
 SIZE = Field(gt=1e-12, lt=1e12)
 SIGNED = Field(gt=-1e12, lt=1e12)

@@ -5,13 +5,22 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from qsim.core.deck.blocks import Block, Count, short_form
-from qsim.core.deck.units import Time
 from qsim.qoc.deck.numbers import SIZE
 from qsim.qoc.deck.systems.quantities import TimeValue
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 # the scale of the paper's steps is arbitrary
 Gamma = Annotated[float, Field(gt=1e-30, lt=1e30)]
+
+
+# Further starts have other random values.
+Restarts = Annotated[
+    Count,
+    Field(
+        le=10_000,
+        description="further starts from other random values, each with max_sweeps, while P is below the threshold",
+    ),
+]
 
 
 class Lbfgs(Block):
@@ -26,6 +35,7 @@ class Lbfgs(Block):
         default="none", description="method that takes over once P is high"
     )
     finish_at: Fraction = Field(default=0.9, description="P at which that method takes over")
+    restarts: Restarts = 0
 
 
 class Krotov(Block):
@@ -38,15 +48,17 @@ class Krotov(Block):
     step: Annotated[float, SIZE] | Literal["auto"] = Field(
         default="auto", description="Krotov's lambda; auto doubles it until J rises"
     )
+    restarts: Restarts = 0
 
 
 class GaussNewton(Block):
-    """Gauss-Newton on the amplitudes outside the target."""
+    """Gauss-Newton on the amplitudes outside the target states, or on the distance from a gate."""
 
     type: Literal["gauss_newton"]
     max_sweeps: Annotated[Count, Field(ge=2)] = Field(
         default=500, description="limit of forward plus backward propagations"
     )
+    restarts: Restarts = 0
 
 
 class Travolta(Block):
@@ -71,11 +83,12 @@ class Travolta(Block):
         default="difference", description="dJ/dgamma by the paper's central difference, or by the adjoint"
     )
     derivative_step: Gamma = Field(default=1e-4, description="absolute step of the central difference")
-    gradient_tau: Annotated[Time, SIZE] | None = Field(
+    gradient_tau: TimeValue | None = Field(
         default=None, description="time step whose discrete gradient gamma multiplies; default the run's own"
     )
     max_iterations: Annotated[Count, Field(ge=0)] = Field(default=50, description="limit of iterations")
     max_sweeps: Annotated[Count, Field(ge=2)] = Field(default=1_000_000, description="limit of propagations")
+    restarts: Restarts = 0
 
 
 class NoOptimizer(Block):
@@ -86,45 +99,4 @@ class NoOptimizer(Block):
 
 Optimizer = Annotated[
     Lbfgs | Krotov | GaussNewton | Travolta | NoOptimizer, Field(discriminator="type"), short_form
-]
-
-
-RESTARTS = Field(
-    default=0,
-    description="further starts from other random values, each with max_sweeps, while P is below the threshold",
-)
-Restarts = Annotated[Count, Field(le=10_000)]
-
-
-class QuantumLbfgs(Lbfgs):
-    """Quasi-Newton with exact gradients (SciPy's L-BFGS-B)."""
-
-    restarts: Restarts = RESTARTS
-
-
-class QuantumKrotov(Krotov):
-    """Krotov's sequential update, one slot after another, with automatic step."""
-
-    restarts: Restarts = RESTARTS
-
-
-class QuantumGaussNewton(GaussNewton):
-    """Gauss-Newton on the amplitudes outside the target states, or on the distance from a gate."""
-
-    restarts: Restarts = RESTARTS
-
-
-class QuantumTravolta(Travolta):
-    """The paper's growing-and-bisecting line search along the gradient by the free parameters."""
-
-    gradient_tau: TimeValue | None = Field(  # type: ignore[assignment]
-        default=None, description="time step whose discrete gradient gamma multiplies; default the slot"
-    )
-    restarts: Restarts = RESTARTS
-
-
-QuantumOptimizer = Annotated[
-    QuantumLbfgs | QuantumKrotov | QuantumGaussNewton | QuantumTravolta | NoOptimizer,
-    Field(discriminator="type"),
-    short_form,
 ]

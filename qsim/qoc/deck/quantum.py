@@ -9,9 +9,8 @@ from qsim.core.deck.blocks import Block, Count, Deck, Finding, PositiveCount, sh
 from qsim.qoc.deck.controls import QuantumControl, control_rules
 from qsim.qoc.deck.ensemble import QuantumEnsemble
 from qsim.qoc.deck.forms import written_out
-from qsim.qoc.deck.front import Front
 from qsim.qoc.deck.numbers import Positive
-from qsim.qoc.deck.optimizers import QuantumLbfgs, QuantumOptimizer
+from qsim.qoc.deck.optimizers import Lbfgs, Optimizer
 from qsim.qoc.deck.system import OTHERS
 from qsim.qoc.deck.systems.grid import GridSystem
 from qsim.qoc.deck.systems.grid2d import Grid2dSystem
@@ -20,7 +19,35 @@ from qsim.qoc.deck.systems.model import ModelSystem
 from qsim.qoc.deck.systems.quantities import MomentValue, TimeValue
 from qsim.qoc.deck.systems.rotor import RotorSystem
 
-__all__ = ["TYPES", "QuantumDeck"]
+# Short names of keys.
+ALIASES = {"T": "time.T", "fluence": "objective.max_fluence", "slots": "time.slots"}
+
+Point = Annotated[float | str, Field(union_mode="left_to_right")]
+
+
+class Front(Block):
+    """One search for each value of a key, from one neighbour to the next and back; the larger result is kept."""
+
+    over: Annotated[str, Field(min_length=1)] = Field(
+        description="key of the deck, such as time.T; fluence: the largest integral of the sum of u^2",
+        json_schema_extra={"example": "time.T"},
+    )
+    values: Annotated[list[Point], Field(min_length=2, max_length=1000)] = Field(
+        description="values of the key", json_schema_extra={"example": ["10 ns", "20 ns"]}
+    )
+    warm_start: bool = Field(
+        default=True,
+        description="begin each search from the controls of its neighbour, rescaled to the same areas",
+    )
+    both_ways: bool = Field(
+        default=True, description="go through the values forwards and backwards; needs warm_start"
+    )
+
+    @property
+    def key(self) -> str:
+        """The key of the deck that the values belong to."""
+        return ALIASES.get(self.over, self.over)
+
 
 # Types of system that this deck is for.
 TYPES = OTHERS
@@ -55,8 +82,7 @@ class Running(Block):
     """A mean value that is kept small on the way."""
 
     observable: Annotated[str, Field(min_length=1)] = Field(
-        description="Hermitian formula of operators",
-        json_schema_extra={"example": "q.p2"},
+        description="Hermitian formula of operators", json_schema_extra={"example": "q.p2"}
     )
     weight: Annotated[float, Field(gt=-1e12, lt=1e12)] = Field(
         description="factor of its mean over time in J; negative to make it large",
@@ -248,8 +274,7 @@ class QuantumDeck(Deck):
         # one control as a block, whose name a molecule may leave out
         BeforeValidator(lambda value: value, json_schema_input_type=list[QuantumControl] | dict[str, Any]),
     ] = Field(
-        description="one entry per control of the system",
-        json_schema_extra={"example": [{"name": "x"}]},
+        description="one entry per control of the system", json_schema_extra={"example": [{"name": "x"}]}
     )
     propagator: Annotated[Levels, short_form] | None = Field(
         default=None, description="grid, grid2d: the levels in which the state moves"
@@ -261,8 +286,8 @@ class QuantumDeck(Deck):
         "no_jump in the search and the Lindbladian once at the end if that takes seconds",
     )
     objective: QuantumObjective = Field(default=QuantumObjective(), description="quantity to maximise")
-    optimizer: QuantumOptimizer = Field(
-        default=QuantumLbfgs(type="lbfgs"), description="method of maximisation", validate_default=True
+    optimizer: Optimizer = Field(
+        default=Lbfgs(type="lbfgs"), description="method of maximisation", validate_default=True
     )
     front: Front | None = Field(
         default=None, description="best value against a key: one search for each value of it"
@@ -315,9 +340,13 @@ class QuantumDeck(Deck):
         if beside and {"krotov", "gauss_newton"} & self.methods:
             key = "objective.running" if self.objective.running is not None else "objective.leakage_weight"
             yield Finding(key, f"{self._last} knows the value of the goal alone; use lbfgs")
-        random = any(c.guess.type == "random" or c.parameters.type == "fourier" for c in self.control)
+        random = any(
+            c.guess.type in ("random", "noise") or c.parameters.type == "fourier" for c in self.control
+        )
         if getattr(self.optimizer, "restarts", 0) and not random:
-            text = "every start would be the same; give a control guess: random, or parameters: fourier"
+            text = (
+                "every start would be the same; give a control guess: random or noise, or parameters: fourier"
+            )
             yield Finding("optimizer.restarts", text)
         if self.optimizer.type == "krotov" and self.objective.max_fluence is not None:
             text = "Krotov's update changes one slot after another and cannot keep this; use optimizer lbfgs"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from qsim.core.deck.blocks import Finding
-from qsim.qoc.deck.control import FileGuess, ZeroGuess
+from qsim.qoc.deck.controls import FileGuess, ZeroGuess
 from qsim.qoc.deck.ensemble import Range, values_of
 from qsim.qoc.deck.propagation import EigenbasisPropagator
 from qsim.qoc.deck.states import levels_of, parse_weight

@@ -4,8 +4,6 @@ from typing import Annotated, Any
 
 from pydantic import PlainValidator, WithJsonSchema
 
-__all__ = ["InitialState", "TargetState", "levels_of", "parse_weight"]
-
 
 def parse_weight(value: object) -> complex:
     """Return a complex weight from a number or a text such as ``0.5i`` or ``1-0.5i``."""

@@ -1,6 +1,6 @@
 """The molecule of a qoc deck, its grid, and its states."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -42,6 +42,10 @@ class Pair(Block):
 
 class System(Block):
     """The molecule, its grid, and the states."""
+
+    # Bare numbers are in atomic units, and so are the fields.
+    unit: ClassVar[str] = "hartree"
+    fields: ClassVar[bool] = True
 
     type: Annotated[Literal["grid"], BeforeValidator(_grid)] = Field(
         default="grid", description="one particle on a line; other types have keys of their own"

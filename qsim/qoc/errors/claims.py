@@ -22,7 +22,7 @@ from qsim.core.device.parallel import in_shares
 from qsim.qoc import costs
 from qsim.qoc.control.fields import other_way, resample, way_between
 from qsim.qoc.errors import reference
-from qsim.qoc.errors.parts import PARTS, Errors
+from qsim.qoc.errors.reference import PARTS, Errors
 from qsim.qoc.models.line import landscape as lines
 from qsim.qoc.models.molecule import doubted, molecule
 from qsim.qoc.objectives.objective import Objective
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.qoc.control.mesh import Course
+    from qsim.qoc.control.controls import Functions
     from qsim.qoc.models.molecule import Molecule
-    from qsim.qoc.problem import Problem
+    from qsim.qoc.problem import MoleculeProblem
 
     Masks = tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]
     Grids = tuple[Molecule, Molecule, Molecule, Masks, NDArray[np.float64], NDArray[np.float64]]
@@ -74,7 +74,7 @@ class Judge:
 
     Parameters
     ----------
-    problem : Problem
+    problem : MoleculeProblem
     values : (N,) float64
         The final field.
     reached : (K,) float64
@@ -85,7 +85,7 @@ class Judge:
         Propagations that the search made; the claims may cost about twice as much.
     """
 
-    problem: Problem
+    problem: MoleculeProblem
     values: NDArray[np.float64]
     reached: NDArray[np.float64]
     probabilities: NDArray[np.float64]
@@ -155,10 +155,7 @@ class Judge:
         return self.objective.member_probabilities(a[None])[0]
 
     def change(
-        self,
-        a: NDArray[np.complex128],
-        b: NDArray[np.complex128],
-        same: NDArray[np.bool_] | None = None,
+        self, a: NDArray[np.complex128], b: NDArray[np.complex128], same: NDArray[np.bool_] | None = None
     ) -> NDArray[np.float64]:
         """Return by how much P differs between two sets of final amplitudes, or easily could: (S,).
 
@@ -318,7 +315,7 @@ class _Chain:
         levels: int,
         substeps: int,
         between: str | None = None,
-        course: Course | None = None,
+        course: Functions | None = None,
     ) -> NDArray[np.complex128]:
         """Return the final amplitudes (S, pairs, levels) in the levels of some grid; `course` replaces the values of the run."""
         problem, judge = self.problem, self.judge
@@ -326,7 +323,7 @@ class _Chain:
         if course is None:
             values = resample(judge.values, problem.duration, steps, between or judge.between)
         else:
-            values = course.means(steps)
+            values = course.means(steps)[0]
         # All members go in one launch, so the molecule with the fewest levels sets their number.
         levels = min(levels, *(m.energies.size for m in molecules))
         members = Members(tuple(molecules), self.system, self.scale)
@@ -369,7 +366,7 @@ class _Chain:
 
     def _of_guess(self, substeps: int, parts: dict[str, NDArray[np.float64]]) -> float:
         """Return the error of P of the first field, with grids and steps of the final one; NaN if it costs too much."""
-        first = self.problem.first_field()
+        first = self.problem.first[0]
         if np.array_equal(first, self.judge.values):
             return min(1.0, float(sum(part.mean() for part in parts.values())))
         if not self.judge.spend(self._cost(substeps) + self._cost(substeps // 2, chain=0)):
@@ -439,12 +436,10 @@ class _Chain:
         if self.problem.verify.interpolation == "auto" and self.judge.between == "cubic":
             other = other_way(self.judge.between)
             propagations["other"] = lambda: self.final(self.outer, self.levels, substeps, other)
-        course = self.problem.course
+        course = self.problem.functions
         if course is not None:
-            if course.missed:
-                raise TooCostly(
-                    f"no error is claimed: {course.missed} narrow pulses of the field were not followed"
-                )
+            if missed := course.places[1]:
+                raise TooCostly(f"no error is claimed: {missed} narrow pulses of the field were not followed")
             self._spend(self._cost(2 * substeps, chain=0) + self._cost(substeps, chain=0))
             for name, factor in (("coarse course", 1), ("course", 2)):
                 propagations[name] = partial(

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     Action = Callable[[ComplexArray], ComplexArray]
 
-__all__ = ["DENSE", "propagated"]
-
 # Rows up to which generators are dense.
 DENSE = 100
 # 1-norm of one part of a slot: terms of alternating sign lose no digits there.

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from qsim.qoc.models.builders import System
     from qsim.qoc.models.quantum import QuantumModel
 
-__all__ = ["Course", "Held", "Larger", "Look", "enlarged", "extrapolated", "of_other_curves"]
-
 # Operations of all propagations in larger bases: some seconds of a core, or some times those of the run's own.
 BUDGET = 1e10
 OWN = 8.0

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.qoc.errors.claims import Judge
-    from qsim.qoc.errors.parts import Errors
+    from qsim.qoc.errors.reference import Errors
     from qsim.qoc.models.molecule import Molecule
-    from qsim.qoc.problem import Problem
+    from qsim.qoc.problem import MoleculeProblem
 
     Maker = Callable[[lines.Landscape, tuple[float, float], int, int, float, float], Molecule]
 
@@ -80,7 +80,7 @@ class Verification:
 
 
 def verify(
-    problem: Problem, field: NDArray[np.float64], probability: float, judge: Judge, errors: Errors
+    problem: MoleculeProblem, field: NDArray[np.float64], probability: float, judge: Judge, errors: Errors
 ) -> Verification:
     """Propagate the field independently.
 
@@ -132,7 +132,7 @@ def verify(
     )
 
 
-def _too_long(problem: Problem, members: Members, steps: int, judge: Judge) -> bool:
+def _too_long(problem: MoleculeProblem, members: Members, steps: int, judge: Judge) -> bool:
     """Return True if a propagation on the grid costs more than a verification may."""
     price = (
         costs.trajectories(problem, members.count) * steps * costs.step_cost(0, members.molecules[0].x.size)
@@ -172,7 +172,12 @@ def _remedy(verification: Verification, errors: Errors, tolerance: float) -> str
 
 
 def _propagate(
-    problem: Problem, choice: str, members: Members, steps: int, field: NDArray[np.float64], errors: Errors
+    problem: MoleculeProblem,
+    choice: str,
+    members: Members,
+    steps: int,
+    field: NDArray[np.float64],
+    errors: Errors,
 ) -> tuple[float, NDArray[np.complex128]]:
     """Return P, the mean over all members, and the final amplitudes of the sampled members (S, pairs, K)."""
     goal, duration = problem.goal, problem.duration
@@ -208,7 +213,7 @@ def _propagate(
     )
 
 
-def _members(problem: Problem, choice: str, judge: Judge, errors: Errors) -> Members:
+def _members(problem: MoleculeProblem, choice: str, judge: Judge, errors: Errors) -> Members:
     """Set up the ensemble on the verification's own grid, with the signs of the run's levels."""
     block, ground = problem.verify, judge.ground
     levels = problem.initial.shape[1]
@@ -232,19 +237,14 @@ def _members(problem: Problem, choice: str, judge: Judge, errors: Errors) -> Mem
 
 
 def _refined_levels(
-    ground: lines.Landscape,
-    box: tuple[float, float],
-    points: int,
-    states: int,
-    mass: float,
-    scale: float,
+    ground: lines.Landscape, box: tuple[float, float], points: int, states: int, mass: float, scale: float
 ) -> Molecule:
     """Return levels in a sine basis with what lies between its points; arguments as of `sine_levels`."""
     rough = lines.sine_levels(ground, box, points, states, mass, scale)
     return reference.refined(ground, rough, scale)[0]
 
 
-def _spectral_grid(problem: Problem, judge: Judge, levels: int) -> tuple[tuple[float, float], int]:
+def _spectral_grid(problem: MoleculeProblem, judge: Judge, levels: int) -> tuple[tuple[float, float], int]:
     """Return walls and points of a sine basis that holds a number of levels of every molecule."""
     boxes, points = [], lines.FEWEST
     for s in judge.systems:
@@ -255,7 +255,7 @@ def _spectral_grid(problem: Problem, judge: Judge, levels: int) -> tuple[tuple[f
     return _around(boxes), points
 
 
-def _stencil_grid(problem: Problem, judge: Judge, errors: Errors) -> tuple[tuple[float, float], int]:
+def _stencil_grid(problem: MoleculeProblem, judge: Judge, errors: Errors) -> tuple[tuple[float, float], int]:
     """Return the ends and the number of points of a grid finer than the run's, by a factor that follows from its error.
 
     The stencil's error falls with the fourth power of the spacing.  The walls stand where the levels that the run reached have
@@ -285,7 +285,7 @@ def _around(boxes: list[tuple[float, float]]) -> tuple[float, float]:
     return min(a for a, _ in boxes), max(b for _, b in boxes)
 
 
-def _steps(problem: Problem, choice: str, judge: Judge) -> int:
+def _steps(problem: MoleculeProblem, choice: str, judge: Judge) -> int:
     block, run_steps = problem.verify, problem.times.size
     if block.steps != "auto":
         return int(block.steps)

@@ -15,21 +15,6 @@ from numba import njit
 from qsim.core.device.cpu.vectors import LANES, lanes, put, same, total
 from qsim.core.device.jit import PART as _PART
 
-__all__ = [
-    "JIT",
-    "PART",
-    "WIDTH",
-    "add_outer",
-    "contracted",
-    "fetch",
-    "horner",
-    "keep",
-    "pack",
-    "power",
-    "step",
-    "unpack",
-]
-
 # Products and sums are rounded once where the processor can; nothing is summed in another order.
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
 PART: dict[str, Any] = {**JIT, **_PART}

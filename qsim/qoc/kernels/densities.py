@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from qsim.core.device.arrays import ComplexArray, RealArray
 
-__all__ = ["density_backward", "density_forward", "layout_of", "matrices_of"]
-
 
 def layout_of(columns: ComplexArray) -> NDArray[np.float64]:
     """Return matrices (D^2, S), each row by row, as the real array (D, 2 D S) of the kernels."""

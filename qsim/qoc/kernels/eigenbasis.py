@@ -115,11 +115,7 @@ class EigenBatch:
 
 
 def eb_forward(
-    device: Device,
-    batch: EigenBatch,
-    w: ComplexArray,
-    eps: RealArray,
-    trajectory: ComplexArray | None = None,
+    device: Device, batch: EigenBatch, w: ComplexArray, eps: RealArray, trajectory: ComplexArray | None = None
 ) -> None:
     """Propagate every trajectory over all columns of ``eps``.
 

@@ -183,12 +183,7 @@ def cn_backward(
 
 
 def cn_reverse(
-    device: Device,
-    batch: GridBatch,
-    q: ComplexArray,
-    source: IndexArray,
-    psi: ComplexArray,
-    eps: RealArray,
+    device: Device, batch: GridBatch, q: ComplexArray, source: IndexArray, psi: ComplexArray, eps: RealArray
 ) -> ComplexArray:
     """Carry costates back without a stored trajectory; see :func:`cn_backward`.
 

@@ -9,8 +9,6 @@ from numba import njit
 
 from qsim.qoc.kernels.blocks import JIT
 
-__all__ = ["norm_bound"]
-
 # Added to the vector of the next power: entries that no row reaches stay positive.
 FLOOR = 1e-6
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["MOST", "look", "part_rows", "portions", "watched"]
-
 # Multiplications of a call: a few tenths of a second of a slow core.
 MOST = 2e8
 

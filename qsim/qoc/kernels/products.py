@@ -8,8 +8,6 @@ from numba import njit
 
 from qsim.core.device.jit import PART as _PART
 
-__all__ = ["JIT", "PART", "add_outer", "adjoint_product", "assemble", "copy", "product"]
-
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": True}
 PART: dict[str, Any] = {**JIT, **_PART}
 

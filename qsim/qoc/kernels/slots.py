@@ -45,17 +45,6 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import ComplexArray, RealArray
     from qsim.core.device.device import Device
 
-__all__ = [
-    "Pattern",
-    "SlotBatch",
-    "columns_of",
-    "fits",
-    "kept_columns",
-    "real_of",
-    "slot_backward",
-    "slot_forward",
-]
-
 # Elements of the columns that a block of threads carries together; more columns go in groups.
 ELEMENTS = 256
 # Bytes of shared memory of a block: what every GPU from sm_80 on allows.
@@ -157,11 +146,7 @@ def columns_of(real: NDArray[np.float64]) -> ComplexArray:
 
 
 def slot_forward(
-    device: Device,
-    batch: SlotBatch,
-    factors: RealArray,
-    x: RealArray,
-    trajectory: RealArray | None = None,
+    device: Device, batch: SlotBatch, factors: RealArray, x: RealArray, trajectory: RealArray | None = None
 ) -> None:
     """Carry the columns of every member through all slots.
 

@@ -11,8 +11,6 @@ from numba import njit
 
 from qsim.qoc.kernels.products import JIT, PART, add_outer, adjoint_product, assemble, copy, product
 
-__all__ = ["jumping_backward", "jumping_forward"]
-
 
 @njit(**PART)
 def _scale(y, lengths):

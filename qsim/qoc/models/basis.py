@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import ComplexArray, FloatArray
     from qsim.qoc.deck.systems.quantities import Units
 
-__all__ = ["Basis", "connected"]
-
 # Gap, relative to the width of the spectrum, below which the states of two levels are a matter of choice.
 DEGENERATE = 1e-10
 # Weight that two names of a state may differ by.

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from qsim.qoc.models.quantum import QuantumModel
 
-__all__ = ["System", "model", "observable_of", "other_curves"]
-
 System: TypeAlias = ModelSystem | MatricesSystem | RotorSystem | GridSystem | Grid2dSystem
 """A block `system` of the deck, of any type."""
 

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import FloatArray, IndexArray
     from qsim.qoc.deck.systems.model import ModelSystem
 
-__all__ = ["composite_model"]
-
 # Largest dimension D of a product of parts.
 LARGEST = 50_000
 # Rotation, relative to the fastest one of a frame, that counts as none.

@@ -11,8 +11,6 @@ from qsim.core.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Faults", "InvalidSystem"]
-
 
 class InvalidSystem(InvalidInput):
     """A system is mistaken; key and message are those of the first mistake.

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from qsim.core.device.arrays import ComplexArray
 
-__all__ = ["array_of", "dense_matrix", "matrices", "read_tree"]
-
 # Names of the arrays of a compressed sparse matrix, rows compressed.
 CSR = ("data", "indices", "indptr", "shape")
 # Largest dimension of a matrix from a file.

@@ -11,8 +11,6 @@ from qsim.core.errors import InvalidInput
 if TYPE_CHECKING:
     from qsim.core.device.arrays import ComplexArray
 
-__all__ = ["named_gate", "require_unitary"]
-
 # |U+ U - 1| allowed: matrices of files that were written with ten digits.
 UNITARY = 1e-9
 
@@ -35,10 +33,7 @@ _SINGLE = {
 def _exchange(angle: float) -> ComplexArray:
     """Return ``exp(i angle (XX + YY)/2)``: pi/2 is iswap, pi/4 its square root."""
     gate = np.eye(4, dtype=complex)
-    gate[1:3, 1:3] = [
-        [np.cos(angle), 1j * np.sin(angle)],
-        [1j * np.sin(angle), np.cos(angle)],
-    ]
+    gate[1:3, 1:3] = [[np.cos(angle), 1j * np.sin(angle)], [1j * np.sin(angle), np.cos(angle)]]
     return gate
 
 

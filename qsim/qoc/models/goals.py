@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from qsim.qoc.models.basis import Basis
     from qsim.qoc.models.quantum import FreePhases, Goal
 
-__all__ = ["Aim", "Logical", "aim", "named_states"]
-
 # Overlap of logical states of a file: they were written with some ten digits.
 SOUND = 1e-8
 

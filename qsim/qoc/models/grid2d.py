@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from qsim.qoc.deck.systems.grid2d import Grid2dSystem
     from qsim.qoc.models.plane.levels import Plane
 
-__all__ = ["grid2d_model"]
-
 # Largest probability at the points next to a wall in a level of the start or the goal.
 WALL = 1e-8
 
@@ -61,11 +59,7 @@ def grid2d_model(system: Grid2dSystem, extra: int = 0) -> QuantumModel:
     count = levels.energies.size
     drift = sparse_matrix(sparse.diags_array(levels.energies))
     x, y = np.meshgrid(levels.axes[0].x, levels.axes[1].x, indexing="ij")
-    named = {
-        "H0": drift,
-        "x": sparse_matrix(levels.matrix(x)),
-        "y": sparse_matrix(levels.matrix(y)),
-    }
+    named = {"H0": drift, "x": sparse_matrix(levels.matrix(x)), "y": sparse_matrix(levels.matrix(y))}
 
     def observable(text: str, key: str) -> csr_array:
         return evaluate(text, tuple(named), named.__getitem__, key, count)

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.deck.systems.matrices import MatricesSystem, MatrixJump
 
-__all__ = ["matrices_model"]
-
 GROUPS = ("controls", "jumps", "states", "observables")
 # Arrays that targets and starts read from the same file.
 OTHERS = ("gate", "U", "rho", "psi")

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     Factor: TypeAlias = "complex | csr_array"
 
-__all__ = ["embedded", "evaluate", "reach", "require_hermitian", "sparse_matrix"]
-
 # |A - A+| allowed, relative to the largest entry: rounding of products, and of files in double precision.
 HERMITIAN = 1e-12
 # Largest exponent of an operator in a formula.

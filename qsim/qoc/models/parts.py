@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from qsim.qoc.deck.systems.parts import Part
     from qsim.qoc.deck.systems.quantities import Units
 
-__all__ = ["STEPS", "PartMatrices", "cos_matrix", "part_matrices", "square_of_cos"]
-
 STEPS = {"b": 1, "bd": 1, "x": 1, "y": 1, "cos": 1, "cos2": 2}
 """By how many levels an operator of a part whose levels are cut changes the level; all others are diagonal."""
 

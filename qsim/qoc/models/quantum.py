@@ -22,24 +22,6 @@ if TYPE_CHECKING:
     from qsim.qoc.models.line.levels import Line
     from qsim.qoc.models.plane.levels import Plane
 
-__all__ = [
-    "ControlTerm",
-    "DensityTarget",
-    "FreePhases",
-    "FunctionalTarget",
-    "GateTarget",
-    "Goal",
-    "Jump",
-    "ObservableTarget",
-    "QuantumModel",
-    "SeveralTargets",
-    "StateTarget",
-    "has_process",
-    "in_phase",
-    "measured_by",
-    "measured_like",
-]
-
 FreePhases: TypeAlias = Literal["none", "global", "local"]
 Kept = TypeVar("Kept")
 

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from qsim.qoc.deck.systems.rotor import RotorSystem
     from qsim.qoc.models.quantum import Jump
 
-__all__ = ["rotor_model"]
-
 # Levels above those of the start, below which no field can do anything but reflect at J_max.
 ROOM = 4
 # J_max where the deck leaves it open: least, above the levels of start and goal, and most.

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import ComplexArray, FloatArray, IndexArray
     from qsim.qoc.models.basis import Basis
 
-__all__ = ["Start", "array_of_block", "boltzmann", "kept", "read_density", "require_density", "start"]
-
 # Deviations of a density matrix of a file from Hermitian, positive and trace 1: it was written with some ten digits.
 SOUND = 1e-8
 # Weight above the levels kept that no result shows.

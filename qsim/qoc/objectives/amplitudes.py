@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from qsim.qoc.models.quantum import QuantumModel
     from qsim.qoc.objectives.slots import SlotObjective
 
-__all__ = ["SlotAmplitudes", "refuse_without_amplitudes"]
-
 # Singular values, relative to the largest, of directions that others have already.
 DEPENDENT = 1e-10
 

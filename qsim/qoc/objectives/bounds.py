@@ -30,17 +30,6 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.models.quantum import QuantumModel
 
-__all__ = [
-    "Limits",
-    "after_turning",
-    "coherence_limit",
-    "connection_bound",
-    "limits_of",
-    "mixture_bound",
-    "speed_bound",
-    "widest",
-]
-
 # Levels up to which spectra are computed.
 MOST_LEVELS = 400
 # Controls up to which every corner of their bounds is tried.
@@ -253,12 +242,7 @@ def coherence_limit(model: QuantumModel, duration: float) -> float | None:
 
 
 def limits_of(
-    model: QuantumModel,
-    duration: float,
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
-    *,
-    closed: bool,
+    model: QuantumModel, duration: float, low: NDArray[np.float64], high: NDArray[np.float64], *, closed: bool
 ) -> Limits:
     """Return the limits that hold: bounds for closed systems, the estimate for open ones.
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from qsim.core.device.arrays import ComplexArray as Columns
 
-__all__ = ["Cost"]
-
 
 class Cost(ABC):
     """A real function of the final columns."""

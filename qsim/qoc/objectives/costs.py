@@ -42,6 +42,7 @@ __all__ = [
     "hermitian_units",
     "is_mixed",
     "is_quadratic",
+    "kind_of",
     "open_gate_rows",
 ]
 
@@ -325,6 +326,19 @@ def is_mixed(model: QuantumModel) -> bool:
     if isinstance(goal, SeveralTargets):
         return any(is_mixed(one) for _, one in model.each())
     return isinstance(goal, DensityTarget) and float(np.sum(np.abs(goal.density) ** 2)) < PURE
+
+
+def kind_of(made: QuantumModel) -> str:
+    """Return the name of what is maximised: fidelity, observable, closeness, probability, or goals for several kinds."""
+    if isinstance(made.goal, SeveralTargets):
+        return "goals"
+    if isinstance(made.goal, GateTarget):
+        return "fidelity_process" if made.goal.process else "fidelity"
+    if is_mixed(made):
+        return "closeness"
+    if isinstance(made.goal, FunctionalTarget):
+        return "functional"
+    return "observable" if isinstance(made.goal, ObservableTarget) else "probability"
 
 
 def column_count(model: QuantumModel, lindblad: bool) -> int:

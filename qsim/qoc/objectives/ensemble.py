@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from qsim.core.device.parallel import Comm
     from qsim.qoc.models.quantum import QuantumModel
     from qsim.qoc.objectives.cost import Cost
-    from qsim.qoc.propagators.motion import Motion
-
-__all__ = ["EnsembleObjective", "Measure", "Member", "Weighted", "Worst", "own_members"]
+    from qsim.qoc.propagators.slots import Motion
 
 # Exponent of the smooth minimum: of 1000 members the distance lies within a factor 2.4 of the largest one.
 EXPONENT = 8
@@ -161,6 +159,8 @@ class EnsembleObjective:
     alpha : float or (C,) float64
         Fluence penalty of all controls, or of each.
     """
+
+    batched = False
 
     def __init__(
         self,

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import ComplexArray as Columns
     from qsim.qoc.models.quantum import GateTarget
 
-__all__ = ["Family", "best_phases", "factors_of", "family_of"]
-
 # Rounds over all phases, and the gain, relative to the value, from which there are no more.
 ROUNDS = 400
 GAIN = 1e-15

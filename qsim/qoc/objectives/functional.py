@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import ComplexArray as Columns
     from qsim.qoc.models.quantum import FunctionalTarget, QuantumModel
 
-__all__ = ["Functional", "functional_cost", "range_of"]
-
 KEY = "system.target.formula"
 # Points of the ranges of all numbers at which a formula and its slopes are looked at.
 POINTS = 64

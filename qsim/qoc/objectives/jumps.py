@@ -15,8 +15,7 @@ import numpy as np
 
 from qsim.qoc.models.quantum import FunctionalTarget, ObservableTarget
 from qsim.qoc.objectives.functional import range_of
-from qsim.qoc.propagators.motion import Motion
-from qsim.qoc.propagators.slots import Slots, row_and_column_norm, total_rate
+from qsim.qoc.propagators.slots import Motion, Slots, row_and_column_norm, total_rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from qsim.qoc.models.quantum import QuantumModel
     from qsim.qoc.objectives.cost import Cost
     from qsim.qoc.propagators.slots import Trajectory
-
-__all__ = ["Expansion", "budget", "expand", "extremes", "jump_free", "largest", "path_bytes"]
 
 # Bytes of the propagators Y(s) that are kept at a time.
 SEGMENT_BYTES = 6e7

@@ -11,8 +11,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Histories", "Passes", "drawn", "passes_of"]
-
 # Samples of a stratum from which its spread is known.
 FEWEST = 2
 # Weight of the strata beyond those that are sampled alone, below which it is rounding.

@@ -11,18 +11,86 @@ averaged.  ``J = P - alpha sum_j eps_j^2 tau`` (Eq. Q1; Eq. 6 of the paper).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
 from qsim.core.device.parallel import SerialComm, share, world
+from qsim.qoc.deck.states import levels_of, parse_weight
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.qoc.deck.states import InitialState, TargetState
     from qsim.qoc.propagators.propagator import Propagator, Run
 
+
+@dataclass(frozen=True)
+class Goal:
+    """Goal of the field: ``J = P - alpha integral eps^2 dt``, Eq. (6), until P reaches the threshold.
+
+    Attributes
+    ----------
+    transfers : tuple of pairs
+        Initial state and target of each pair, in levels.
+    alpha : float
+        Fluence penalty, a.u.
+    coherent : bool
+        Whether the overlaps of the pairs are averaged with their phases.
+    threshold : float
+        Probability that ends the search.
+    """
+
+    transfers: tuple[tuple[InitialState, TargetState], ...]
+    alpha: float
+    coherent: bool
+    threshold: float
+
+    @property
+    def top(self) -> int:
+        """Highest level of the initial and target states."""
+        return max(max(levels_of(i) + levels_of(t)) for i, t in self.transfers)
+
+    def initial(self, levels: int) -> NDArray[np.complex128]:
+        """Return the initial amplitudes (pairs, K) in K = `levels` levels."""
+        return np.array([amplitudes(i, levels) for i, _ in self.transfers])
+
+    def targets(self, levels: int) -> list[NDArray[np.complex128]]:
+        """Return the orthonormal target vectors (r, K) of each pair in K = `levels` levels."""
+        return [target_vectors(t, levels) for _, t in self.transfers]
+
+
+def amplitudes(state: InitialState, levels: int) -> NDArray[np.complex128]:
+    """Return the normalised level amplitudes (K,) of a level or a superposition."""
+    vector = np.zeros(levels, complex)
+    if isinstance(state, dict):
+        for key, weight in state.items():
+            vector[int(key)] = parse_weight(weight)
+        return vector / np.linalg.norm(vector)
+    vector[int(state)] = 1.0
+    return vector
+
+
+def target_vectors(state: TargetState, levels: int) -> NDArray[np.complex128]:
+    """Return the orthonormal target vectors (r, K): one for a state, one per level for a list of levels."""
+    if isinstance(state, list):
+        return np.eye(levels, dtype=complex)[state]
+    return amplitudes(state, levels)[None]
+
+
 T = TypeVar("T")
+
+
+class Bounded(Protocol):
+    """Controls (C, N) with bounds."""
+
+    @property
+    def low(self) -> NDArray[np.float64]:
+        """Lower bounds."""
+
+    @property
+    def high(self) -> NDArray[np.float64]:
+        """Upper bounds."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +123,9 @@ class Objective:
         Fluence penalty.
     coherent : bool
     """
+
+    # Many fields go in one launch.
+    batched = True
 
     def __init__(
         self,
@@ -90,12 +161,12 @@ class Objective:
 
     def probabilities(self, fields: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return P averaged over members for each field (F, N): (F,); one sweep a field."""
-        run = self._forward(np.atleast_2d(fields))
+        run = self._forward(_rows(fields))
         return self.member_probabilities(run).mean(axis=1)
 
     def values(self, fields: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return (P, J) for each field (F, N); all of them in one batch."""
-        fields = np.atleast_2d(fields)
+        """Return (P, J) for each field (F, N), or (F, 1, N) as the values of one control; all of them in one batch."""
+        fields = _rows(fields)
         p = self.probabilities(fields)
         return p, p - self.penalty(fields)
 
@@ -111,8 +182,9 @@ class Objective:
         return [value for _, value in found]
 
     def evaluate(self, field: NDArray[np.float64]) -> Evaluation:
-        """Return P, J and the exact discrete gradient of one field (N,); two sweeps."""
+        """Return P, J and the exact discrete gradient of one field (N,) or (1, N); two sweeps."""
         self.sweeps += 2
+        shape, field = field.shape, field.ravel()
         count, step = self.propagator.members.count, self.propagator.chunk()
         probabilities, norm = [np.zeros(0)], 0.0
         gradient = np.zeros(field.size)
@@ -130,7 +202,7 @@ class Objective:
         gradient = sum((part for _, part in parts[1:]), parts[0][1])
         p = float(members.mean())
         total = gradient - 2.0 * self.alpha * self.tau * field
-        return Evaluation(p, p - float(self.penalty(field)), total, members)
+        return Evaluation(p, p - float(self.penalty(field)), total.reshape(shape), members)
 
     def _summed(self, rows: Any) -> NDArray[np.float64]:
         """Return the real part of the sum of the rows (R, N), on the host and in double precision."""
@@ -162,10 +234,10 @@ class Objective:
     def trial(self, field: NDArray[np.float64]) -> tuple[float, float, Run]:
         """Return P, J and a run from which :meth:`jacobian` can go back; one sweep."""
         self.sweeps += 1
-        run = self.propagator.forward(field[None], self.own, keep=True)
+        run = self.propagator.forward(_rows(field), self.own, keep=True)
         found = self._from_all(run.norm_error, self.member_probabilities(run.amplitudes)[0])
         p = float(np.concatenate(found).mean())
-        return p, p - float(self.penalty(field)), run
+        return p, p - float(self.penalty(field.ravel())), run
 
     def jacobian(self, run: Run) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
         """Return the amplitudes outside the targets and their derivatives: (R,), (R, N) complex; one sweep.
@@ -187,6 +259,48 @@ class Objective:
         own = np.concatenate(rows), self.propagator.device.to_host(jacobian)
         parts = self._from_all(0.0, own)
         return np.concatenate([r for r, _ in parts]), np.concatenate([j for _, j in parts])
+
+
+class MoleculeSteps:
+    """Sweeps of a molecule for Krotov's method; controls are (1, N).
+
+    Parameters
+    ----------
+    objective : Objective
+        With the propagator `Eigenbasis`.
+    """
+
+    def __init__(self, objective: Objective) -> None:
+        self.objective = objective
+
+    def forward(self, field: NDArray[np.float64]) -> Run:
+        """Propagate a field."""
+        return self.objective.propagator.forward(field)
+
+    def keep_norm(self, run: Run) -> None:
+        """Keep the norm error of a run."""
+        self.objective.norm_error = max(self.objective.norm_error, run.norm_error)
+
+    def values(self, run: Run, field: NDArray[np.float64]) -> tuple[float, float]:
+        """Return P and J of a field that was propagated."""
+        p = float(self.objective.member_probabilities(run.amplitudes)[0].mean())
+        return p, p - float(self.objective.penalty(field[0]))
+
+    def update(
+        self, field: NDArray[np.float64], run: Run, gain: NDArray[np.float64], control: Bounded
+    ) -> NDArray[np.float64]:
+        """Return the field after one backward and one updating forward sweep."""
+        # Costates under the old field, weighted by the overlaps: the update at each step needs them at all
+        # times.
+        own = self.objective
+        bras = own.costates(run.amplitudes[0]) / own.propagator.members.count
+        moved = own.propagator.krotov(field[0], bras, gain[0], own.alpha, control.low[0], control.high[0])
+        return moved[None]
+
+
+def _rows(fields: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return fields of one control, in any arrangement, as (F, N)."""
+    return fields.reshape(-1, fields.shape[-1])
 
 
 def complement(targets: NDArray[np.complex128]) -> NDArray[np.complex128]:

@@ -20,10 +20,7 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import ComplexArray
     from qsim.core.device.device import Device
     from qsim.qoc.models.quantum import QuantumModel
-    from qsim.qoc.propagators.motion import Motion
-    from qsim.qoc.propagators.slots import Trajectory
-
-__all__ = ["SlotObjective", "as_matrices"]
+    from qsim.qoc.propagators.slots import Motion, Trajectory
 
 # Levels up to which a GPU carries density matrices.
 FEW_LEVELS = 8
@@ -70,6 +67,9 @@ class SlotObjective:
     device : Device, optional
         A GPU for the columns; matrices stay on the CPU.
     """
+
+    # One set of controls at a time.
+    batched = False
 
     def __init__(
         self,

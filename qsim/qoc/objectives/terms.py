@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.propagators.slots import Slots, Trajectory
 
-__all__ = ["Mean", "Terms", "along", "gradient_with_sources", "leakage_operator"]
-
 
 @dataclass(frozen=True)
 class Mean:

@@ -18,7 +18,7 @@ from qsim.qoc.kernels.trajectories import jumping_backward, jumping_forward
 from qsim.qoc.objectives.noise import drawn, passes_of
 from qsim.qoc.objectives.objective import Evaluation
 from qsim.qoc.objectives.slots import SlotObjective
-from qsim.qoc.propagators.motion import Motion
+from qsim.qoc.propagators.slots import Motion
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.models.quantum import QuantumModel
     from qsim.qoc.objectives.noise import Histories, Passes
-
-__all__ = ["Sampled", "Unravelling", "rates_of"]
 
 # Bytes of the trajectories that are kept at a time.
 BATCH_BYTES = 2.5e8

@@ -18,19 +18,6 @@ if TYPE_CHECKING:
 
     from qsim.core.device.arrays import ComplexArray
 
-__all__ = [
-    "MAGIC",
-    "Cartan",
-    "directions_in_class",
-    "directions_of_entanglers",
-    "entangling",
-    "invariants",
-    "nearest_in_class",
-    "nearest_perfect_entangler",
-    "nearest_unitary",
-    "weyl_coordinates",
-]
-
 # Columns: the magic basis in |00>, |01>, |10>, |11>.
 MAGIC = np.array([[1, 0, 0, 1j], [0, 1j, 1, 0], [0, 1j, -1, 0], [1, 0, 0, -1j]]) / np.sqrt(2.0)
 # Mixing angles of the two commuting parts of a symmetric unitary matrix: one of them leaves no accidental degeneracy.

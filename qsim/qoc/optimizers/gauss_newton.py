@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from qsim.core.run.loop import Report, State
     from qsim.qoc.optimizers.search import Map, Search
 
-__all__ = ["FLAT", "GaussNewton"]
-
 # Damping values tried in one iteration.
 TRIALS = 10
 # Gain below which the search has converged.
@@ -82,7 +80,8 @@ class GaussNewton:
             # 1 - P is a sum of squares of the amplitudes outside the target: their derivatives give a Hessian
             # without second ones
             r, jacobian = self.residuals.jacobian(run)
-            rows = control.pull_back(self.u, np.concatenate([jacobian.real, jacobian.imag]))
+            parts = np.concatenate([jacobian.real, jacobian.imag])
+            rows = control.pull_back(self.u, parts.reshape(-1, *field.shape))
             residual = np.concatenate([r.real, r.imag])
             penalty, curvature = self._penalty()
             slope = rows.T @ residual + penalty
@@ -121,13 +120,10 @@ class GaussNewton:
     def _penalty(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return half the derivative of the fluence penalty by each parameter, and the diagonal of its second one."""
         objective, control = self.search.objective, self.search.control
-        weight = objective.alpha * objective.tau
-        if np.ndim(weight) == 0:
-            pulled = control.pull_back(self.u, control.field(self.u))
-            return weight * pulled, weight * control.metric(self.u)
+        field = control.field(self.u)
         # each control has a weight of its own
-        pulled = control.pull_back(self.u, weight * control.field(self.u))
-        return pulled, control.metric(self.u, weight[:, 0])
+        weight = np.broadcast_to(objective.alpha * objective.tau, (len(field), 1))
+        return control.pull_back(self.u, weight * field), control.metric(self.u, weight[:, 0])
 
 
 def _into_box(control: Map, u: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -8,7 +8,6 @@ import numpy as np
 
 from qsim.qoc.optimizers.gauss_newton import FLAT
 from qsim.qoc.optimizers.search import no_step
-from qsim.qoc.propagators.eigenbasis import Eigenbasis
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,11 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.run.loop import Report, State
-    from qsim.qoc.objectives.objective import Objective
     from qsim.qoc.optimizers.search import Map, Search
-    from qsim.qoc.propagators.propagator import Run
-
-__all__ = ["GridSteps", "Krotov", "Steps"]
 
 # Doublings of lambda in one iteration.
 TRIALS = 25
@@ -46,44 +41,6 @@ class Steps(Protocol):
         """Return the field after one backward and one updating forward sweep."""
 
 
-class GridSteps:
-    """Sweeps in the eigenbasis of a molecule.
-
-    Parameters
-    ----------
-    objective : Objective
-        With the propagator `Eigenbasis`.
-    """
-
-    def __init__(self, objective: Objective) -> None:
-        if not isinstance(objective.propagator, Eigenbasis):
-            # the deck's rules see to that
-            raise TypeError("Krotov's method runs in the eigenbasis")
-        self.objective, self.propagator = objective, objective.propagator
-
-    def forward(self, field: NDArray[np.float64]) -> Run:
-        """Propagate a field (N,)."""
-        return self.propagator.forward(field[None])
-
-    def keep_norm(self, run: Run) -> None:
-        """Keep the norm error of a run."""
-        self.objective.norm_error = max(self.objective.norm_error, run.norm_error)
-
-    def values(self, run: Run, field: NDArray[np.float64]) -> tuple[float, float]:
-        """Return P and J of a field that was propagated."""
-        p = float(self.objective.member_probabilities(run.amplitudes)[0].mean())
-        return p, p - float(self.objective.penalty(field))
-
-    def update(
-        self, field: NDArray[np.float64], run: Run, gain: NDArray[np.float64], control: Map
-    ) -> NDArray[np.float64]:
-        """Return the field (N,) after one backward and one updating forward sweep."""
-        # Costates under the old field, weighted by the overlaps: the update at each step needs them at all
-        # times.
-        bras = self.objective.costates(run.amplitudes[0]) / self.propagator.members.count
-        return self.propagator.krotov(field, bras, gain, self.objective.alpha, control.low, control.high)
-
-
 class Krotov:
     """Maximise J by Krotov's sequential update; lambda doubles until J rises and eases after every success.
 
@@ -91,8 +48,8 @@ class Krotov:
     ----------
     search : Search
     steps : Steps
-    field : (N,) or (C, N) float64
-        First field.
+    field : (C, N) float64
+        First values of the controls.
     step : float or str
         Lambda, or ``auto``.
     saved : mapping, optional
@@ -124,13 +81,7 @@ class Krotov:
 
     def state(self) -> State:
         """Return field, lambda and J at the start of an iteration."""
-        return {
-            "kind": self.kind,
-            "current": self.field,
-            "lam": self.lam,
-            "j": self.j,
-            **self.search.state(),
-        }
+        return {"kind": self.kind, "current": self.field, "lam": self.lam, "j": self.j, **self.search.state()}
 
     def advance(self, report: Report) -> None:
         """Iterate until J is stationary, or no step raises it, or all sweeps are used up."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from qsim.core.run.loop import Report, State
     from qsim.qoc.optimizers.search import Search
 
-__all__ = ["Lbfgs"]
-
 
 class _Handover(Exception):
     """P has reached the probability at which another method goes on."""

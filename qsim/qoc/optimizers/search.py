@@ -27,10 +27,11 @@ ROUNDING = 1e-13
 
 
 class Aim(Protocol):
-    """Function that a search maximises: of one field (N,), or of the controls (C, N) of a quantum system."""
+    """Function of controls (C, N) that a search maximises; `batched`: `values` takes many sets (F, C, N) at once."""
 
     sweeps: int
     norm_error: float
+    batched: bool
 
     @property
     def tau(self) -> float:

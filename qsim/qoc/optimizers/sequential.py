@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from qsim.qoc.objectives.slots import SlotObjective
     from qsim.qoc.optimizers.search import Map
 
-__all__ = ["SlotSteps"]
-
 
 @dataclass(frozen=True)
 class SlotRun:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.run.loop import Report, State
+    from qsim.qoc.deck.optimizers import Optimizer
     from qsim.qoc.deck.optimizers import Travolta as Options
+    from qsim.qoc.deck.systems.quantities import Units
     from qsim.qoc.optimizers.search import Aim, Search
-
-__all__ = ["Travolta", "candidates"]
 
 # Left end of the bisection, as in the ancestor code.
 SMALLEST = float(np.finfo(float).eps)
@@ -82,12 +82,7 @@ class Travolta:
         objective, control = search.objective, search.control
         while True:
             done = search.iterations - self.before
-            self._at_start = {
-                "kind": self.kind,
-                "current": self.u,
-                "before": self.before,
-                **search.state(),
-            }
+            self._at_start = {"kind": self.kind, "current": self.u, "before": self.before, **search.state()}
             field, search.at = control.field(self.u), self.u
             result = objective.evaluate(field)
             if done == 0 and options.max_iterations > 0:
@@ -131,9 +126,8 @@ class _Line:
         search = self.owner.search
         points = self.owner.u + gammas[:, None] * self.direction
         fields = np.array([search.control.field(u) for u in points])
-        if fields.ndim == 2:
+        if search.objective.batched:
             return search.objective.values(fields)[1]
-        # several controls are propagated one set after another
         return np.concatenate([search.objective.values(field)[1] for field in fields])
 
     def slope(self, gamma: float) -> float:
@@ -151,6 +145,13 @@ class _Line:
 def candidates(is_cuda: bool) -> int:
     """Return how many gammas are tried together."""
     return CUDA_CANDIDATES if is_cuda else 1
+
+
+def gradient_scale(options: Optimizer, units: Units, tau: float) -> float:
+    """Return the factor of the gradient that a time step of the deck makes in place of the run's own, `tau`."""
+    if options.type != "travolta" or options.gradient_tau is None:
+        return 1.0
+    return units.time(options.gradient_tau, "optimizer.gradient_tau") / tau
 
 
 def amplification(probability: float, options: Options) -> float:

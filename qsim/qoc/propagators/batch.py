@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.qoc.propagators.slots import Slots
 
-__all__ = ["DEVICE_BYTES", "HOST_BYTES", "BatchRun", "SlotMembers"]
-
 # Bytes of trajectories that are kept at a time, on the host and on a GPU.
 HOST_BYTES = 256e6
 DEVICE_BYTES = 4e9

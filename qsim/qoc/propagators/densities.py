@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
     from qsim.core.device.arrays import ComplexArray, RealArray
     from qsim.qoc.models.quantum import QuantumModel
-    from qsim.qoc.propagators.motion import Motion
-
-__all__ = ["Densities"]
+    from qsim.qoc.propagators.slots import Motion
 
 
 class Densities(Slots):
@@ -114,12 +112,7 @@ class Densities(Slots):
         return float(terms) * entries
 
     def _advance(
-        self,
-        factors: NDArray[np.float64],
-        terms: int,
-        parts: int,
-        x: NDArray[np.float64],
-        states: RealArray,
+        self, factors: NDArray[np.float64], terms: int, parts: int, x: NDArray[np.float64], states: RealArray
     ) -> None:
         pattern = (self.pattern.start, self.pattern.column, self.values)
         tau = self.tau / parts

@@ -108,6 +108,10 @@ class Eigenbasis(Propagator):
             out[start : start + length] = np.abs(w @ rotation) ** 2
         return out
 
+    def wavefunction(self, run: Run) -> NDArray[np.complex128]:
+        """Return psi(T) of the first field, member and pair on the grid (L,): the sum over levels."""
+        return np.asarray(run.amplitudes[0, 0, 0] @ self.members.molecules[self.members.system[0]].states)
+
     def krotov(
         self,
         field: NDArray[np.float64],

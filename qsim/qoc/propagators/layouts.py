@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import ComplexArray, RealArray
     from qsim.core.device.device import Device
 
-__all__ = ["Hermitian", "Kets", "Layout"]
-
 # Entries of a matrix, by its largest one, that are the rounding of a zero.
 ZERO = 4e-16
 
@@ -92,11 +90,7 @@ class Hermitian(Layout):
         other = np.where(upper, 1j * root, np.where(lower, root, 0.0))
         self._basis = own, other, b * size + a
         place = (device or cpu(1)).asarray
-        self._own, self._other, self._swap = (
-            place(own[:, None]),
-            place(other[:, None]),
-            place(b * size + a),
-        )
+        self._own, self._other, self._swap = (place(own[:, None]), place(other[:, None]), place(b * size + a))
         # r_ab = sqrt 2 Re rho_ab above the diagonal, -sqrt 2 Im rho_ab below
         self._re = place(np.where(upper, 2.0 * root, np.where(lower, 0.0, 1.0))[:, None])
         self._im = place(np.where(lower, -2.0 * root, 0.0)[:, None])

@@ -142,6 +142,22 @@ class Propagator(ABC):
     def populations(self, field: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the level populations (N, K) of the first member and pair at the end of every step."""
 
+    @abstractmethod
+    def wavefunction(self, run: Run) -> NDArray[np.complex128]:
+        """Return psi(T) of the first field, member and pair on the grid (L,)."""
+
+    def krotov(
+        self,
+        field: NDArray[np.float64],
+        bras: NDArray[np.complex128],
+        gain: NDArray[np.float64],
+        alpha: float,
+        low: NDArray[np.float64],
+        high: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
+        """Return the field after one backward and one updating forward sweep, where a propagator has it."""
+        raise NotImplementedError("Krotov's method runs in the eigenbasis")
+
     def _layout(self, fields: int, members: slice) -> dict[str, Any]:
         """Index arrays of all trajectories, on the device; kept, since every sweep wants the same."""
         key = (fields, members.start, members.stop)

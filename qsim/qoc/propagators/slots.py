@@ -24,16 +24,34 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.qoc.models.quantum import QuantumModel
     from qsim.qoc.propagators.layouts import Layout
-    from qsim.qoc.propagators.motion import Motion
 
-__all__ = [
-    "Slots",
-    "Trajectory",
-    "generators",
-    "row_and_column_norm",
-    "series_of",
-    "total_rate",
-]
+
+@dataclass(frozen=True)
+class Motion:
+    """Duration, slots, and what a column is.
+
+    Attributes
+    ----------
+    duration : float
+        T, in the unit of time of the model.
+    slots : int
+        Number N of slots.
+    lindblad : bool
+        Density matrices with the jumps, instead of kets.
+    lossy : bool
+        Kets that lose what jumps: order 0 of the expansion in jumps, a lower part of the value.
+    """
+
+    duration: float
+    slots: int
+    lindblad: bool = False
+    lossy: bool = False
+
+    @property
+    def tau(self) -> float:
+        """Length of a slot."""
+        return self.duration / self.slots
+
 
 # Remainder of the series of one part of a slot: below the rounding of its sum.
 REMAINDER = 1e-16
@@ -138,12 +156,7 @@ class Slots:
     """
 
     def __init__(
-        self,
-        model: QuantumModel,
-        motion: Motion,
-        *,
-        adjoint: bool = False,
-        device: Device | None = None,
+        self, model: QuantumModel, motion: Motion, *, adjoint: bool = False, device: Device | None = None
     ) -> None:
         self.motion, self.slots, self.tau = motion, motion.slots, motion.tau
         self.longest = LONGEST_OF_MATRICES if motion.lindblad else LONGEST

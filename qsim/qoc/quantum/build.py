@@ -19,25 +19,18 @@ from qsim.qoc.deck.systems.quantities import units_of
 from qsim.qoc.kernels.slots import fits
 from qsim.qoc.models.builders import model, observable_of
 from qsim.qoc.models.faults import InvalidSystem
-from qsim.qoc.models.quantum import (
-    FunctionalTarget,
-    GateTarget,
-    ObservableTarget,
-    SeveralTargets,
-    in_phase,
-    measured_by,
-)
+from qsim.qoc.models.quantum import GateTarget, in_phase, measured_by
 from qsim.qoc.objectives.amplitudes import refuse_without_amplitudes
-from qsim.qoc.objectives.costs import column_count, cost_of, is_mixed
+from qsim.qoc.objectives.costs import column_count, cost_of
 from qsim.qoc.objectives.jumps import path_bytes
 from qsim.qoc.objectives.slots import SlotObjective, as_matrices
 from qsim.qoc.objectives.terms import Terms, leakage_operator
 from qsim.qoc.objectives.unravelling import BATCH_BYTES, Unravelling, rates_of
+from qsim.qoc.optimizers.travolta import gradient_scale
 from qsim.qoc.propagators.batch import DEVICE_BYTES, HOST_BYTES
 from qsim.qoc.propagators.densities import Densities
-from qsim.qoc.propagators.motion import Motion
-from qsim.qoc.propagators.reach import require_computable
-from qsim.qoc.propagators.slots import Slots
+from qsim.qoc.propagators.slots import Motion, Slots
+from qsim.qoc.quantum.analysis import ANALYSIS
 from qsim.qoc.quantum.ensembles.ensemble import made_ensemble, same_space
 from qsim.qoc.quantum.ensembles.members import Members
 from qsim.qoc.quantum.feasible import (
@@ -47,6 +40,7 @@ from qsim.qoc.quantum.feasible import (
     limits_for,
     out_of_reach,
     own_limits,
+    require_computable,
     threshold_of,
 )
 from qsim.qoc.quantum.fronts.points import plans_of, points_of
@@ -62,8 +56,6 @@ if TYPE_CHECKING:
     from qsim.qoc.deck.ensemble import QuantumEnsemble
     from qsim.qoc.deck.quantum import QuantumDeck
     from qsim.qoc.models.quantum import QuantumModel
-
-__all__ = ["build", "plan"]
 
 # Bytes of trajectory up to which a search carries density matrices.
 MOST_BYTES = 2e9
@@ -467,6 +459,7 @@ def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProb
             # raise_for has raised already
             raise
     return QuantumProblem(
+        analysis=ANALYSIS,
         system=deck.system,
         model=made,
         objective=objective,
@@ -480,7 +473,7 @@ def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProb
         threshold=threshold_of(deck, made),
         making=making,
         optimizer=search,
-        gradient_scale=_gradient_scale(deck, duration / slots),
+        gradient_scale=gradient_scale(search, units_of(deck.system), duration / slots),
         verify=deck.verify,
         leak_tolerance=None if deck.propagator is None else deck.propagator.truncation_tolerance,
         observed=_observed(deck),
@@ -512,24 +505,3 @@ def _making(deck: QuantumDeck, made: QuantumModel) -> Making:
     """Return what makes the controls; the paper's line search knows no box."""
     soft = deck.optimizer.type == "travolta"
     return Making(deck, made.controls, deck.run.seed or 0, soft=soft, rungs=Rungs(made))
-
-
-def _gradient_scale(deck: QuantumDeck, tau: float) -> float:
-    """Return the factor of the gradient that a time step of the deck makes."""
-    options = deck.optimizer
-    if options.type != "travolta" or options.gradient_tau is None:
-        return 1.0
-    return units_of(deck.system).time(options.gradient_tau, "optimizer.gradient_tau") / tau
-
-
-def kind_of(made: QuantumModel) -> str:
-    """Return the name of what is maximised: fidelity, observable, closeness, probability, or goals for several kinds."""
-    if isinstance(made.goal, SeveralTargets):
-        return "goals"
-    if isinstance(made.goal, GateTarget):
-        return "fidelity_process" if made.goal.process else "fidelity"
-    if is_mixed(made):
-        return "closeness"
-    if isinstance(made.goal, FunctionalTarget):
-        return "functional"
-    return "observable" if isinstance(made.goal, ObservableTarget) else "probability"

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     Steps = tuple[NDArray[np.float64], NDArray[np.float64]]
 
-__all__ = ["Continuous", "continuous_value"]
-
 # What the first steps may leave of the integrals of the controls.
 FIRST = 1e-6
 # Halvings of the steps, and the change of the value from which there are no more: a part of what the slots change, within limits.

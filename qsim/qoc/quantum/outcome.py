@@ -27,8 +27,6 @@ MOST_BYTES = 3e8
 # Streams of the times of jumps: 0 is that of the search.
 OTHER_NOISE = 1
 
-__all__ = ["Budget", "Outcome", "expansion_of", "outcome_of"]
-
 
 @dataclass(frozen=True)
 class Budget:

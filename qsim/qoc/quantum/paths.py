@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from qsim.qoc.quantum.outcome import Outcome
     from qsim.qoc.quantum.problem import QuantumProblem
 
-__all__ = ["Paths", "paths_of"]
-
 # Times at which the goal is evaluated; longer paths are left out.
 MOST_TIMES = 20_000
 # Bytes of columns up to which they are propagated once more.

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+import numpy as np
+
+from qsim.core.device import rng
 from qsim.qoc.control.controls import Functions
+from qsim.qoc.optimizers.sequential import SlotSteps
+from qsim.qoc.problem import Problem
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
     from scipy.sparse import csr_array
 
     from qsim.qoc.control.controls import Controls
     from qsim.qoc.control.making import Making
-    from qsim.qoc.deck.optimizers import QuantumOptimizer
+    from qsim.qoc.deck.optimizers import Optimizer
     from qsim.qoc.deck.quantum import QuantumVerify
     from qsim.qoc.models.builders import System
     from qsim.qoc.models.quantum import QuantumModel
+    from qsim.qoc.objectives.amplitudes import SlotAmplitudes
     from qsim.qoc.objectives.bounds import Limits
     from qsim.qoc.objectives.ensemble import EnsembleObjective
     from qsim.qoc.objectives.slots import SlotObjective
     from qsim.qoc.quantum.ensembles.members import Ensemble
     from qsim.qoc.quantum.open.dissipation import Dissipation
 
-__all__ = ["Points", "QuantumProblem"]
+
+# Random numbers of values beside a critical point, their modes, and their size in turns by pi of each control.
+ESCAPE_STREAM, ESCAPE_MODES, ESCAPE_SIZE = 1 << 20, 5, 0.3
 
 
 @dataclass(frozen=True)
@@ -50,76 +57,41 @@ class Points:
     both_ways: bool
 
 
-@dataclass
-class QuantumProblem:
-    """Everything that the run needs.
+@dataclass(kw_only=True)
+class QuantumProblem(Problem):
+    """A quantum system by its matrices.
 
     Attributes
     ----------
     system : ModelSystem, MatricesSystem, RotorSystem or Grid2dSystem
         Block of the deck, from which a larger basis is built for the error of the levels.
     model : QuantumModel
-    objective : SlotObjective
     dissipation : Dissipation
         How jumps enter the search and the result.
     finish : SlotObjective or None
         The Lindbladian that follows the search once, where the search is without jumps.
     limits : Limits
         What no search can pass.
-    controls : Controls
-    guess : (C, N) float64
-        First values, constraints applied.
-    times : (N,) float64
-        Middles of the slots, in the unit of time of the model.
-    duration : float
-    threshold : float
-        P that ends the search; infinite for none.
     making : Making
         From which further starts are made.
-    optimizer : QuantumOptimizer
-        Options of the search.
-    gradient_scale : float
-        Factor of the gradient in the paper's line search.
-    verify : QuantumVerify
-    warnings : list of str
-        What must be known of the choices of the deck.
-    notices : list of str
-        How open choices were settled.
-    points : Points or None
-        Searches of a front, in whose place this problem stands.
     ensemble : Ensemble or None
         Systems that see the same controls, whose values count instead of that of `model`.
-    functions : Functions or None
-        The controls that are looked at, as functions of time; None if they are constant in the slots.
-    leak_tolerance : float or None
-        Population of the highest two levels above which a run warns.
     observed : dict of csr_array (D, D)
         Operators whose mean values over time are kept, by name.
     states_at : (n,) float64
         Times whose states are kept.
     """
 
+    objective: SlotObjective
+    optimizer: Optimizer
+    verify: QuantumVerify
     system: System
     model: QuantumModel
-    objective: SlotObjective
     dissipation: Dissipation
     finish: SlotObjective | None
     limits: Limits
-    controls: Controls
-    guess: NDArray[np.float64]
-    times: NDArray[np.float64]
-    duration: float
-    threshold: float
     making: Making
-    optimizer: QuantumOptimizer
-    gradient_scale: float
-    verify: QuantumVerify
-    warnings: list[str]
-    notices: list[str]
-    points: Points | None = None
     ensemble: Ensemble | None = None
-    functions: Functions | None = None
-    leak_tolerance: float | None = None
     observed: dict[str, csr_array] = field(default_factory=dict)
     states_at: NDArray[np.float64] | None = None
 
@@ -135,16 +107,50 @@ class QuantumProblem:
         return self.objective if self.ensemble is None else self.ensemble.objective
 
     @property
-    def max_sweeps(self) -> int:
-        """Limit of sweeps of each start."""
-        return int(getattr(self.optimizer, "max_sweeps", 1))
+    def units(self) -> tuple[str, str]:
+        """Units of controls and times in the results."""
+        return self.model.units
 
     @property
-    def restarts(self) -> int:
-        """Further starts after the first."""
-        return int(getattr(self.optimizer, "restarts", 0))
+    def names(self) -> tuple[str, ...]:
+        """Names of the controls."""
+        return tuple(term.name for term in self.model.controls)
 
     @property
     def redraws(self) -> int:
         """Times that new random functions are drawn in a start."""
         return self.making.redraws
+
+    @property
+    def alone(self) -> bool:
+        """True if no other rank propagates a part of the members."""
+        return self.ensemble is None or self.ensemble.objective.comm.size == 1
+
+    def start(self, attempt: int) -> tuple[Controls, NDArray[np.float64]]:
+        """Return the controls and the first values (C, N) of a start."""
+        return self.making.start(attempt) if attempt else (self.controls, self.guess)
+
+    def sequential(self) -> SlotSteps:
+        """Return the sweeps of Krotov's method."""
+        return SlotSteps(cast("SlotObjective", self.searched))
+
+    def residuals(self) -> SlotAmplitudes:
+        """Return what gives Gauss-Newton its residuals."""
+        # loaded for these decks alone
+        from qsim.qoc.objectives.amplitudes import SlotAmplitudes
+
+        return SlotAmplitudes(cast("SlotObjective", self.searched))
+
+    def unstuck(self, attempt: int, guess: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return first values (C, N) without a symmetry: a few weak sines with random amplitudes more, tenths of a turn each."""
+        slots = self.objective.propagator
+        own = zip(self.model.controls, slots.norms[1:], strict=True)
+        natural = [
+            (np.pi / self.duration / norm) ** (1.0 / term.power) if norm else 1.0 for term, norm in own
+        ]
+        key = rng.key_from_seed(self.making.setting.seed)
+        draws = rng.normal(key, ESCAPE_STREAM, attempt, len(natural) * ESCAPE_MODES)
+        phase = np.pi * self.times / self.duration
+        modes = np.sin(np.arange(1, ESCAPE_MODES + 1)[:, None] * phase)
+        sizes = ESCAPE_SIZE * np.array(natural)[:, None] / np.sqrt(ESCAPE_MODES)
+        return guess + np.asarray(sizes * (draws.reshape(-1, ESCAPE_MODES) @ modes))

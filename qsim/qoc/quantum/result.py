@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,20 @@ from qsim.qoc.models.quantum import GateTarget
 from qsim.qoc.objectives.families import family_of
 from qsim.qoc.objectives.weyl import invariants, nearest_unitary, weyl_coordinates
 from qsim.qoc.quantum.state_errors import leakage_of, purity_of
+from qsim.qoc.result import (
+    CHECKED,
+    ERRORS,
+    FLUENCE,
+    HISTORY,
+    MEANINGS,
+    OBJECTIVE,
+    SEARCH,
+    TIME,
+    UNIT,
+    Result,
+    of_controls,
+    of_times,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,49 +42,24 @@ if TYPE_CHECKING:
     from qsim.qoc.quantum.paths import Paths
     from qsim.qoc.quantum.problem import QuantumProblem
     from qsim.qoc.quantum.verification import Check
-
-__all__ = [
-    "QUANTITIES",
-    "UNIT",
-    "QuantumResult",
-    "of_areas",
-    "of_controls",
-    "of_fluences",
-    "of_frequencies",
-    "of_times",
-]
-
-# Unit of electric fields and of their times.
-ATOMIC = "a.u."
-# What the page of quantities says of a unit that follows that of the deck.
-UNIT = "unit of the deck"
+    from qsim.qoc.result import Pair
 
 
-@dataclass
-class QuantumResult:
+@dataclass(kw_only=True)
+class QuantumResult(Result):
     """Result of a run with a quantum system."""
 
     problem: QuantumProblem
-    kind: str
-    fields: NDArray[np.float64]
     outcome: Outcome
     value_guess: float
-    populations: NDArray[np.float64]
-    stride: int
     paths: Paths
     check: Check | None
     guess_check: Check | None
     nominal_check: Check | None
     controls: Controls
     parameters: NDArray[np.float64]
-    sweeps: int
-    iterations: int
-    reached: bool
-    reason: str
     front: Front | None = None
-    history: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     ensemble: EnsembleResult | None = None
-    extra: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
     @property
     def task(self) -> str:
@@ -96,6 +85,44 @@ class QuantumResult:
     def error(self) -> float | None:
         """Claimed error of the value; None if none is claimed."""
         return _claim_of(self.check)
+
+    @property
+    def first(self) -> Pair:
+        """Value of the first controls, and its claimed error."""
+        return self.value_guess, _claim_of(self.guess_check)
+
+    @property
+    def verified(self) -> Pair | None:
+        """Value by another algorithm, and the claimed error."""
+        return None if self.check is None else (self.check.value, self.error)
+
+    @property
+    def continuous_value(self) -> Pair | None:
+        """Value under the controls as functions of time, and its claimed error."""
+        found = self.continuous
+        return None if found is None else (found.value, found.claimed)
+
+    @property
+    def charges(self) -> float:
+        """What J subtracts from the value: fluence, leakage and the running mean."""
+        return self.problem.searched.penalty(self.fields) + self.outcome.charges
+
+    @property
+    def norm_error(self) -> float:
+        """Largest change of a norm or trace."""
+        return self.problem.searched.norm_error
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """Parts of the error of the value by their names in the file."""
+        if self.check is None:
+            return {}
+        parts = {f"error_{name}": value for name, value in self.check.parts.items()}
+        c = self.continuous
+        if c is not None and "error_slots" not in parts:
+            # of controls that were searched in the slots: no part of the error
+            parts["error_slots"] = abs(c.value - self.value) + c.error
+        return parts
 
     def other_error(self, name: str) -> float | None:
         """Return the claimed error of a number of the nominal system beside the value; None if none is claimed."""
@@ -186,8 +213,7 @@ def _unitary(result: QuantumResult) -> ComplexArray | None:
     columns = result.outcome.final
     if problem.objective.lindblad:
         # Figures are drawn where no kernels are.
-        from qsim.qoc.propagators.motion import Motion
-        from qsim.qoc.propagators.slots import Slots
+        from qsim.qoc.propagators.slots import Motion, Slots
 
         slots = Slots(problem.model, Motion(problem.duration, result.fields.shape[1], lossy=True))
         columns = slots.final(result.fields, goal.columns)
@@ -222,110 +248,8 @@ def _kind(name: str) -> Callable[[QuantumResult], bool]:
     return lambda result: result.kind == name
 
 
-def _parts(result: QuantumResult) -> dict[str, float]:
-    if result.check is None:
-        return {}
-    parts = {f"error_{name}": value for name, value in result.check.parts.items()}
-    c = result.continuous
-    if c is not None and "error_slots" not in parts:
-        # of controls that were searched in the slots: no part of the error
-        parts["error_slots"] = abs(c.value - result.value) + c.error
-    return parts
-
-
-def _verified_kind(name: str) -> Callable[[QuantumResult], bool]:
-    return lambda result: result.kind == name and result.check is not None
-
-
-def _continuous_kind(name: str) -> Callable[[QuantumResult], bool]:
-    return lambda result: result.kind == name and result.continuous is not None
-
-
-def _history(name: str) -> Callable[[QuantumResult], object]:
-    return lambda result: result.history.get(name)
-
-
 GATES = ("fidelity", "fidelity_process")
 """Kinds of values of gates, each of which has both."""
-
-MEANINGS = {
-    "probability": "probability of the goal at T",
-    "fidelity": "average fidelity of the gate over all states of the logical space",
-    "fidelity_process": "process fidelity of the gate",
-    "observable": "mean value of the observable at T",
-    "functional": "formula of mean values and overlaps at T",
-    "closeness": "1 - ||rho - sigma||^2/2 of the density matrix at T and that of the goal",
-    "goals": "weighted mean of the values of all goals",
-}
-
-# --------------------------------------------------------------------------------------------- units of the deck
-
-
-def of_controls(result: QuantumResult) -> str:
-    """Return the unit of a control: that of the system, or of an electric field."""
-    return result.problem.model.units[0]
-
-
-def of_times(result: QuantumResult) -> str:
-    """Return the unit of times."""
-    return result.problem.model.units[1]
-
-
-def of_frequencies(result: QuantumResult) -> str:
-    """Return the unit of angular frequencies."""
-    time = of_times(result)
-    return "hartree" if time == ATOMIC else time and f"1/{time}"
-
-
-def of_areas(result: QuantumResult) -> str:
-    """Return the unit of a control times a time."""
-    return _product(result, "")
-
-
-def of_fluences(result: QuantumResult) -> str:
-    """Return the unit of the square of a control times a time."""
-    return _product(result, "^2")
-
-
-def _product(result: QuantumResult, power: str) -> str:
-    """Return a power of the unit of a control times that of a time; empty where the control's is no single word, as cm-1."""
-    control, time = result.problem.model.units
-    if control == ATOMIC:
-        return ATOMIC
-    return f"{control}{power} {time}" if control.isalpha() else ""
-
-
-CHECKED: tuple[Quantity[QuantumResult], ...] = tuple(
-    quantity
-    for name, text in MEANINGS.items()
-    for quantity in (
-        Quantity(
-            f"{name}_verified",
-            "",
-            f"{text}, by exponentials of another algorithm",
-            lambda r: r.check and r.check.value,
-            error=lambda r: r.error,
-            when=_verified_kind(name),
-            headline=True,
-        ),
-        Quantity(
-            f"{name}_continuous",
-            "",
-            f"{text}, of the formulas and functions themselves instead of values that are held in slots",
-            lambda r: None if r.continuous is None else r.continuous.value,
-            error=lambda r: None if r.continuous is None else r.continuous.claimed,
-            when=_continuous_kind(name),
-        ),
-        Quantity(
-            f"{name}_guess",
-            "",
-            f"{text}, of the first values",
-            lambda r: r.value_guess,
-            error=lambda r: _claim_of(r.guess_check),
-            when=_kind(name),
-        ),
-    )
-)
 
 VALUES: tuple[Quantity[QuantumResult], ...] = (
     *(
@@ -360,7 +284,6 @@ VALUES: tuple[Quantity[QuantumResult], ...] = (
         when=lambda r: r.kind in GATES,
         headline=True,
     ),
-    *CHECKED,
 )
 
 SCALARS: tuple[Quantity[QuantumResult], ...] = (
@@ -395,67 +318,25 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
         lambda r: purity_of(r.outcome.density),
         error=_beside("purity"),
     ),
-    Quantity(
-        "objective",
-        "",
-        "J, the value less alpha times the fluence, leakage_weight times the leakage, and the running mean",
-        lambda r: r.value - r.problem.searched.penalty(r.fields) - r.outcome.charges,
-        error=lambda r: r.error if r.problem.objective.terms.empty else None,
-    ),
-    Quantity(
-        "fluence",
-        UNIT,
-        "integral of the sum of u^2, in the units of the system",
-        lambda r: float(np.sum(r.fields**2)) * r.problem.objective.tau,
-        headline=True,
-        exact=True,
-        unit_of=of_fluences,
-    ),
-    Quantity(
-        "peak",
-        UNIT,
-        "largest |u| of any control",
-        lambda r: float(np.abs(r.fields).max(initial=0.0)),
-        headline=True,
-        exact=True,
-        unit_of=of_controls,
-    ),
-    Quantity("sweeps", "", "forward and backward propagations", lambda r: r.sweeps, headline=True),
-    Quantity("iterations", "", "iterations of the optimiser", lambda r: r.iterations, headline=True),
-    Quantity("threshold_reached", "", "whether the threshold was reached", lambda r: r.reached),
-    Quantity("stop_reason", "", "why the optimiser stopped", lambda r: r.reason),
-    Quantity(
-        "norm_error",
-        "",
-        "largest change of a norm or trace",
-        lambda r: r.problem.searched.norm_error,
-        headline=True,
-    ),
-    Quantity(
-        "error_*",
-        "",
-        "part of the error of the value: *; slots: distance from the value of the functions themselves, a part of the error "
-        "where the deck gives functions of time (fixed: true, optimizer: none)",
-        _parts,
-    ),
-    Quantity(
-        "time_unit",
-        "s",
-        "one unit of time of this file",
-        lambda r: r.problem.model.seconds,
-        when=lambda r: r.problem.model.seconds is not None,
-    ),
+)
+PEAK: Quantity[QuantumResult] = Quantity(
+    "peak",
+    UNIT,
+    "largest |u| of any control",
+    lambda r: float(np.abs(r.fields).max(initial=0.0)),
+    headline=True,
+    exact=True,
+    unit_of=of_controls,
+)
+TIME_UNIT: Quantity[QuantumResult] = Quantity(
+    "time_unit",
+    "s",
+    "one unit of time of this file",
+    lambda r: r.problem.model.seconds,
+    when=lambda r: r.problem.model.seconds is not None,
 )
 
 ARRAYS: tuple[Quantity[QuantumResult], ...] = (
-    Quantity(
-        "time",
-        UNIT,
-        "middles of the slots, in time_unit",
-        lambda r: r.problem.times,
-        ("time",),
-        unit_of=of_times,
-    ),
     Quantity(
         "control/*",
         UNIT,
@@ -554,24 +435,6 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
         ("logical", "logical_to"),
         note="of an ensemble, of the nominal system",
     ),
-    Quantity("history/objective", "", "objective J", _history("objective"), ("evaluation",)),
-    Quantity(
-        "history/probability",
-        "",
-        "value of the goal; without a jump where the search is",
-        _history("probability"),
-        ("evaluation",),
-    ),
-    Quantity("history/sweeps", "", "propagations so far", _history("sweeps"), ("evaluation",)),
-    Quantity(
-        "history/fluence",
-        UNIT,
-        "integral of the sum of u^2",
-        _history("fluence"),
-        ("evaluation",),
-        unit_of=of_fluences,
-    ),
-    Quantity("history/gradient_norm", "", "norm of dJ/du", _history("gradient_norm"), ("evaluation",)),
     Quantity(
         "starts/value",
         "",
@@ -581,8 +444,21 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
         note="only of searches with optimizer.restarts",
         when=lambda r: r.problem.restarts > 0,
     ),
-    Quantity("history/seconds", "s", "wall time since the start", _history("seconds"), ("evaluation",)),
 )
 
 
-QUANTITIES = (*VALUES, *SCALARS, *ARRAYS)
+QUANTITIES: tuple[Quantity[Any], ...] = (
+    *VALUES,
+    *CHECKED,
+    *SCALARS,
+    # of terms beside the fluence no error is known
+    replace(OBJECTIVE, error=lambda r: r.error if r.problem.objective.terms.empty else None),
+    FLUENCE,
+    PEAK,
+    *SEARCH,
+    ERRORS,
+    TIME_UNIT,
+    TIME,
+    *ARRAYS,
+    *HISTORY,
+)

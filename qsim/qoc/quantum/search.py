@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from qsim.core.run.loop import Report
     from qsim.qoc.quantum.problem import QuantumProblem
 
-__all__ = ["QuantumSearch"]
-
 # Gradient by a parameter, relative to that of a full turn in a slot, that counts as rounding.
 VANISHING = 1e-14
 # How much more of what jumps a search may come to keep, before it is asked again.

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from qsim.qoc.quantum.outcome import Outcome
     from qsim.qoc.quantum.problem import QuantumProblem
 
-__all__ = ["Found", "errors_of_state", "leakage_of", "numbers_of", "purity_of"]
-
 
 @dataclass(frozen=True)
 class Found:

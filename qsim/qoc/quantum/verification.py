@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from qsim.qoc.quantum.continuous import Continuous
     from qsim.qoc.quantum.problem import QuantumProblem
 
-__all__ = ["Check", "farthest", "verify"]
-
 # Points times steps times columns on the grid: a minute of one core.
 MOST_PRODUCTS = 2e8
 

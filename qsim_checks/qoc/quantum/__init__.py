@@ -81,8 +81,10 @@ def _control(rng: np.random.Generator, name: str, world: World, slots: int) -> d
     w, phase = rng.uniform(0.0, 8.0) / world.duration, rng.uniform(0.0, 6.0)
     block: dict[str, Any] = {"name": name}
     block["guess"] = {"type": "expression", "value": f"{size:.6g}*cos({w:.6g}*t + {phase:.6g})"}
-    if rng.random() < 0.2:
+    if (drawn := rng.random()) < 0.2:
         block["guess"] = {"type": "random", "amplitude": size, "modes": int(rng.integers(1, 6))}
+    if drawn < 0.06:
+        block["guess"] = {"type": "noise", "amplitude": size}
     if rng.random() < 0.3:
         block["bounds"] = [-size * float(rng.uniform(0.6, 2.0)), size * float(rng.uniform(0.6, 2.0))]
     kinds = ["slots", "slots", "constant"] + (["bspline"] if slots >= 6 else [])

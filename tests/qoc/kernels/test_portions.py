@@ -9,8 +9,7 @@ from qsim.qoc.kernels import portions
 from qsim.qoc.models.builders import model
 from qsim.qoc.objectives.slots import SlotObjective
 from qsim.qoc.propagators.batch import SlotMembers
-from qsim.qoc.propagators.motion import Motion
-from qsim.qoc.propagators.slots import Slots
+from qsim.qoc.propagators.slots import Motion, Slots
 
 
 def system(levels, bath):

@@ -16,7 +16,7 @@ from qsim.core.run.examine import examine
 from qsim.qoc.models.quantum import ControlTerm
 from qsim.qoc.objectives.ensemble import EnsembleObjective, Member, Weighted, Worst
 from qsim.qoc.objectives.slots import SlotObjective
-from qsim.qoc.propagators.motion import Motion
+from qsim.qoc.propagators.slots import Motion
 from tests.qoc.models.oracle import liouvillian
 from tests.qoc.quantum.test_run import deck, hermitian
 from tests.qoc.quantum.test_slots import random_model

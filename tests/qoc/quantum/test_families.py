@@ -11,7 +11,7 @@ from qsim.qoc.models.gates import named_gate
 from qsim.qoc.models.quantum import GateTarget
 from qsim.qoc.objectives.slots import SlotObjective
 from qsim.qoc.objectives.weyl import invariants, nearest_in_class, nearest_perfect_entangler, weyl_coordinates
-from qsim.qoc.propagators.motion import Motion
+from qsim.qoc.propagators.slots import Motion
 from tests.qoc.quantum.oracle import DURATION, isometry, random_model
 
 PAULI = [np.array([[0, 1], [1, 0]]), np.array([[0, -1j], [1j, 0]]), np.diag([1, -1])]

@@ -13,8 +13,8 @@ from qsim.qoc.control.controls import Controls, Line
 from qsim.qoc.control.parametrisation import Parametrisation
 from qsim.qoc.objectives.bounds import limits_of
 from qsim.qoc.objectives.slots import SlotObjective
-from qsim.qoc.propagators.motion import Motion
-from qsim.qoc.quantum.fronts.limits import most_probable
+from qsim.qoc.propagators.slots import Motion
+from qsim.qoc.quantum.fronts.search import most_probable
 from tests.qoc.quantum.test_slots import random_model
 
 

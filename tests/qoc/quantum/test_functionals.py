@@ -10,7 +10,7 @@ from qsim.core.errors import InvalidInput
 from qsim.qoc.models.quantum import FunctionalTarget
 from qsim.qoc.objectives.costs import cost_of
 from qsim.qoc.objectives.slots import SlotObjective
-from qsim.qoc.propagators.motion import Motion
+from qsim.qoc.propagators.slots import Motion
 from tests.qoc.quantum.oracle import DURATION, hermitian, isometry, random_model
 
 

@@ -14,7 +14,7 @@ from qsim.qoc.models.quantum import ControlTerm, Jump, QuantumModel, StateTarget
 from qsim.qoc.objectives.costs import cost_of
 from qsim.qoc.objectives.jumps import budget, expand
 from qsim.qoc.propagators.densities import Densities
-from qsim.qoc.propagators.motion import Motion
+from qsim.qoc.propagators.slots import Motion
 from tests.qoc.quantum.oracle import (
     DURATION,
     hermitian,

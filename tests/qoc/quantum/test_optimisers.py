@@ -11,7 +11,7 @@ from qsim.qoc.models.quantum import GateTarget, StateTarget
 from qsim.qoc.objectives.amplitudes import SlotAmplitudes
 from qsim.qoc.objectives.slots import SlotObjective
 from qsim.qoc.optimizers.sequential import SlotSteps
-from qsim.qoc.propagators.motion import Motion
+from qsim.qoc.propagators.slots import Motion
 from tests.qoc.quantum.test_controls import deck
 from tests.qoc.quantum.test_slots import random_model
 

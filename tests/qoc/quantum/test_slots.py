@@ -22,8 +22,7 @@ from qsim.qoc.models.quantum import (
 )
 from qsim.qoc.objectives.costs import cost_of
 from qsim.qoc.objectives.slots import SlotObjective
-from qsim.qoc.propagators.motion import Motion
-from qsim.qoc.propagators.slots import Slots
+from qsim.qoc.propagators.slots import Motion, Slots
 from qsim.qoc.quantum.build import plan
 
 

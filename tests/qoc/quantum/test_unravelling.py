@@ -12,7 +12,7 @@ from qsim.qoc.kernels.portions import watched
 from qsim.qoc.objectives import unravelling as module
 from qsim.qoc.objectives.noise import drawn, passes_of
 from qsim.qoc.objectives.unravelling import Unravelling, rates_of
-from qsim.qoc.propagators.motion import Motion
+from qsim.qoc.propagators.slots import Motion
 from tests.qoc.quantum.oracle import DURATION, random_model, true_value
 
 

@@ -10,8 +10,6 @@ from qsim.core.deck.blocks import Block
 if TYPE_CHECKING:
     from qsim.core.device.arrays import FloatArray
 
-__all__ = ["DipoleBlock", "FunctionBlock", "Points", "PotentialBlock"]
-
 # Points x (L,), bohr, and values there; decks are read without NumPy.
 Points: TypeAlias = "FloatArray"
 

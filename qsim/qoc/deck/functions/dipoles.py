@@ -8,8 +8,6 @@ from qsim.core.deck.units import DipoleSlope, Length
 from qsim.qoc.deck.functions.base import DipoleBlock, Points
 from qsim.qoc.deck.numbers import SIGNED, SIZE
 
-__all__ = ["Linear", "Mecke"]
-
 
 class Mecke(DipoleBlock):
     """``mu = mu0 x exp(-x / rstar)``."""

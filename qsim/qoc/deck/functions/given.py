@@ -17,8 +17,6 @@ from qsim.core.deck.table_units import (
 )
 from qsim.qoc.deck.functions.base import DipoleBlock, FunctionBlock, Points, PotentialBlock
 
-__all__ = ["FormulaOfX", "TableDipole", "TablePotential"]
-
 
 class _Table(FunctionBlock, Tabulated):
     """Two columns, joined by a curve that keeps to its rows."""

@@ -8,8 +8,6 @@ from qsim.core.deck.units import Frequency, Length
 from qsim.qoc.deck.functions.base import Points, PotentialBlock
 from qsim.qoc.deck.numbers import SIGNED, SIZE
 
-__all__ = ["Harmonic"]
-
 
 class Harmonic(PotentialBlock):
     """``V = m omega^2 (x - x0)^2 / 2``."""

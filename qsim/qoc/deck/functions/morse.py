@@ -9,8 +9,6 @@ from qsim.core.deck.units import Quantity
 from qsim.qoc.deck.functions.base import Points, PotentialBlock
 from qsim.qoc.deck.numbers import SIGNED, SIZE
 
-__all__ = ["Morse"]
-
 # Of diatomic molecules, CO has the deepest well (0.412 hartree), N2 the largest range parameter (1.42/bohr), H2 the shortest bond
 # (1.40 bohr).
 WELL = Quantity("energy", ((0.45, 13.0, "eV"), (1e3, 1e6, "cm-1")))

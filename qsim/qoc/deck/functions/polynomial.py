@@ -6,8 +6,6 @@ from pydantic import Field
 
 from qsim.qoc.deck.functions.base import DipoleBlock, Points, PotentialBlock
 
-__all__ = ["Polynomial"]
-
 
 class Polynomial(PotentialBlock, DipoleBlock):
     """``sum_n c_n x^n``; Eq. (11) is ``[0, 0, -0.25, 0.00390625, 0.015625]``."""

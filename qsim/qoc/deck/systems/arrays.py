@@ -6,8 +6,6 @@ from pydantic import Field
 
 from qsim.core.deck.blocks import Block, ComplexNumber
 
-__all__ = ["Matrix", "StateArray", "Vector", "as_state"]
-
 Vector = Annotated[list[ComplexNumber], Field(min_length=1)]
 Matrix = Annotated[list[Vector], Field(min_length=1)]
 

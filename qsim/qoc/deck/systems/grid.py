@@ -1,6 +1,6 @@
 """``system: {type: grid}`` by its levels: a molecule that starts warm, relaxes, sees several fields, or becomes a gate."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -11,17 +11,11 @@ from qsim.qoc.deck.system import System
 from qsim.qoc.deck.systems.jumps import LevelJumps
 from qsim.qoc.deck.systems.states import Initial, StatePair, Target
 
-__all__ = ["GridSystem"]
-
 Factor = Annotated[float, SIZE]
 
 
 class GridSystem(System):
     """The molecule in its lowest levels, -mu E for each field, -(alpha/4) E0^2 for an envelope."""
-
-    # Bare numbers are in atomic units, and so are the fields.
-    unit: ClassVar[str] = "hartree"
-    fields: ClassVar[bool] = True
 
     type: Literal["grid"] = "grid"
     dipole: DipoleFunction | None = Field(  # type: ignore[assignment]

@@ -12,17 +12,6 @@ from qsim.qoc.deck.numbers import SIGNED, SIZE
 from qsim.qoc.deck.systems.jumps import LevelJumps
 from qsim.qoc.deck.systems.states import Initial, StatePair, Target
 
-__all__ = [
-    "Component",
-    "FormulaOfXY",
-    "Grid2dSystem",
-    "HenonHeiles",
-    "Interval",
-    "PotentialOfXY",
-    "TableOfXY",
-    "TwoMorse",
-]
-
 LengthName = Annotated[str, UnitName("length")]
 EnergyName = Annotated[str, UnitName("energy")]
 DipoleName = Annotated[str, UnitName("dipole")]

@@ -7,8 +7,6 @@ from pydantic import Field, model_validator
 from qsim.core.deck.blocks import Block
 from qsim.qoc.deck.systems.quantities import RateValue, TemperatureValue, TimeValue
 
-__all__ = ["LevelJump", "LevelJumps"]
-
 # What an entry may be about, and the keys that may stand beside it.
 KINDS = {
     "matrix": ("rate",),

@@ -10,8 +10,6 @@ from qsim.qoc.deck.systems.jumps import LevelJump
 from qsim.qoc.deck.systems.quantities import UnitName
 from qsim.qoc.deck.systems.states import Initial, StatePair, Target
 
-__all__ = ["FileControl", "MatricesSystem"]
-
 
 class FileControl(Block):
     """One control; H gets u^power times its operator."""

@@ -9,8 +9,6 @@ from qsim.qoc.deck.systems.parts import Part
 from qsim.qoc.deck.systems.quantities import FrequencyValue, RateValue, UnitName
 from qsim.qoc.deck.systems.states import Initial, StatePair, Target
 
-__all__ = ["ControlOperator", "ControlOperators", "JumpTerm", "ModelSystem", "Term"]
-
 Formula = Annotated[str, Field(min_length=1, max_length=20_000)]
 
 

@@ -7,8 +7,6 @@ from pydantic import Field
 from qsim.core.deck.blocks import Block, Count
 from qsim.qoc.deck.systems.quantities import FrequencyValue, TemperatureValue, TimeValue
 
-__all__ = ["Ladder", "Part", "Qubit", "RotorPart", "Spin", "Transmon"]
-
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,31}$")]
 Levels = Annotated[Count, Field(ge=2, le=400)]
 

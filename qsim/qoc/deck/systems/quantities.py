@@ -22,18 +22,6 @@ if TYPE_CHECKING:
 
     Value: TypeAlias = float | str
 
-__all__ = [
-    "ControlValue",
-    "FrequencyValue",
-    "MomentValue",
-    "RateValue",
-    "TemperatureValue",
-    "TimeValue",
-    "UnitName",
-    "Units",
-    "units_of",
-]
-
 UnitName = Literal[
     "Hz", "kHz", "MHz", "GHz", "THz", "rad/s", "rad/ns", "rad/ps", "rad/fs", "cm-1", "meV", "eV", "hartree"
 ]

@@ -13,8 +13,6 @@ from qsim.qoc.deck.systems.jumps import LevelJumps
 from qsim.qoc.deck.systems.quantities import TemperatureValue
 from qsim.qoc.deck.systems.states import Initial, StatePair, Target
 
-__all__ = ["Polarisability", "RotorSystem"]
-
 _BOHR_PER_ANGSTROM = 1e-10 / CODATA["atomic unit of length"]
 _VOLUME = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(?:angstrom|A)\^?3\s*")
 

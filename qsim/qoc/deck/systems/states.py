@@ -20,23 +20,6 @@ from qsim.qoc.deck.states import parse_weight
 from qsim.qoc.deck.systems.arrays import StateArray, as_state
 from qsim.qoc.deck.systems.quantities import TemperatureValue
 
-__all__ = [
-    "GATES",
-    "AnyOperator",
-    "Density",
-    "Formula",
-    "Gate",
-    "Initial",
-    "Level",
-    "Observable",
-    "Overlap",
-    "StateFile",
-    "StatePair",
-    "Target",
-    "Thermal",
-]
-
-
 #: Gates by name; the first qubit is the slowest, and controls come first.
 GATES = (
     *("id", "x", "y", "z", "h", "s", "sdg", "t", "tdg", "sqrt_x", "sqrt_y"),
@@ -263,11 +246,7 @@ def _target(value: object, info: ValidationInfo) -> Any:
     return _state(value, kinds, info)
 
 
-_STATE: list[dict[str, Any]] = [
-    {"type": "integer", "minimum": 0},
-    {"type": "string"},
-    {"type": "object"},
-]
+_STATE: list[dict[str, Any]] = [{"type": "integer", "minimum": 0}, {"type": "string"}, {"type": "object"}]
 Initial = Annotated[
     Any, PlainValidator(_initial), WithJsonSchema({"anyOf": [*_STATE, {"type": "array", "minItems": 1}]})
 ]

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from qsim.qoc.deck.functions import Potential
     from qsim.qoc.models.molecule import Molecule
 
-__all__ = ["WALL_DENSITY", "level_findings"]
-
 # Largest |psi|^2 dx at a wall of a level in use.
 WALL_DENSITY = 1e-6
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from qsim.qoc.deck.systems.quantities import Units
     from qsim.qoc.models.faults import Faults
 
-__all__ = ["Levels", "between", "level_jumps", "of_entry", "rates_of"]
-
 # Rates that are smaller than this part of the largest one of their entry change nothing that is claimed.
 NEGLIGIBLE = 1e-14
 

@@ -23,17 +23,6 @@ if TYPE_CHECKING:
     from qsim.qoc.deck.functions import FunctionBlock
     from qsim.qoc.deck.system import System
 
-__all__ = [
-    "MOST",
-    "PLENTY",
-    "REACH",
-    "Landscape",
-    "enough_points",
-    "landscape",
-    "sine_levels",
-    "stencil_levels",
-]
-
 # Of the box's width by which a wall may be moved outwards.
 REACH = 0.6
 # Points at which the formulas are looked at on either side of the box.

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from qsim.qoc.deck.systems.quantities import Units
     from qsim.qoc.deck.systems.states import StatePair
 
-__all__ = ["Line", "line", "used_levels"]
-
 # Levels of `states: auto`: the least, and those above the highest one in use.
 LEAST, SPARE = 16, 12
 # Most levels that a thermal start is looked for in.

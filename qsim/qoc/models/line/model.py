@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from qsim.qoc.deck.systems.grid import GridSystem
     from qsim.qoc.models.line.levels import Line
 
-__all__ = ["grid_model"]
-
 
 def grid_model(system: GridSystem, extra: int = 0) -> QuantumModel:
     """Return the matrices of a molecule in its lowest levels.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import FloatArray
     from qsim.qoc.deck.systems.grid2d import Component, Grid2dSystem, PotentialOfXY
 
-__all__ = ["dipole_at", "potential_at", "remarks"]
-
 # Rows of a table in each coordinate: two cubic pieces.
 LEAST_ROWS = 4
 

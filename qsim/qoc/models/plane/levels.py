@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import FloatArray, IndexArray
     from qsim.qoc.deck.systems.grid2d import Grid2dSystem, Interval
 
-__all__ = ["Axis", "Plane", "plane", "sine_axis"]
-
 # Largest contracted basis: a dense real matrix, two seconds.
 CONTRACTED = 1200
 # Least contracted states per level kept.

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import ComplexArray, FloatArray
     from qsim.qoc.models.plane.levels import Plane
 
-__all__ = ["GridMotion"]
-
 # Coefficients of the six stages, Blanes and Moan 2002, Table 2 (S6, order 4): a for one part, b for the other, symmetric.
 A = (0.0792036964311957, 0.353172906049774, -0.0420650803577195)
 B = (0.209515106613362, -0.143851773179818)

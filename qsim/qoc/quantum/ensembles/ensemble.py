@@ -26,11 +26,9 @@ if TYPE_CHECKING:
     from qsim.qoc.deck.ensemble import QuantumEnsemble
     from qsim.qoc.models.quantum import QuantumModel
     from qsim.qoc.objectives.ensemble import Measure
-    from qsim.qoc.propagators.motion import Motion
+    from qsim.qoc.propagators.slots import Motion
     from qsim.qoc.quantum.ensembles.members import Members
     from qsim.qoc.quantum.problem import QuantumProblem
-
-__all__ = ["EnsembleResult", "looked_at", "made_ensemble", "same_space", "verified"]
 
 # Members whose errors are determined at least.
 SAMPLE = 8

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from qsim.qoc.models.quantum import QuantumModel
     from qsim.qoc.objectives.ensemble import EnsembleObjective
 
-__all__ = ["Ensemble", "Members", "changed"]
-
 # First part of the path of a control.
 CONTROL = "control"
 # Stream of random numbers of the first parameter that varies; one more per parameter.

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from qsim.qoc.quantum.ensembles.ensemble import EnsembleResult
     from qsim.qoc.quantum.result import QuantumResult
 
-__all__ = ["KINDS", "PARAMETER", "QUANTITIES"]
-
 KINDS = {
     "probability": "probability of the goal",
     "fidelity": "average fidelity of the gate",

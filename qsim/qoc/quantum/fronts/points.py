@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     Nominal = Callable[[QuantumDeck], QuantumModel]
 
-__all__ = ["plans_of", "points_of"]
-
 _LEADING = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)")
 
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from qsim.qoc.quantum.result import QuantumResult
     from qsim.qoc.quantum.verification import Check
 
-__all__ = ["FRONT"]
-
 
 def _has_front(result: QuantumResult) -> bool:
     return result.front is not None

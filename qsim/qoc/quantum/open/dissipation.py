@@ -13,16 +13,13 @@ from qsim.qoc.models.quantum import GateTarget
 from qsim.qoc.objectives.costs import column_count, is_quadratic
 from qsim.qoc.objectives.jumps import jump_free
 from qsim.qoc.propagators.densities import Densities
-from qsim.qoc.propagators.motion import Motion
-from qsim.qoc.propagators.slots import Slots, total_rate
+from qsim.qoc.propagators.slots import Motion, Slots, total_rate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.qoc.deck.quantum import Unravelled
     from qsim.qoc.models.quantum import QuantumModel
-
-__all__ = ["Dissipation", "choose", "first_order_fits"]
 
 # Probability of jumps below which `auto` searches without them.
 WEAK = 0.2

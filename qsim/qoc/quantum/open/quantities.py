@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
-from qsim.qoc.quantum.result import MEANINGS
+from qsim.qoc.result import MEANINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from qsim.qoc.objectives.jumps import Expansion
     from qsim.qoc.quantum.result import QuantumResult
-
-__all__ = ["QUANTITIES"]
 
 
 def _expanded(part: Callable[[Expansion], float]) -> Callable[[QuantumResult], object]:

@@ -1,4 +1,4 @@
-"""Search for the controls of a quantum system, then look at the result."""
+"""Look at the controls that were found for a quantum system: populations, final state, independent value, errors."""
 
 from __future__ import annotations
 
@@ -8,13 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.errors import NumericsError
-from qsim.core.run.loop import drive
 from qsim.qoc.checks import truncation
-from qsim.qoc.kernels.portions import watched
-from qsim.qoc.optimizers.search import told
-from qsim.qoc.quantum.build import kind_of
+from qsim.qoc.objectives.costs import kind_of
 from qsim.qoc.quantum.ensembles.ensemble import looked_at, verified
-from qsim.qoc.quantum.maximisation import Maximisation
 from qsim.qoc.quantum.open.dissipation import WEAK
 from qsim.qoc.quantum.outcome import outcome_of
 from qsim.qoc.quantum.paths import Paths, paths_of
@@ -27,20 +23,14 @@ if TYPE_CHECKING:
 
     from qsim.core.run.progress import Monitor
     from qsim.qoc.control.controls import Controls
+    from qsim.qoc.optimizers.maximisation import Maximisation
     from qsim.qoc.optimizers.search import Search
     from qsim.qoc.quantum.ensembles.ensemble import EnsembleResult
     from qsim.qoc.quantum.outcome import Outcome
-    from qsim.qoc.quantum.problem import Points, QuantumProblem
-
-__all__ = ["run"]
+    from qsim.qoc.quantum.problem import QuantumProblem
 
 # Above 1 by more than this, a probability is an error of the program, not rounding.
 ABOVE_ONE = 1e-9
-# What is told of a constraint that another one keeps from being met.
-GIVEN_WAY = {
-    "area": "the area is missed by {:.2g} of the integral of |u|, since bounds or max_fluence act; widen them",
-    "band": "{:.2g} of its root mean square lies outside of its functions of time, since bounds or the area act; widen them",
-}
 # What makes a part of the error smaller.
 REMEDIES = {
     "levels": "raise levels of the parts (rotor: J_max; grid, grid2d: states, points), or keep the controls weak and smooth by "
@@ -55,51 +45,6 @@ REMEDIES = {
 LARGEST_TABLE = 30_000_000
 
 
-def run(problem: QuantumProblem, monitor: Monitor) -> QuantumResult:
-    """Maximise the goal and analyse the controls that were found.
-
-    Raises
-    ------
-    NumericsError
-        If a probability is above 1.
-    """
-    for text in problem.warnings:
-        monitor.warn(text)
-    # Ranks propagate other members, and so do not look at the same points.
-    alone = problem.ensemble is None or problem.ensemble.objective.comm.size == 1
-    with watched(monitor.poll if alone else None):
-        return _searched(problem, monitor)
-
-
-def _searched(problem: QuantumProblem, monitor: Monitor) -> QuantumResult:
-    """Maximise the goal, of a front at every point, and analyse the controls that were found."""
-    if problem.points is not None:
-        return _run_front(problem.points, monitor)
-    search = QuantumSearch(problem)
-    maximisation = Maximisation(problem, search, monitor.restored)
-    total, (unit, what) = problem.max_sweeps * (1 + problem.restarts), told(problem.optimizer.type)
-    with monitor.stage("optimise"):
-        drive(maximisation, monitor, total=total, unit=unit, what=what, at_most=True)
-    if maximisation.escaped:
-        monitor.note(
-            "the gradient vanishes at the first values of the controls, a critical point; the search went on from weak "
-            "sines with random amplitudes"
-        )
-    final = problem.guess if search.field is None else search.field
-    return _analysed(problem, search, maximisation, final, monitor)
-
-
-def _run_front(points: Points, monitor: Monitor) -> QuantumResult:
-    """Search the points of a front, and analyse the one that is shown."""
-    from qsim.qoc.quantum.fronts.search import search_front
-
-    front, search, maximisation = search_front(points, monitor)
-    shown = points.problems[front.shown]
-    assert search.field is not None
-    result = _analysed(shown, search, maximisation, search.field, monitor)
-    return dataclasses.replace(result, front=front)
-
-
 def _found(
     problem: QuantumProblem, search: Search, maximisation: Maximisation, fields: NDArray[np.float64]
 ) -> tuple[Controls, NDArray[np.float64]]:
@@ -112,6 +57,34 @@ def _found(
 def _first(problem: QuantumProblem) -> tuple[Controls, NDArray[np.float64]]:
     """Return the controls of the first values, and their parameters."""
     return problem.controls, problem.controls.parameters(problem.guess)
+
+
+class _Analysis:
+    """Search and analysis of quantum systems."""
+
+    def search(self, problem: QuantumProblem) -> QuantumSearch:
+        """Return a search that has not begun."""
+        return QuantumSearch(problem)
+
+    def analyse(
+        self,
+        problem: QuantumProblem,
+        search: Search,
+        maximisation: Maximisation,
+        fields: NDArray[np.float64],
+        monitor: Monitor,
+    ) -> QuantumResult:
+        """Propagate the final controls once more, verify them, and warn of what is wrong with them.
+
+        Raises
+        ------
+        NumericsError
+            If a probability is above 1.
+        """
+        return _analysed(problem, search, maximisation, fields, monitor)
+
+
+ANALYSIS = _Analysis()
 
 
 def _analysed(
@@ -143,8 +116,6 @@ def _analysed(
     with monitor.stage("paths"):
         paths = monitor.judged("paths", lambda: paths_of(problem, fields, stride, outcome), Paths())
     controls, u = _found(problem, search, maximisation, fields)
-    for number, what, size in controls.given_way(fields):
-        monitor.warn(f"control {problem.model.controls[number].name}: {GIVEN_WAY[what]}".format(size))
     check = guess_check = nominal_check = None
     if problem.verify.propagator != "none":
         with monitor.stage("verify"):

@@ -1,4 +1,4 @@
-"""The search for the controls of a quantum system: any optimiser, several starts, new random functions where it rests."""
+"""The search for controls: any optimiser, several starts, new random functions where it rests, a way out of critical points."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.device import rng
 from qsim.qoc.optimizers.gauss_newton import GaussNewton
 from qsim.qoc.optimizers.krotov import Krotov
 from qsim.qoc.optimizers.lbfgs import Lbfgs
 from qsim.qoc.optimizers.search import CriticalPoint, Finished
-from qsim.qoc.optimizers.sequential import SlotSteps
-from qsim.qoc.optimizers.travolta import Travolta
+from qsim.qoc.optimizers.travolta import Travolta, candidates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,12 +21,10 @@ if TYPE_CHECKING:
     from qsim.core.run.loop import Report, Resumable, State
     from qsim.qoc.control.controls import Controls
     from qsim.qoc.optimizers.search import Search
-    from qsim.qoc.quantum.problem import QuantumProblem
+    from qsim.qoc.problem import Problem
 
-__all__ = ["Maximisation"]
-
-# Random numbers of a seed, its modes, and its size in turns by pi of each control.
-ESCAPE_STREAM, ESCAPE_MODES, ESCAPE_SIZE = 1 << 20, 5, 0.3
+# Of a bound: the soft clip keeps fields 8 % below it.
+AT_BOUND = 0.85
 
 
 class Maximisation:
@@ -39,13 +35,18 @@ class Maximisation:
 
     Parameters
     ----------
-    problem : QuantumProblem
+    problem : Problem
     search : Search
     saved : mapping, optional
         State to continue from.
+
+    Attributes
+    ----------
+    escaped : bool
+        Whether the search has come to a critical point, which values beside it have taken the place of.
     """
 
-    def __init__(self, problem: QuantumProblem, search: Search, saved: Mapping[str, Any] | None) -> None:
+    def __init__(self, problem: Problem, search: Search, saved: Mapping[str, Any] | None) -> None:
         self.problem, self.search = problem, search
         self.saved = saved
         self.attempt = 0
@@ -54,7 +55,6 @@ class Maximisation:
         self.current: Resumable | None = None
         # J of the present start before its last draw
         self.before = -np.inf
-        # whether the first values were a critical point, which a seed has taken the place of
         self.escaped = False
         if saved is not None:
             self.attempt = int(saved["attempt"])
@@ -95,11 +95,11 @@ class Maximisation:
             except Finished:
                 pass
             except CriticalPoint as problem:
-                # Zero is where most searches begin, and of many gates a critical point: a seed goes on, once.
-                if not self.escaped:
-                    self.escaped = True
-                    continue
                 refused = problem
+            # Zero is where most searches begin, and often a critical point: values beside it go on, once.
+            if not self.escaped and (refused is not None or (self._stalled and not self._at_the_bounds)):
+                self.escaped = True
+                continue
             # The threshold ends everything: further starts could only find another way to it.
             if search.reached:
                 return
@@ -115,12 +115,40 @@ class Maximisation:
                 return
             self._next_start()
 
+    def why(self) -> str:
+        """Return the reason why the search ended, with a remedy where it has not left its first values."""
+        reason = self.search.reason
+        if not self._stalled:
+            return reason
+        if self._at_the_bounds:
+            return f"{reason}, with the field at control.bounds: the maximum that they allow"
+        return (
+            f"{reason} at a critical point, where the gradient vanishes; start from a stronger field, such as "
+            "control.guess: ladder, or lower objective.alpha"
+        )
+
+    @property
+    def _stalled(self) -> bool:
+        """True if a search has converged without having moved the state."""
+        search = self.search
+        return search.probability < self.problem.stalled and search.reason.startswith(
+            ("converged", "stopped")
+        )
+
+    @property
+    def _at_the_bounds(self) -> bool:
+        """True if a control reaches its bounds somewhere, as near as their soft clip lets it."""
+        field, control = self.search.field, self.search.control
+        if field is None:
+            return False
+        return bool(np.any(field >= AT_BOUND * control.high) or np.any(field <= AT_BOUND * control.low))
+
     def controls_of(self, tag: Mapping[str, Any]) -> Controls:
         """Return the controls of a start, with the functions that it has drawn."""
         attempt = int(tag.get("attempt", 0))
         # Random functions follow from the seed, the attempt and the number of the draw.
         # Replaying the draws in order therefore makes the same controls again.
-        controls = self.problem.controls if attempt == 0 else self.problem.making.start(attempt)[0]
+        controls = self.problem.start(attempt)[0]
         for number, u in enumerate(tag.get("draws", ()), 1):
             controls, _ = controls.redrawn(np.asarray(u), number)
         return controls
@@ -129,7 +157,7 @@ class Maximisation:
 
     def _given(self, report: Report) -> None:
         """Propagate the first values as they are."""
-        search, field = self.search, self.problem.guess
+        search, field = self.search, self.problem.first
         search.at = self.problem.controls.parameters(field)
         p, j = search.objective.values(field)
         with suppress(Finished):
@@ -157,12 +185,9 @@ class Maximisation:
 
     def _first(self) -> NDArray[np.float64]:
         """Set the controls of the present start, and return its first parameters."""
-        problem = self.problem
-        controls, guess = problem.controls, problem.guess
-        if self.attempt:
-            controls, guess = problem.making.start(self.attempt)
+        controls, guess = self.problem.start(self.attempt)
         if self.escaped:
-            guess = guess + self._seed()
+            guess = self.problem.unstuck(self.attempt, guess)
         u = controls.parameters(guess)
         # Each draw begins at what the one before it had found, so u is that of the last one.
         for number, drawn in enumerate(self.draws, 1):
@@ -170,38 +195,20 @@ class Maximisation:
         self.search.control = controls
         return u
 
-    def _seed(self) -> NDArray[np.float64]:
-        """Return weak values (C, N) without a symmetry: a few sines with random amplitudes, some tenths of a turn each."""
-        problem = self.problem
-        slots = problem.objective.propagator
-        own = zip(problem.model.controls, slots.norms[1:], strict=True)
-        natural = [
-            (np.pi / problem.duration / norm) ** (1.0 / term.power) if norm else 1.0 for term, norm in own
-        ]
-        key = rng.key_from_seed(problem.making.setting.seed)
-        draws = rng.normal(key, ESCAPE_STREAM, self.attempt, len(natural) * ESCAPE_MODES)
-        phase = np.pi * problem.times / problem.duration
-        modes = np.sin(np.arange(1, ESCAPE_MODES + 1)[:, None] * phase)
-        sizes = ESCAPE_SIZE * np.array(natural)[:, None] / np.sqrt(ESCAPE_MODES)
-        return np.asarray(sizes * (draws.reshape(-1, ESCAPE_MODES) @ modes))
-
     def _gauss_newton(self, u: NDArray[np.float64], saved: Mapping[str, Any] | None) -> Resumable:
         """Return Gauss-Newton at some parameters."""
-        # loaded for these decks alone
-        from qsim.qoc.objectives.amplitudes import SlotAmplitudes
-
-        return GaussNewton(self.search, u, saved, SlotAmplitudes(self.search.objective))
+        return GaussNewton(self.search, u, saved, self.problem.residuals())
 
     def _optimiser(self, u: NDArray[np.float64], saved: Mapping[str, Any] | None) -> Resumable:
         """Return the optimiser of the deck at some parameters."""
         options, search = self.problem.optimizer, self.search
         if options.type == "krotov":
-            steps = SlotSteps(search.objective)
-            return Krotov(search, steps, search.control.field(u), options.step, saved)
+            return Krotov(search, self.problem.sequential(), search.control.field(u), options.step, saved)
         if options.type == "gauss_newton" or (saved is not None and saved.get("kind") == "gauss_newton"):
             return self._gauss_newton(u, saved)
         if options.type == "travolta":
-            return Travolta(search, u, options, saved, scale=self.problem.gradient_scale)
+            batch = candidates(search.objective.batched and search.objective.propagator.device.is_cuda)
+            return Travolta(search, u, options, saved, scale=self.problem.gradient_scale, batch=batch)
         assert options.type == "lbfgs"
         stop_at = options.finish_at if options.finish == "gauss_newton" else None
         return Lbfgs(search, u, options.memory, stop_at, saved)
