@@ -13,6 +13,7 @@ from qsim.trotter.deck.initial import Initial
 from qsim.trotter.deck.lattices import Crystal, Ladder, Ring
 from qsim.trotter.deck.nmr.fid import Fid, Relaxation
 from qsim.trotter.deck.observe import ObservableItem
+from qsim.trotter.deck.open import dissipation as open_blocks
 from qsim.trotter.initial.ising import NeelState
 from qsim.trotter.observables.registry import Observables
 
@@ -298,6 +299,14 @@ class TrotterDeck(Deck):
         default=Evolve(),
         description="evolve: duration, output times, integrator; must be given",
         json_schema_extra={"example": {"t_final": 20.0, "accuracy": 1e-8}},
+    )
+    dissipation: Annotated[list[open_blocks.Dissipation], Field(max_length=100)] = Field(
+        default=[],
+        description="evolve, steady: jump operators of an open system",
+        json_schema_extra={"example": [{"type": "loss", "rate": 0.3}]},
+    )
+    open: open_blocks.Open = Field(
+        default=open_blocks.Open(), description="evolve: trajectories or density matrix of an open system"
     )
     spectrum: tasks.Spectrum = Field(default=tasks.Spectrum(), description="spectrum: which levels")
     dynamics: tasks.Dynamics = Field(

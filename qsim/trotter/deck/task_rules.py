@@ -14,7 +14,7 @@ __all__ = ["check_foreign", "check_task"]
 
 #: Blocks of each task, beside system, sector and observe.
 OF_TASK = {
-    "evolve": ("initial", "evolve", "ensemble"),
+    "evolve": ("initial", "evolve", "ensemble", "dissipation", "open"),
     "spectrum": ("spectrum",),
     "dynamics": ("dynamics",),
     "thermal": ("thermal",),

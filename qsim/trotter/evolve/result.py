@@ -42,6 +42,8 @@ class Result:
         Scalars: drifts, steps, layers.
     psi : (2^N,) complex or None
         State of the last trajectory at t_final, if it is observed.
+    jumps : list of (n, 2) float64
+        Time and channel of the jumps of every trajectory of an open system.
     info : dict of (value, unit, description)
         More scalars.
     """
@@ -55,6 +57,7 @@ class Result:
     error: dict[str, NDArray[np.float64]]
     numbers: dict[str, Any]
     psi: NDArray[Any] | None = None
+    jumps: list[NDArray[np.float64]] = field(default_factory=list)
     info: dict[str, tuple[Any, str, str]] = field(default_factory=dict)
 
 
