@@ -8,11 +8,14 @@ belongs to the tables of the z layers beside it.
 
 from __future__ import annotations
 
+import math
+
 import numba as nb
+import numpy as np
 
-from qsim.trotter.kernels.layers.layers_cpu import JIT, rotate
+from qsim.trotter.kernels.layers.layers_cpu import JIT, phase_table, rotate
 
-__all__ = ["applied", "axis_energies", "firsts", "full_steps", "multiply", "norm_and_rate"]
+__all__ = ["applied", "axis_energies", "fill", "firsts", "full_steps", "multiply", "norm_and_rate"]
 
 
 @nb.njit(**JIT)
@@ -32,6 +35,45 @@ def axis_energies(pairs, fields, out):
                 if k != j:
                     field += pairs[j, k] * (0.5 - ((low >> k) & 1))
             out[(1 << j) + low] = out[low] - field
+
+
+@nb.njit(**JIT)
+def fill(energies, decays, stages, weights, downs, cosines, sines):
+    """Tabulate layers: ``scale exp(-i E - G) exp(i pi shift)`` for every spin down, E and G weighted sums of diagonals.
+
+    Parameters
+    ----------
+    energies, decays : (P, 3, 2^N), (Q, 3, 2^N) float64
+        By part of H or of the decay, and by axis.
+    stages : (L, 4) float64
+        Axis, shift, scale, and whether the axis has a decay.
+    weights : (L, P + Q) float64
+        Integral of the factor of every part over a layer.
+    downs : (2^N,) float64
+        Spins down.
+    cosines, sines : (L, 2^N) float64
+    """
+    parts = energies.shape[0]
+    total = np.empty(downs.shape[0])
+    for k in range(stages.shape[0]):
+        axis = int(stages[k, 0])
+        for i in range(total.shape[0]):
+            total[i] = weights[k, 0] * energies[0, axis, i]
+        for p in range(1, parts):
+            for i in range(total.shape[0]):
+                total[i] += weights[k, p] * energies[p, axis, i]
+        phase_table(total, downs, 1.0 / math.pi, stages[k, 1], stages[k, 2], cosines[k], sines[k])
+        if stages[k, 3] == 0.0:
+            continue
+        for i in range(total.shape[0]):
+            total[i] = -weights[k, parts] * decays[0, axis, i]
+        for p in range(1, decays.shape[0]):
+            for i in range(total.shape[0]):
+                total[i] -= weights[k, parts + p] * decays[p, axis, i]
+        for i in range(total.shape[0]):
+            size = math.exp(total[i])
+            cosines[k, i] *= size
+            sines[k, i] *= size
 
 
 @nb.njit(**JIT)
