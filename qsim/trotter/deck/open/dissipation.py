@@ -196,7 +196,9 @@ def check_dissipation(entries: "list[Dissipation]", block: Open, spins: int) -> 
             try:
                 zero = not any(vector_of(operator))
             except ValueError:
-                yield Finding(f"{key}.operator", f'expected three numbers such as [1, "1i", 0], found {operator}')
+                yield Finding(
+                    f"{key}.operator", f'expected three numbers such as [1, "1i", 0], found {operator}'
+                )
                 continue
             if zero:
                 yield Finding(f"{key}.operator", "the operator is zero")

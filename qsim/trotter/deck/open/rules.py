@@ -28,7 +28,8 @@ def check_open(deck: TrotterDeck) -> Iterator[Finding]:
                 yield Finding(f"observe.{index}.{name}", "is taken of trajectories; method: trajectories")
     if deck.evolve.verify:
         yield Finding(
-            "evolve.verify", "steps of an open system are compared with half of them by the pilot; leave it out"
+            "evolve.verify",
+            "steps of an open system are compared with half of them by the pilot; leave it out",
         )
     if deck.run.precision == "single":
         yield Finding("run.precision", "open systems run in double precision")

@@ -139,9 +139,7 @@ class Carrier:
         }
 
 
-def _hermite(
-    before: tuple[float, float], after: tuple[float, float], dt: float, target: float
-) -> float:
+def _hermite(before: tuple[float, float], after: tuple[float, float], dt: float, target: float) -> float:
     """Return the time within a step at which the cubic through ln w at both ends, with slopes -q / w, is at the target."""
     y0, y1 = math.log(before[0]), math.log(max(after[0], 1e-300))
     d0, d1 = -before[1] / before[0] * dt, -after[1] / max(after[0], 1e-300) * dt
@@ -182,7 +180,11 @@ def _due(
     f0, f1, f2 = values[k], middle[k], values[k + 1]
 
     def upto(x: float) -> float:
-        return h * x * (f0 + x * ((-1.5 * f0 + 2.0 * f1 - 0.5 * f2) + x * (2.0 * f0 - 4.0 * f1 + 2.0 * f2) / 3.0))
+        return (
+            h
+            * x
+            * (f0 + x * ((-1.5 * f0 + 2.0 * f1 - 0.5 * f2) + x * (2.0 * f0 - 4.0 * f1 + 2.0 * f2) / 3.0))
+        )
 
     low, high = 0.0, 1.0
     for _ in range(BISECTIONS):

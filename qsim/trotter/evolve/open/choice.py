@@ -1,4 +1,4 @@
-"""Steps of quantum trajectories and their error: pilot trajectories with a step and with half of it, and the same random numbers."""
+"""Steps of quantum trajectories and their error: pilot trajectories with a step and half of it, and the same random numbers."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ def open_choice(problem: Problem, monitor: Monitor) -> Choice:
     if end == 0.0:
         return choice(1.0, 0.0)
     if block.dt is not None:
-        error = monitor.judged("the error of the states", lambda: _error(problem, choice, block.dt, order), math.nan)
+        error = monitor.judged(
+            "the error of the states", lambda: _error(problem, choice, block.dt, order), math.nan
+        )
         return choice(block.dt, error)
     strength = max(problem.hamiltonian().peak(end).strongest, 1e-12)
     dt = min(FIRST / strength, end)
@@ -103,9 +105,7 @@ def _error(problem: Problem, choice: Any, dt: float, order: int) -> float:
     return min(2.0, SAFETY * worst / (1.0 - 0.5**order) + ROUNDING * len(problem.times))
 
 
-def _carried(
-    problem: Problem, how: Choice, member: int
-) -> tuple[list[NDArray[Any]], list[tuple[int, ...]]]:
+def _carried(problem: Problem, how: Choice, member: int) -> tuple[list[NDArray[Any]], list[tuple[int, ...]]]:
     """Return the normalised states at all times, and the channels of the jumps until then."""
     drift = drift_of(problem, member, how)
     drift.begin(problem.initial(member))

@@ -3,7 +3,7 @@
 layers
     Product formulas in the space of all states of spins 1/2; the drift is an imaginary part of fields and couplings.
 sparse
-    Krylov exponentials of sparse matrices in a space of digits: any coupling, any spin, and sectors of Sz between which jumps lead.
+    Krylov exponentials of sparse matrices in a space of digits: any coupling, any spin, and sectors of Sz that jumps connect.
 unitary
     Where the rate of all jumps together is the same in every state, the states of closed evolutions, by any of their propagators.
 
@@ -23,37 +23,26 @@ from qsim.core.device.device import cpu
 from qsim.trotter.evolution.batch import LARGEST, Batch
 from qsim.trotter.evolution.integrators import ORDER, layers
 from qsim.trotter.evolution.layers import Evolver
-from qsim.trotter.evolve.open.arnoldi import Arnoldi
-from qsim.trotter.evolve.propagators.chebyshev import linear_in, measured
 from qsim.trotter.kernels.open import jumps as kernels
-from qsim.trotter.model.hamiltonian import Model
-from qsim.trotter.model.open.channels import charge_of, decays_of, digits_of, jump_model
-from qsim.trotter.sectors.digits.product import DigitOperator
-from qsim.trotter.sectors.digits.space import DigitSpace
-from qsim.trotter.states.vectors import norm2
+from qsim.trotter.model.open.channels import decays_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from qsim.trotter.evolution.accuracy import Choice
     from qsim.trotter.evolve.problem import Problem
-    from qsim.trotter.evolve.propagators.propagator import Propagator
     from qsim.trotter.kernels.states.measure import Moments
-    from qsim.trotter.model.hamiltonian import Hamiltonian
+    from qsim.trotter.model.hamiltonian import Hamiltonian, Model
     from qsim.trotter.model.open.channels import Channel, Decay
 
-__all__ = ["Drift", "LayerDrift", "SparseDrift", "Stretch", "UnitaryDrift"]
+__all__ = ["Drift", "LayerDrift", "Stretch", "pieces_of", "profiles_of"]
 
 # points and weights of Gauss on [0, 1], of order 6
 NODES = 0.5 + np.array([-0.5, 0.0, 0.5]) * math.sqrt(0.6)
 WEIGHTS = np.array([5.0, 8.0, 5.0]) / 18.0
 # tables of a step that are kept, one for each length
 KEPT = 4
-# of the commutator-free step of order 4, as in `propagators.krylov`
-NODE = math.sqrt(3.0) / 6.0
-HEAVY, LIGHT = 0.25 + NODE, 0.25 - NODE
 
 
 class Stretch(NamedTuple):
@@ -106,7 +95,7 @@ class Drift(Protocol):
         """Return the moments of the state."""
 
 
-def _profiles(hamiltonian: Hamiltonian, decays: Sequence[Decay]) -> list[Any]:
+def profiles_of(hamiltonian: Hamiltonian, decays: Sequence[Decay]) -> list[Any]:
     """Return all factors that depend on time."""
     return [
         *(f for f, _ in hamiltonian.driven),
@@ -114,7 +103,7 @@ def _profiles(hamiltonian: Hamiltonian, decays: Sequence[Decay]) -> list[Any]:
     ]
 
 
-def _pieces(t: float, tau: float, kinks: Sequence[float]) -> list[tuple[float, float]]:
+def pieces_of(t: float, tau: float, kinks: Sequence[float]) -> list[tuple[float, float]]:
     """Return (start, length) of the parts of a step between kinks."""
     low, high = min(t, t + tau), max(t, t + tau)
     small = 1e-12 * abs(tau)
@@ -146,7 +135,7 @@ class LayerDrift:
         self.spins, size = problem.spins, 1 << problem.spins
         self.decays = decays_of(channels, (1,) * self.spins)
         self.clock = None
-        self.driven = bool(_profiles(hamiltonian, self.decays))
+        self.driven = bool(profiles_of(hamiltonian, self.decays))
         self.kinks = problem.kinks
         # parts of H and of the decay with their profiles; the constant of the decay goes with z
         energies = [(None, hamiltonian.static), *hamiltonian.driven]
@@ -211,7 +200,9 @@ class LayerDrift:
                 for k, start in enumerate(begin):
                     length = weights[k, p]
                     if along[k]:
-                        weights[k, p] *= sum(w * f(start + x * length) for w, x in zip(WEIGHTS, NODES, strict=True))
+                        weights[k, p] *= sum(
+                            w * f(start + x * length) for w, x in zip(WEIGHTS, NODES, strict=True)
+                        )
                     else:
                         weights[k, p] *= f(start)
         kernels.fill(self._energies, self._decays, self._stages, weights, self._downs, into[0], into[1])
@@ -229,9 +220,7 @@ class LayerDrift:
         """Make full steps from a time on, until the norm squared is below `least`."""
         if not self.driven:
             decay = self._rate(t)
-            made = kernels.full_steps(
-                self.re, self.im, self.spins, *self._of_length(dt), decay, steps, least
-            )
+            made = kernels.full_steps(self.re, self.im, self.spins, *self._of_length(dt), decay, steps, least)
             return Stretch(int(made[0]), made[1:3], made[3:5])
         before = after = self.weight(t)
         for number in range(steps):
@@ -246,7 +235,7 @@ class LayerDrift:
         """Make one step of any length."""
         if tau == 0.0:
             return
-        for start, length in _pieces(t, tau, self.kinks) if self.driven else [(t, tau)]:
+        for start, length in pieces_of(t, tau, self.kinks) if self.driven else [(t, tau)]:
             program = self._program(start, length, self._work)
             kernels.full_steps(self.re, self.im, self.spins, *program, self._zero, 1, -1.0)
 
@@ -280,193 +269,6 @@ class LayerDrift:
         if self.driven:
             found *= [channel.strength(t) for channel in self.channels]
         return np.maximum(found, 0.0)
-
-    def jump(self, channel: int) -> None:
-        """Apply a jump operator and normalise."""
-
-    def measure(self, axes: str, t: float) -> Moments:
-        """Return the moments of the state."""
-
-
-def _profiles(hamiltonian: Hamiltonian, decays: Sequence[Decay]) -> list[Any]:
-    """Return all factors that depend on time."""
-    return [
-        *(f for f, _ in hamiltonian.driven),
-        *(decay.factor for decay in decays if decay.factor is not None),
-    ]
-
-
-def _pieces(t: float, tau: float, kinks: Sequence[float]) -> list[tuple[float, float]]:
-    """Return (start, length) of the parts of a step between kinks."""
-    low, high = min(t, t + tau), max(t, t + tau)
-    small = 1e-12 * abs(tau)
-    inside = [k for k in kinks if low + small < k < high - small]
-    ends = [low, *sorted(inside), high]
-    parts = list(zip(ends[:-1], np.diff(ends), strict=True))
-    return parts if tau > 0 else [(a + d, -d) for a, d in reversed(parts)]
-
-
-# -------------------------------------------------------------------------------------------- layers
-
-
-class LayerDrift:
-    """A state of all strings of spins 1/2, by layers with imaginary fields and couplings.
-
-    Parameters
-    ----------
-    problem : Problem
-    hamiltonian : Hamiltonian
-    channels : sequence of Channel
-    method : str
-        Product formula.
-    """
-
-    def __init__(
-        self, problem: Problem, hamiltonian: Hamiltonian, channels: Sequence[Channel], method: str
-    ) -> None:
-        self.problem, self.hamiltonian, self.channels, self.method = problem, hamiltonian, channels, method
-        self.spins, size = problem.spins, 1 << problem.spins
-        self.decays = decays_of(channels, (1,) * self.spins)
-        self.clock = None
-        self.driven = bool(_profiles(hamiltonian, self.decays))
-        self.kinks = problem.kinks
-        # parts of H and of the decay with their profiles; the constant of the decay goes with z
-        energies = [(None, hamiltonian.static), *hamiltonian.driven]
-        self._factors = [f for f, _ in energies] + [decay.factor for decay in self.decays]
-        self._energies = np.array([self._tables(model) for _, model in energies])
-        self._decays = np.array([self._tables(d.model, 0.5, 0.5 * d.constant) for d in self.decays])
-        decaying = self._decays.any(axis=(0, 2))
-        present = self._energies.any(axis=(0, 2)) | decaying
-        axes = tuple(a for a in range(3) if present[a] or a == ORDER[0])
-        #: True if all of the decay is along z, so that the norm tells its own slope
-        self.plain = not decaying[:2].any()
-        self._stages, self._shares = _stages(axes, method, self.spins, decaying)
-        self.re, self.im = np.zeros(size), np.zeros(size)
-        self._spare = np.empty(size), np.empty(size)
-        self._downs = np.bitwise_count(np.arange(size)).astype(float)
-        self._zero = np.zeros(size)
-        self._kept: dict[float, tuple[Any, Any, Any]] = {}
-        self._work = self._empty()
-        self._batch: Batch | None = None
-        # (v* . S)(v . S) = |v|^2 / 4 + (i/2) (v* x v) . S of the channels of one site
-        v = np.array([channel.w[channel.site] for channel in channels])
-        self._sizes = 0.25 * (np.abs(v) ** 2).sum(axis=1)
-        self._fields = (0.5j * np.cross(v.conj(), v)).real
-        self._sites = np.array([channel.site for channel in channels])
-        self._wide = [k for k, channel in enumerate(channels) if not channel.local]
-
-    def _tables(self, model: Model, scale: float = 1.0, constant: float = 0.0) -> NDArray[np.float64]:
-        """Return the diagonals (3, 2^N) of a model in the frames of its axes."""
-        found = np.zeros((3, 1 << self.spins))
-        for a in range(3):
-            if model.J[a].any() or model.h[a].any():
-                kernels.axis_energies(scale * model.J[a], scale * model.h[a], found[a])
-        found[ORDER[0]] += constant
-        return found
-
-    @property
-    def psi(self) -> NDArray[np.complex128]:
-        """The state (2^N,), not normalised."""
-        return self.re + 1j * self.im
-
-    def begin(self, psi: Any, space: Any = None) -> None:
-        """Take a state."""
-        host = self.problem.device.to_host(psi)
-        self.re[:], self.im[:] = host.real, host.imag
-
-    # ---------------------------------------------------------------------------------------- steps
-
-    def _empty(self) -> tuple[Any, Any, Any]:
-        shape = (len(self._stages), self.re.size)
-        return np.empty(shape), np.empty(shape), self._shares[:, 1] != 0.0
-
-    def _program(self, t: float, tau: float, into: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
-        """Fill cosines, sines (L, 2^N) of the layers of a step, which rotations (L,) go before; return them."""
-        weights = np.repeat(tau * self._shares[:, :1], len(self._factors), axis=1)
-        if self.driven:
-            # time goes on with the layers of z, in which it is a coordinate that commutes with them
-            along = self._stages[:, 0] == ORDER[0]
-            begin = t + np.concatenate([[0.0], np.cumsum(np.where(along, weights[:, 0], 0.0))[:-1]])
-            for p, f in enumerate(self._factors):
-                if f is None:
-                    continue
-                for k, start in enumerate(begin):
-                    length = weights[k, p]
-                    if along[k]:
-                        weights[k, p] *= sum(w * f(start + x * length) for w, x in zip(WEIGHTS, NODES, strict=True))
-                    else:
-                        weights[k, p] *= f(start)
-        kernels.fill(self._energies, self._decays, self._stages, weights, self._downs, into[0], into[1])
-        return into
-
-    def _of_length(self, dt: float) -> tuple[Any, Any, Any]:
-        """Return the program of a full step of a constant H, which is kept."""
-        if dt not in self._kept:
-            if len(self._kept) >= KEPT:
-                self._kept.clear()
-            self._kept[dt] = self._program(0.0, dt, self._empty())
-        return self._kept[dt]
-
-    def stretch(self, t: float, dt: float, steps: int, least: float) -> Stretch:
-        """Make full steps from a time on, until the norm squared is below `least`."""
-        if not self.driven:
-            decay = self._rate(t)
-            made = kernels.full_steps(
-                self.re, self.im, self.spins, *self._of_length(dt), decay, steps, least
-            )
-            return Stretch(int(made[0]), made[1:3], made[3:5])
-        before = after = self.weight(t)
-        for number in range(steps):
-            before = after
-            self.step(t + number * dt, dt)
-            after = self.weight(t + (number + 1) * dt)
-            if after[0] < least:
-                return Stretch(number + 1, before, after)
-        return Stretch(steps, before, after)
-
-    def step(self, t: float, tau: float) -> None:
-        """Make one step of any length."""
-        if tau == 0.0:
-            return
-        for start, length in _pieces(t, tau, self.kinks) if self.driven else [(t, tau)]:
-            program = self._program(start, length, self._work)
-            kernels.full_steps(self.re, self.im, self.spins, *program, self._zero, 1, -1.0)
-
-    @cached_property
-    def _constant_rate(self) -> NDArray[np.float64]:
-        return np.asarray(self._decays[:, ORDER[0]].sum(axis=0))
-
-    def _rate(self, t: float) -> NDArray[np.float64]:
-        """Return half of the rate of all jumps along z (2^N,)."""
-        factors = self._factors[len(self._energies) :]
-        if all(f is None for f in factors):
-            return self._constant_rate
-        strengths = np.array([1.0 if f is None else f(t) for f in factors])
-        return np.asarray(strengths @ self._decays[:, ORDER[0]])
-
-    def weight(self, t: float) -> tuple[float, float]:
-        """Return the norm squared, and the rate of all jumps times it."""
-        w, q = kernels.norm_and_rate(self.re, self.im, self._rate(t))
-        return float(w), float(q) if self.plain else float(self.rates(t).sum())
-
-    # ---------------------------------------------------------------------------------------- jumps
-
-    def rates(self, t: float) -> NDArray[np.float64]:
-        """Return the rate of every channel, times the norm squared, (K,)."""
-        means = np.empty((self.spins, 3))
-        kernels.firsts(self.re, self.im, self.spins, means)
-        w = float(self.re @ self.re + self.im @ self.im)
-        found = np.empty(len(self.channels))
-        for k, channel in enumerate(self.channels):
-            f = channel.strength(t)
-            if channel.local:
-                # |v|^2 / 4 + (i/2) (v* x v) . S
-                v = channel.w[channel.site]
-                field = (0.5j * np.cross(v.conj(), v)).real
-                found[k] = f * max(0.0, 0.25 * w * float(np.vdot(v, v).real) + float(field @ means[channel.site]))
-            else:
-                found[k] = f * kernels.applied(self.re, self.im, self.spins, channel.w, *self._spare)
-        return found
 
     def jump(self, channel: int) -> None:
         """Apply a jump operator and normalise."""
@@ -506,280 +308,3 @@ def _stages(
     scale = 2.0 ** (-0.5 * spins)
     stages = [(axis, shift, scale if turned else 1.0, decaying[axis]) for axis, shift, turned, _ in entries]
     return np.array(stages, float), np.array([(time, turned) for _, _, turned, time in entries])
-
-
-# -------------------------------------------------------------------------------------------- sparse
-
-
-class _Matrices(NamedTuple):
-    """Matrices in one space.
-
-    Attributes
-    ----------
-    parts : list of (f, matrix)
-        ``-i H`` and ``-1/2 sum L^+ L`` with their profiles.
-    jumps : list of (matrix, space) or None
-        Jump operators and the spaces that they lead to.
-    decay : list of (f, matrix)
-        ``sum L^+ L``.
-    """
-
-    parts: list[tuple[Any, Any]]
-    jumps: list[tuple[Any, DigitSpace] | None]
-    decay: list[tuple[Any, Any]]
-
-
-class SparseDrift:
-    """A state in a space of digits, by Krylov exponentials of sparse matrices.
-
-    Parameters
-    ----------
-    problem : Problem
-        Its space is the one that trajectories begin in.
-    hamiltonian : Hamiltonian
-    channels : sequence of Channel
-    tolerance : float
-        Error of a step, relative to the norm.
-    """
-
-    def __init__(
-        self, problem: Problem, hamiltonian: Hamiltonian, channels: Sequence[Channel], tolerance: float
-    ) -> None:
-        self.problem, self.hamiltonian, self.channels = problem, hamiltonian, channels
-        self.tolerance = tolerance
-        self.twos = problem.models.system.twos
-        self.decays = decays_of(channels, self.twos)
-        self.driven = bool(_profiles(hamiltonian, self.decays))
-        self.kinks, self.clock = problem.kinks, None
-        self.space = problem.space
-        self._vector: NDArray[np.complex128] = np.zeros(0, np.complex128)
-        self._of: dict[Any, _Matrices] = {}
-        self._exponentials: dict[int, Arnoldi] = {}
-
-    def _matrices(self) -> _Matrices:
-        space = self.space
-        if space not in self._of:
-            device = self.problem.device
-
-            def matrix(model: Model) -> Any:
-                return DigitOperator(device, space, digits_of(model, self.twos)).matrix.astype(np.complex128)
-
-            identity = DigitOperator(device, space, digits_of(Model.zero(len(self.twos)), self.twos)).matrix
-            energies = [(None, self.hamiltonian.static), *self.hamiltonian.driven]
-            decay = []
-            for one in self.decays:
-                unit = identity.astype(np.complex128)
-                unit.setdiag(one.constant)
-                decay.append((one.factor, (matrix(one.model) + unit).tocsr()))
-            parts = [(f, -1j * matrix(model)) for f, model in energies] + [(f, -0.5 * m) for f, m in decay]
-            # parts without a profile are one matrix
-            still = [m for f, m in parts if f is None]
-            moving = [(f, m) for f, m in parts if f is not None]
-            together = [(None, sum(still[1:], still[0]).tocsr())] if still else []
-            self._of[space] = _Matrices(together + moving, [self._jump(c) for c in self.channels], decay)
-        return self._of[space]
-
-    def _jump(self, channel: Channel) -> tuple[Any, DigitSpace] | None:
-        """Return a jump operator and the space that it leads to, None where it annihilates all states."""
-        to = self.space
-        if to.down >= 0:
-            charge = charge_of(channel)
-            assert charge is not None
-            down = to.down - charge
-            if not 0 <= down <= sum(self.twos):
-                return None
-            to = DigitSpace(self.twos, down)
-        model = jump_model(channel.w, self.twos)
-        return DigitOperator(self.problem.device, to, model, self.space).matrix.astype(np.complex128), to
-
-    @property
-    def psi(self) -> NDArray[np.complex128]:
-        """The state (D,) in its space, not normalised."""
-        return self._vector
-
-    def begin(self, psi: Any, space: Any = None) -> None:
-        """Take a state, and the space that it is in."""
-        self.space = self.problem.space if space is None else space
-        self._vector = np.array(psi, np.complex128)
-
-    def _exponential(self, weights: Sequence[float], tau: float) -> None:
-        """Advance by ``exp(tau sum_p w_p A_p)``."""
-        parts = self._matrices().parts
-        size = self._vector.size
-        exponential = self._exponentials.setdefault(size, Arnoldi(size))
-
-        def apply(x: NDArray[np.complex128]) -> NDArray[np.complex128]:
-            total = None
-            for weight, (_, matrix) in zip(weights, parts, strict=True):
-                if weight != 0.0:
-                    y = matrix @ x
-                    total = weight * y if total is None else total + weight * y
-            return np.zeros_like(x) if total is None else total
-
-        if len(parts) == 1 and weights[0] == 1.0:
-            matrix = parts[0][1]
-            self._vector = exponential.advance(lambda x: matrix @ x, self._vector, tau, self.tolerance)
-        else:
-            self._vector = exponential.advance(apply, self._vector, tau, self.tolerance)
-
-    def step(self, t: float, tau: float) -> None:
-        """Make one step of any length: of a constant drift exact, else of order 4 between kinks."""
-        if tau == 0.0:
-            return
-        parts = self._matrices().parts
-        if not self.driven:
-            self._exponential([1.0] * len(parts), tau)
-            return
-        for start, length in _pieces(t, tau, self.kinks):
-            times = (start + (0.5 - NODE) * length, start + (0.5 + NODE) * length)
-            for heavy, light in ((HEAVY, LIGHT), (LIGHT, HEAVY)):
-                weights = [
-                    0.5 if f is None else heavy * f(times[0]) + light * f(times[1]) for f, _ in parts
-                ]
-                self._exponential(weights, length)
-
-    def stretch(self, t: float, dt: float, steps: int, least: float) -> Stretch:
-        """Make full steps from a time on, until the norm squared is below `least`."""
-        before = after = self.weight(t)
-        for number in range(steps):
-            before = after
-            self.step(t + number * dt, dt)
-            after = self.weight(t + (number + 1) * dt)
-            if after[0] < least:
-                return Stretch(number + 1, before, after)
-        return Stretch(steps, before, after)
-
-    def weight(self, t: float) -> tuple[float, float]:
-        """Return the norm squared, and the rate of all jumps times it."""
-        psi, q = self._vector, 0.0
-        for f, matrix in self._matrices().decay:
-            q += (1.0 if f is None else f(t)) * float(np.vdot(psi, matrix @ psi).real)
-        return float(np.vdot(psi, psi).real), q
-
-    def rates(self, t: float) -> NDArray[np.float64]:
-        """Return the rate of every channel, times the norm squared, (K,)."""
-        found = np.zeros(len(self.channels))
-        for k, (channel, jump) in enumerate(zip(self.channels, self._matrices().jumps, strict=True)):
-            if jump is not None:
-                x = jump[0] @ self._vector
-                found[k] = channel.strength(t) * float(np.vdot(x, x).real)
-        return found
-
-    def jump(self, channel: int) -> None:
-        """Apply a jump operator and normalise."""
-        made = self._matrices().jumps[channel]
-        assert made is not None
-        x = made[0] @ self._vector
-        self._vector, self.space = x / np.linalg.norm(x), made[1]
-
-    def measure(self, axes: str, t: float) -> Moments:
-        """Return the moments of the state, and its energy."""
-        problem, model = self.problem.in_space(self.space), self.hamiltonian.at(t)
-        linear = linear_in(problem, digits_of(model, self.twos))
-        return measured(problem, model, linear, self._vector, axes, True)
-
-
-# ------------------------------------------------------------------------------------------- unitary
-
-
-class UnitaryDrift:
-    """A state that a propagator of closed systems carries: the rate of all jumps is the same in every state.
-
-    Parameters
-    ----------
-    problem : Problem
-    hamiltonian : Hamiltonian
-    channels : sequence of Channel
-    how : Choice
-        Integrator and step.
-    make : function
-        Returns the propagator of a state, which it may overwrite.
-    """
-
-    def __init__(
-        self,
-        problem: Problem,
-        hamiltonian: Hamiltonian,
-        channels: Sequence[Channel],
-        how: Choice,
-        make: Callable[[Any], Propagator],
-    ) -> None:
-        self.problem, self.hamiltonian, self.channels, self.how = problem, hamiltonian, channels, how
-        self.decays = decays_of(channels, problem.models.system.twos)
-        self.make = make
-        #: True if the rate of all jumps depends on time
-        self.driven = any(decay.factor is not None for decay in self.decays)
-        self.inner: Any = None
-
-    def clock(self, t: float) -> float:
-        """Return the rate of all jumps together."""
-        return sum(d.constant * (1.0 if d.factor is None else d.factor(t)) for d in self.decays)
-
-    @property
-    def psi(self) -> Any:
-        """The state, on the device."""
-        return self.inner.psi
-
-    def begin(self, psi: Any, space: Any = None) -> None:
-        """Take a state."""
-        self.inner = self.make(psi)
-
-    def step(self, t: float, tau: float) -> None:
-        """Make steps of the propagator over a time."""
-        if tau == 0.0:
-            return
-        if self.how.dt is None:
-            self.inner.advance(t, tau, 1)
-            return
-        steps = max(1, math.ceil(abs(tau) / self.how.dt * (1.0 - 1e-12)))
-        self.inner.advance(t, tau / steps, steps)
-
-    def stretch(self, t: float, dt: float, steps: int, least: float) -> Stretch:
-        """Make full steps; the norm stays."""
-        self.step(t, steps * dt)
-        return Stretch(steps, (1.0, self.clock(t)), (1.0, self.clock(t)))
-
-    def weight(self, t: float) -> tuple[float, float]:
-        """Return the norm squared, and the rate of all jumps times it."""
-        w = norm2(self.psi)
-        return w, self.clock(t) * w
-
-    def rates(self, t: float) -> NDArray[np.float64]:
-        """Return the rate of every channel, (K,): those of single sites, which are numbers, or of loss and pump."""
-        found = np.zeros(len(self.channels))
-        means: Any = None
-        for k, channel in enumerate(self.channels):
-            v = channel.w[channel.site]
-            field = (0.5j * np.cross(v.conj(), v)).real
-            found[k] = channel.strength(t) * 0.25 * float(np.vdot(v, v).real)
-            if field.any():
-                if means is None:
-                    moments = self.inner.measure("xyz" if field[:2].any() else "z", False)
-                    means = np.array([moments.s[a] for a in "xyz" if a in moments.s]) / moments.norm
-                    means = means if len(means) == 3 else np.array([0 * means[0], 0 * means[0], means[0]])
-                found[k] += channel.strength(t) * float(field @ means[:, channel.site])
-        return np.maximum(found, 0.0)
-
-    @cached_property
-    def _strings(self) -> Any:
-        return self.problem.device.asarray(self.problem.space.strings())
-
-    def jump(self, channel: int) -> None:
-        """Apply a jump operator of one site and normalise."""
-        one, psi, device = self.channels[channel], self.psi, self.problem.device
-        x, y, z = one.w[one.site]
-        up, down, bit = 0.5 * (x - 1j * y), 0.5 * (x + 1j * y), 1 << one.site
-        with device.use():
-            isdown = (self._strings & bit) != 0
-            out = device.xp.where(isdown, -0.5 * z, 0.5 * z) * psi
-            if up or down:
-                # in the space of all states alone
-                out = out + device.xp.where(isdown, down, up) * psi[self._strings ^ bit]
-            psi[...] = out / math.sqrt(norm2(out))
-        # a propagator that holds its state elsewhere takes it from here
-        if hasattr(self.inner, "evolver"):
-            self.inner.evolver.psi = psi
-
-    def measure(self, axes: str, t: float) -> Moments:
-        """Return the moments of the state."""
-        return self.inner.measure(axes)

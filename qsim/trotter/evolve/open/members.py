@@ -8,7 +8,9 @@ import numpy as np
 
 from qsim.core.run.loop import Progress
 from qsim.trotter.evolve.open.carrier import Carrier
-from qsim.trotter.evolve.open.drifts import LayerDrift, SparseDrift, UnitaryDrift
+from qsim.trotter.evolve.open.drifts import LayerDrift
+from qsim.trotter.evolve.open.sparse import SparseDrift
+from qsim.trotter.evolve.open.unitary import UnitaryDrift
 from qsim.trotter.evolve.propagators.propagator import propagator
 from qsim.trotter.evolve.trajectories.observer import Observer, reference
 from qsim.trotter.sectors.digits.space import DigitSpace

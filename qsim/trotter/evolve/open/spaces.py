@@ -71,5 +71,3 @@ def open_space(deck: TrotterDeck, problem: Problem) -> Space | None:
     if plain:
         return None
     return DigitSpace(twos)
-
-

@@ -137,9 +137,7 @@ class Trajectories:
         shared = [name for name in ("psi", "other") if parts[0].get(name) is not None]
         return {**parts[0], **{name: np.concatenate([one[name] for one in parts]) for name in shared}}
 
-    def _begin(
-        self, part: Round, restored: Mapping[str, Any] | None
-    ) -> Trajectory | Ensemble | Members:
+    def _begin(self, part: Round, restored: Mapping[str, Any] | None) -> Trajectory | Ensemble | Members:
         if self.problem.open:
             return Members(self.problem, part.own, self.how, restored)
         if self.batch > 1:

@@ -243,9 +243,7 @@ def digits_of(model: Model, twos: tuple[int, ...]) -> SpinModel:
 
 def jump_model(w: NDArray[np.complex128], twos: tuple[int, ...]) -> SpinModel:
     """Return ``sum_j w_j . S_j`` as a model, which need not be Hermitian; w is (N, 3)."""
-    sites = {
-        j: np.einsum("a,axy->xy", w[j], spin_matrices(two)) for j, two in enumerate(twos) if w[j].any()
-    }
+    sites = {j: np.einsum("a,axy->xy", w[j], spin_matrices(two)) for j, two in enumerate(twos) if w[j].any()}
     return replace(SpinModel.empty(twos), sites=sites)
 
 
