@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from qsim.core.deck.blocks import Finding
 from qsim.core.deck.load import LoadedDeck
 from qsim.core.device.device import Memory, cpu
 from qsim.core.device.parallel import connected
@@ -16,7 +17,7 @@ from qsim.trotter import checks
 from qsim.trotter.deck.model import TrotterDeck
 from qsim.trotter.evolve.checks import physics
 from qsim.trotter.evolve.memory import memory, memory_on_gpu, sector_memory
-from qsim.trotter.evolve.open.spaces import AS_CLOSED, open_space
+from qsim.trotter.evolve.open.spaces import AS_CLOSED, by_trajectories, open_space
 from qsim.trotter.evolve.problem import Problem
 from qsim.trotter.model.models import Models
 from qsim.trotter.model.open.channels import channels_of
@@ -46,7 +47,12 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
     deck = loaded.deck
     spins = deck.system.spins
     # a plan has no device: sizes and physics alone
-    problem = _problem(deck, device=None)
+    try:
+        problem = _problem(deck, device=None)
+    except (DeckError, FileError) as error:
+        key, _, text = str(error).partition(": ")
+        known = key.startswith("dissipation") and text
+        return Plan(findings=[Finding(key, text) if known else Finding("dissipation", str(error))])
     # each check needs sound results of the one before: shells, couplings, sector, then times and steps
     findings = list(checks.shells(deck))
     if not findings and spins <= PLAN_SPINS:
@@ -143,8 +149,6 @@ def _problem(deck: TrotterDeck, device: Device | None) -> Problem:
     end = output[-1] if abs(output[-1] - end) <= 1e-12 * end else end
     channels = channels_of(deck.dissipation, deck.system)
     models = Models.of(deck)
-    if channels:
-        models = replace(models, states=models.states * deck.open.members)
     return Problem(
         # products of larger spins are made on a CPU
         device=device if device is None or deck.system.halves else cpu(device.threads),  # type: ignore[arg-type]
@@ -172,8 +176,14 @@ def _sector(deck: TrotterDeck, problem: Problem) -> Space | None:
     from qsim.trotter.sectors.selection import sector_of, space_with
 
     models = problem.models
-    if problem.open and (space := open_space(deck, problem)) is not AS_CLOSED:
-        return space
+    if problem.open:
+        space = open_space(deck, problem)
+        problem.sector = None if space is AS_CLOSED else space
+        problem.jumping = by_trajectories(deck, problem)
+        if problem.jumping:
+            problem.models = replace(models, states=models.states * deck.open.members)
+        if space is not AS_CLOSED:
+            return space
     hamiltonian = models.hamiltonian()
     found = sector_of(deck, hamiltonian, models.sigma() if models.sigma_terms else None)
     # all states of larger spins are a space like others

@@ -102,6 +102,8 @@ class Problem:
         Entries of the deck that they come from.
     open : Open or None
         How an open system is carried; None for a closed one.
+    jumping : bool
+        True if it is carried by trajectories.
     """
 
     task: ClassVar[str] = "evolve"
@@ -122,6 +124,7 @@ class Problem:
     channels: list[Channel] = field(default_factory=list)
     entries: int = 0
     open: Open | None = None
+    jumping: bool = False
     _grounds: dict[int, Ground] = field(default_factory=dict, init=False, repr=False)
     _elsewhere: dict[Any, Problem] = field(default_factory=dict, init=False, repr=False)
 

@@ -23,6 +23,7 @@ from qsim.trotter.evolution.integrators import METHODS
 from qsim.trotter.evolve import step_error as pilots
 from qsim.trotter.evolve.memory import memory
 from qsim.trotter.evolve.open.choice import open_choice
+from qsim.trotter.evolve.open.density import Density, density_choice
 from qsim.trotter.evolve.open.statistics import ranges_of
 from qsim.trotter.evolve.propagators.bonds import bond_choice
 from qsim.trotter.evolve.propagators.chebyshev import chebyshev_choice
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.trotter.evolve.problem import Problem
 
+# of a density matrix, for every product with its generator
+ROUNDED = 2e-16
 # from which the memory traffic says how fast a run was
 BUSY_SPINS = 14
 # of a state, beyond which a given step is warned of
@@ -83,6 +86,8 @@ def run(problem: Problem, monitor: Monitor) -> Result:
             f"{made.passes} passes over the state, {moved / 1e9 / monitor.timing['evolve']:.3g} GB/s with all observables"
         )
     info: dict[str, tuple[Any, str, str]] = {}
+    if isinstance(made.current, Density):
+        how = replace(how, error=made.current.error + ROUNDED * made.current.exponential.products)
     # the last rank has the last trajectory
     last = comm.size - 1
     if problem.evolution.verify:
@@ -124,7 +129,7 @@ def _chosen(problem: Problem, monitor: Monitor) -> Choice:
 def _tiled(problem: Problem, how: Choice, monitor: Monitor) -> Choice:
     """Return the integrator and step with the error of the start and a tiling."""
     how = replace(how, error=how.error + problem.start_error)
-    if problem.open and problem.drift != "unitary":
+    if problem.open and (not problem.jumping or problem.drift != "unitary"):
         return how
     return tuned(problem, how, _steps(problem, how) * problem.members, monitor)
 
@@ -164,6 +169,8 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
     """Return integrator and step: as given, with an estimate of the error, or found by pilot runs."""
     block = problem.evolution
     sector = problem.sector
+    if problem.open and not problem.jumping:
+        return density_choice(problem)
     if problem.open and problem.drift != "unitary":
         return open_choice(problem, monitor)
     if sector is not None:

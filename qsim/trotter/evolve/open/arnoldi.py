@@ -27,6 +27,8 @@ VECTORS = 30
 POINTS = 4
 # dimensions between two looks whether a space is large enough
 LOOK = 4
+# of a vector, less of which is made orthogonal once more
+CANCELLED = 0.1
 # of a time
 SHORTEST = 1e-12
 ULP = 1.1e-16
@@ -46,7 +48,7 @@ class Arnoldi:
     """
 
     def __init__(self, size: int, vectors: int = VECTORS) -> None:
-        self.most = max(1, min(vectors, size - 1)) if size > 1 else 1
+        self.most = min(vectors, size)
         self.space = np.empty((self.most + 1, size), np.complex128)
         self.products, self.error = 0, 0.0
 
@@ -89,12 +91,15 @@ class Arnoldi:
             x = apply(v[k])
             self.products += 1
             before = float(np.linalg.norm(x))
-            # twice is enough for orthogonality (Giraud and others, Numer. Math. 101, 87 (2005))
+            # twice is enough for orthogonality (Giraud and others, Numer. Math. 101, 87 (2005)), where much has cancelled
+            h = 0.0
             for _ in range(2):
                 part = v[: k + 1].conj() @ x
                 x -= part @ v[: k + 1]
                 H[: k + 1, k] += part
-            h = float(np.linalg.norm(x))
+                h = float(np.linalg.norm(x))
+                if h > CANCELLED * before:
+                    break
             H[k + 1, k] = h
             # the space is invariant
             if h <= 1e-14 * max(before, 1e-300) or k + 1 == psi.size:

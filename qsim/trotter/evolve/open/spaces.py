@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from qsim.core.errors import DeckError
 from qsim.trotter.deck.sectors import SectorBlock
 from qsim.trotter.evolution.integrators import METHODS
+from qsim.trotter.evolve.open.liouville import space_of
 from qsim.trotter.model.open.channels import charge_of, decays_of
 from qsim.trotter.sectors.digits.space import DigitSpace
 from qsim.trotter.sectors.selection import obstacle
@@ -16,12 +17,16 @@ if TYPE_CHECKING:
     from qsim.trotter.evolve.problem import Problem
     from qsim.trotter.measurement.spaces import Space
 
-__all__ = ["AS_CLOSED", "open_space", "why_mixing"]
+__all__ = ["AS_CLOSED", "by_trajectories", "open_space", "why_mixing"]
 
 #: The space is that of the closed evolution.
 AS_CLOSED: Any = object()
 # spins up to which layers over all states beat matrices of a sector
 MOST_LAYERED = 14
+# elements of a density matrix at most, which take some 500 bytes with their generator and the Krylov space
+MOST_ELEMENTS = 6_000_000
+# spread of a spin over trajectories, by which an error asked for is a number of them
+SPREAD = 0.5
 
 
 def why_mixing(problem: Problem) -> str:
@@ -71,3 +76,36 @@ def open_space(deck: TrotterDeck, problem: Problem) -> Space | None:
     if plain:
         return None
     return DigitSpace(twos)
+
+
+def by_trajectories(deck: TrotterDeck, problem: Problem) -> bool:
+    """Return True if an open system is carried by trajectories, False for its density matrix.
+
+    A density matrix has as many elements as trajectories have amplitudes, where these are some 2^(N + 1).
+
+    Raises
+    ------
+    DeckError
+        If the deck asks for a density matrix that does not fit, or for what is a property of one trajectory.
+    """
+    twos, block, needs = deck.system.twos, deck.open, problem.observables.needs
+    charged = deck.initial.lowered(twos) is not None and not why_mixing(problem)
+    elements = space_of(twos, 0 if charged else None).dimension
+    alone = bool(needs.cuts) or needs.vector or needs.reference is not None
+    large = elements > MOST_ELEMENTS or 2 * len(twos) * DigitSpace(twos).bits > 62
+    if block.method == "density_matrix":
+        if alone:
+            raise DeckError(
+                "open.method: entropies and states are those of single trajectories; use method: trajectories, or leave them out"
+            )
+        if large:
+            raise DeckError(
+                f"open.method: a density matrix of {elements:.3g} elements is too large, at most {MOST_ELEMENTS:.1g}; use "
+                "method: trajectories"
+            )
+        return False
+    if block.method == "trajectories" or alone or large:
+        return True
+    count = block.trajectories if block.target_error is None else (SPREAD / block.target_error) ** 2
+    states = 2.0 ** len(twos) if problem.sector is None else problem.sector.dimension
+    return bool(elements > 0.5 * count * states * deck.ensemble.states)

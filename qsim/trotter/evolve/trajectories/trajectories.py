@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.trotter.evolution.accuracy import Choice
+from qsim.trotter.evolve.open.density import Density
 from qsim.trotter.evolve.open.members import MOST, Members
 from qsim.trotter.evolve.trajectories.averages import Averages
 from qsim.trotter.evolve.trajectories.ensemble import Ensemble, together
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from qsim.trotter.evolve.problem import Problem
 
 __all__ = ["Drifts", "Trajectories"]
+
+Carried = Trajectory | Ensemble | Members | Density
 
 
 @dataclass
@@ -78,7 +81,9 @@ class Trajectories:
         if self._restored is None:
             self.how = choose()
             self.averages, self.drifts, self.member = Averages(problem.group), Drifts(), 0
-            self.batch = min(MOST, problem.members) if problem.open else together(problem, self.how)
+            self.batch = 1 if problem.open else together(problem, self.how)
+            if problem.jumping:
+                self.batch = min(MOST, problem.members)
             self.jumps: list[NDArray[np.float64]] = []
         else:
             kept = self._restored
@@ -87,7 +92,7 @@ class Trajectories:
             self.member, self.batch = int(kept["member"]), int(kept.get("batch", 1))
             self.jumps = [np.array(one) for one in kept.get("jumps", ())]
         self._round: Round | None = None
-        self._current: Trajectory | Ensemble | Members | None = None
+        self._current: Carried | None = None
         self.ended = False
 
     @property
@@ -96,7 +101,7 @@ class Trajectories:
         return sum(self.problem.steps(k, self.how.dt)[0] for k in range(len(self.problem.times) - 1))
 
     @property
-    def current(self) -> Trajectory | Ensemble | Members:
+    def current(self) -> Carried:
         """The trajectories that are being propagated."""
         # there is at least one
         assert self._current is not None
@@ -137,7 +142,9 @@ class Trajectories:
         shared = [name for name in ("psi", "other") if parts[0].get(name) is not None]
         return {**parts[0], **{name: np.concatenate([one[name] for one in parts]) for name in shared}}
 
-    def _begin(self, part: Round, restored: Mapping[str, Any] | None) -> Trajectory | Ensemble | Members:
+    def _begin(self, part: Round, restored: Mapping[str, Any] | None) -> Carried:
+        if self.problem.open and not self.problem.jumping:
+            return Density(self.problem, part.own, self.how, restored)
         if self.problem.open:
             return Members(self.problem, part.own, self.how, restored)
         if self.batch > 1:
