@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from qsim.core.deck.blocks import Finding
 from qsim.trotter.deck.model import TrotterDeck
-from qsim.trotter.deck.open.dissipation import check_dissipation
+from qsim.trotter.deck.open.dissipation import are_driven, check_dissipation
 from qsim.trotter.deck.sectors import SectorBlock
 
-__all__ = ["check_open"]
+__all__ = ["check_open", "check_steady"]
 
 # observables of a way back, or of two states that evolve under one H
 CLOSED = ("echo", "otoc", "time_correlation")
@@ -38,4 +38,18 @@ def check_open(deck: TrotterDeck) -> Iterator[Finding]:
         yield Finding(
             "sector",
             "jumps of single sites lead out of symmetric spaces; use sector: auto, full or one of Sz",
+        )
+
+
+def check_steady(deck: TrotterDeck) -> Iterator[Finding]:
+    """Yield contradictions of a steady state."""
+    if not deck.dissipation:
+        yield Finding("dissipation", "required key is missing: without it every eigenstate of H is steady")
+        return
+    yield from check_dissipation(deck.dissipation, deck.open, deck.system.spins)
+    if are_driven(deck.dissipation):
+        yield Finding("dissipation", "task: steady needs constant rates, but an entry has a time profile")
+    if isinstance(deck.sector, SectorBlock):
+        yield Finding(
+            "sector", "a steady state is one of all Sz; leave sector out, or sector: full for all coherences"
         )

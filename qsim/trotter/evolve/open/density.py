@@ -126,7 +126,7 @@ class DensityView(View):
         doubled = self.doubled
         model = digits_of(self.model, doubled.twos)
         mean = doubled.mean(("h", id(self.model)), model, self.v).real
-        moved = doubled.left(model, self.v)
+        moved = doubled.applied(model, doubled, self.v)
         return doubled.mean(("h", id(self.model)), model, moved).real - mean**2
 
 

@@ -192,10 +192,26 @@ class Doubled:
         places, numbers = self.functional(key, model)
         return complex(numbers @ v[places])
 
-    def left(self, model: SpinModel, v: NDArray[np.complex128]) -> NDArray[np.complex128]:
-        """Return ``A rho`` of a model of the N spins that keeps the order of coherence."""
+    def applied(self, model: SpinModel, source: Doubled, v: NDArray[np.complex128]) -> NDArray[np.complex128]:
+        """Return the elements of this order of ``A rho``, rho of another order; A of the N spins."""
         wide = _model(self.twos * 2, {term.sites: term.matrix for term in model.terms})
-        return DigitOperator(self.device, self.space, wide).applied(v)
+        if source.space == self.space:
+            return np.asarray(DigitOperator(self.device, self.space, wide).applied(v), np.complex128)
+        return np.asarray(DigitOperator(self.device, self.space, wide, source.space).applied(v), np.complex128)
+
+    def row(self, model: SpinModel) -> tuple[Any, Any]:
+        """Return places and numbers of ``Tr(A x)``, x of this order of coherence; A of the N spins."""
+        if not self.order:
+            return self.functional(id(model), model)
+        wide = _model(self.twos * 2, {term.sites: term.matrix for term in model.terms})
+        tables = transitions(wide.terms, space_of(self.twos, 0), self.space)
+        _, to, data = tables.columns(self.diagonal)
+        return self.space.index(to), data.astype(np.complex128)
+
+    def trace_of(self, model: SpinModel, x: NDArray[np.complex128]) -> complex:
+        """Return ``Tr(A x)``."""
+        places, numbers = self.row(model)
+        return complex(numbers @ x[places])
 
     def trace(self, v: NDArray[np.complex128]) -> complex:
         """Return the trace; of an order of coherence other than 0 it is 0."""
