@@ -33,7 +33,7 @@ CANCELLED = 0.1
 SHORTEST = 1e-12
 ULP = 1.1e-16
 
-Apply = Callable[["NDArray[np.complex128]"], "NDArray[np.complex128]"]
+Apply = Callable[["NDArray[Any]"], "NDArray[Any]"]
 
 
 class Arnoldi:
@@ -47,14 +47,14 @@ class Arnoldi:
         Sum of the bounds of all steps so far.
     """
 
-    def __init__(self, size: int, vectors: int = VECTORS) -> None:
+    def __init__(self, size: int, vectors: int = VECTORS, dtype: Any = np.complex128) -> None:
         self.most = min(vectors, size)
-        self.space = np.empty((self.most + 1, size), np.complex128)
+        self.space = np.empty((self.most + 1, size), dtype)
         self.products, self.error = 0, 0.0
 
     def advance(
-        self, apply: Apply, psi: NDArray[np.complex128], t: float, tolerance: float
-    ) -> NDArray[np.complex128]:
+        self, apply: Apply, psi: NDArray[Any], t: float, tolerance: float
+    ) -> NDArray[Any]:
         """Return ``exp(A t) psi``; t may be negative.
 
         Parameters
@@ -78,14 +78,14 @@ class Arnoldi:
         return psi
 
     def _step(
-        self, apply: Apply, psi: NDArray[np.complex128], t: float, rate: float
-    ) -> tuple[NDArray[np.complex128], float, float]:
+        self, apply: Apply, psi: NDArray[Any], t: float, rate: float
+    ) -> tuple[NDArray[Any], float, float]:
         """Return psi advanced by at most t, by how much, and by what factor the next step may be longer."""
         norm = float(np.linalg.norm(psi))
         if norm == 0.0:
             return psi, t, 1.0
         v, m = self.space, self.most
-        H: NDArray[Any] = np.zeros((m + 2, m + 1), np.complex128)
+        H: NDArray[Any] = np.zeros((m + 2, m + 1), v.dtype)
         np.divide(psi, norm, out=v[0])
         for k in range(m):
             x = apply(v[k])
@@ -94,7 +94,7 @@ class Arnoldi:
             # twice is enough for orthogonality (Giraud and others, Numer. Math. 101, 87 (2005)), where much has cancelled
             h = 0.0
             for _ in range(2):
-                part = v[: k + 1].conj() @ x
+                part = (v[: k + 1] @ x.conj()).conj()
                 x -= part @ v[: k + 1]
                 H[: k + 1, k] += part
                 h = float(np.linalg.norm(x))
@@ -130,7 +130,7 @@ class Arnoldi:
 def _numbers(H: NDArray[Any], m: int, t: float) -> tuple[NDArray[Any], float]:
     """Return the numbers (m + 1,) of the exponential in m vectors and the next one, and the bound of the error."""
     # the last row integrates h [exp(H s)]_(m,1)
-    wide = np.zeros((m + 1, m + 1), np.complex128)
+    wide = np.zeros((m + 1, m + 1), H.dtype)
     wide[: m + 1, :m] = H[: m + 1, :m]
     part = expm(wide * (t / POINTS))
     column, largest = part[:, 0], abs(part[m, 0])

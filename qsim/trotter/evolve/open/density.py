@@ -154,30 +154,32 @@ class Density:
         twos = problem.models.system.twos
         self.doubled = Doubled(problem.device, self.hamiltonian, problem.channels, twos, order_kept(problem))
         self.start = start_of(problem, self.doubled, member)
-        self.v = self.start.copy()
-        self.exponential = Arnoldi(self.v.size, VECTORS)
+        self.x = self.doubled.real_of(self.start)
+        self.exponential = Arnoldi(self.x.size, VECTORS, np.float64)
         self.root = math.sqrt(float(np.prod([two + 1.0 for two in twos])))
         self.error = 0.0
         self.reached = 0
         self.rows: dict[str, list[Any]] = {}
         if restored is not None:
-            self.v = np.array(fitting(restored, "v", self.v.shape))
+            self.x = np.array(fitting(restored, "x", self.x.shape))
             self.reached, self.error = int(restored["reached"]), float(restored["error"])
             self.rows = {name: list(values) for name, values in restored["rows"].items()}
 
     def state(self) -> dict[str, Any]:
         """Return the state for a checkpoint."""
         rows = {name: np.array(values) for name, values in self.rows.items()}
-        return {"v": self.v, "reached": self.reached, "error": self.error, "rows": rows}
+        return {"x": self.x, "reached": self.reached, "error": self.error, "rows": rows}
 
     def results(self) -> list[dict[str, NDArray[np.float64]]]:
         """Return the rows as arrays."""
         return [{name: np.array(values, float) for name, values in self.rows.items()}]
 
     @property
-    def psi(self) -> Any:
+    def v(self) -> NDArray[np.complex128]:
         """The vector of the density matrix."""
-        return self.v
+        return self.doubled.of_real(self.x)
+
+    psi = v
 
     def advance(self, report: Report, done: int = 0) -> None:
         """Evolve and observe to the end."""
@@ -193,12 +195,12 @@ class Density:
 
     def carry(self, start: float, end: float, look: Callable[[], None]) -> None:
         """Bring the density matrix from a time to another one."""
-        parts = self.doubled.parts
+        parts = self.doubled.real_parts
         before = self.exponential.error
         if all(f is None for f, _ in parts):
             matrix = parts[0][1]
-            self.v = self.exponential.advance(
-                lambda x: matrix @ x, self.v, end - start, self.how.tolerance * (end - start)
+            self.x = self.exponential.advance(
+                lambda x: matrix @ x, self.x, end - start, self.how.tolerance * (end - start)
             )
             self.error += self.root * (self.exponential.error - before)
             return
@@ -207,7 +209,7 @@ class Density:
 
     def _magnus(self, v: NDArray[Any], start: float, h: float, tolerance: float) -> NDArray[Any]:
         times = (start + (0.5 - NODE) * h, start + (0.5 + NODE) * h)
-        parts = self.doubled.parts
+        parts = self.doubled.real_parts
         for heavy, light in ((HEAVY, LIGHT), (LIGHT, HEAVY)):
             weights = [0.5 if f is None else heavy * f(times[0]) + light * f(times[1]) for f, _ in parts]
             apply = lambda x, w=weights: sum(a * (m @ x) for a, (_, m) in zip(w, parts, strict=True))  # noqa: E731
@@ -220,12 +222,12 @@ class Density:
             h = min(h, length - done)
             allowed = max(self.how.tolerance * h, 32.0 * ULP)
             at = start + done
-            whole = self._magnus(self.v, at, h, 0.02 * allowed)
-            half = self._magnus(self.v, at, 0.5 * h, 0.02 * allowed)
+            whole = self._magnus(self.x, at, h, 0.02 * allowed)
+            half = self._magnus(self.x, at, 0.5 * h, 0.02 * allowed)
             half = self._magnus(half, at + 0.5 * h, 0.5 * h, 0.02 * allowed)
             error = float(np.linalg.norm(whole - half)) / 15.0 + 0.1 * allowed
             if error <= allowed:
-                self.v, done = half, done + h
+                self.x, done = half, done + h
                 self.error += self.root * error
             elif h < SHORTEST * length:
                 raise NumericsError(
@@ -240,16 +242,15 @@ class Density:
         """Observe at the time reached, unless that was done before the run was interrupted."""
         if len(self.rows.get("energy", ())) > self.reached:
             return
-        time, doubled = self.problem.times[self.reached], self.doubled
+        time, doubled, v = self.problem.times[self.reached], self.doubled, self.v
         model = self.hamiltonian.at(time)
-        view = DensityView(doubled, self.v, self.start, model)
+        view = DensityView(doubled, v, self.start, model)
         key = ("h", 0.0 if self.hamiltonian.is_static else time)
         values: dict[str, Any] = {
-            "norm": doubled.trace(self.v).real,
-            "energy": doubled.mean(key, digits_of(model, doubled.twos), self.v).real,
+            "norm": doubled.trace(v).real,
+            "energy": doubled.mean(key, digits_of(model, doubled.twos), v).real,
             "total_sz": math.fsum(view.spins("z")),
-            "purity": doubled.purity(self.v),
-            "hermiticity": float(np.linalg.norm(self.v - doubled.adjoint(self.v))),
+            "purity": doubled.purity(v),
         }
         for observable in self.problem.observables:
             values |= observable.values(view)

@@ -227,6 +227,45 @@ class Doubled:
         """Return the adjoint of a density matrix, of order 0 or of all elements."""
         return np.asarray(v[self._adjoint].conj())
 
+    @cached_property
+    def basis(self) -> Any:
+        """Orthonormal basis of the Hermitian matrices, of which they are real vectors: (D, D) sparse, of all or of order 0."""
+        from scipy.sparse import csc_array
+
+        adjoint = self._adjoint
+        here = np.arange(adjoint.size)
+        own, first = here[adjoint == here], here[adjoint > here]
+        second, root = adjoint[first], np.sqrt(0.5)
+        # columns: an element of the diagonal; twice the real and the imaginary part of the others
+        upper = np.arange(first.size) + own.size
+        lower = upper + first.size
+        rows = np.concatenate([own, first, second, first, second])
+        columns = np.concatenate([np.arange(own.size), upper, upper, lower, lower])
+        ones = np.ones(first.size)
+        data = np.concatenate([np.ones(own.size) + 0j, root * ones, root * ones, 1j * root * ones, -1j * root * ones])
+        return csc_array((data, (rows, columns)), shape=(here.size, here.size))
+
+    @cached_property
+    def real_parts(self) -> list[tuple[Any, Any]]:
+        """Factors of time, and the generator among Hermitian matrices: real sparse matrices."""
+        B = self.basis
+        found = []
+        for f, matrix in self.parts:
+            made = (B.conj().T @ (matrix @ B)).tocsr()
+            real = made.real.tocsr()
+            real.data[np.abs(real.data) < 1e-15 * np.abs(real.data).max(initial=1e-300)] = 0.0
+            real.eliminate_zeros()
+            found.append((f, real))
+        return found
+
+    def real_of(self, v: NDArray[np.complex128]) -> NDArray[np.float64]:
+        """Return a Hermitian matrix as a real vector."""
+        return np.ascontiguousarray((self.basis.conj().T @ v).real)
+
+    def of_real(self, x: NDArray[np.float64]) -> NDArray[np.complex128]:
+        """Return a real vector as a Hermitian matrix."""
+        return np.asarray(self.basis @ x, np.complex128)
+
     def purity(self, v: NDArray[np.complex128]) -> float:
         """Return ``Tr(rho^2)`` of a Hermitian matrix."""
         return float(np.vdot(v, v).real)

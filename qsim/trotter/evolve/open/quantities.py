@@ -138,11 +138,4 @@ SCALARS: tuple[Quantity[Any], ...] = (
         lambda r: float(r.mean["purity"][-1]),
         when=lambda r: "purity" in r.mean,
     ),
-    Quantity(
-        "hermiticity",
-        "",
-        "largest Frobenius distance of the density matrix from its adjoint",
-        lambda r: float(r.mean["hermiticity"].max()),
-        when=lambda r: "hermiticity" in r.mean,
-    ),
 )

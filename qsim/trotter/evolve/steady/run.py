@@ -43,6 +43,8 @@ TAU = 2.0
 # inverse rates after which only steady parts are left
 LONG = 40.0
 RESTARTS = 300
+# vectors of the search: more take fewer propagations
+BASIS = 40
 
 
 class Search:
@@ -65,7 +67,7 @@ class Search:
         if self.v is not None:
             return
         doubled, block = self.problem.doubled, self.problem.block
-        G = doubled.parts[0][1]
+        G = doubled.real_parts[0][1]
         size = G.shape[0]
         if size <= DENSE:
             values, vectors = np.linalg.eig(G.toarray())
@@ -76,22 +78,22 @@ class Search:
 
         strength = max(self.problem.hamiltonian.static.strongest, 1e-6)
         tau = TAU / strength if block.tau == "auto" else block.tau
-        exponential = Arnoldi(size, VECTORS)
+        exponential = Arnoldi(size, VECTORS, np.float64)
         # a tenth of the tolerance of d rho / dt for each propagation
         tolerance = max(0.01 * block.tolerance * tau, 1e-15)
 
-        def propagated(x: NDArray[np.complex128]) -> NDArray[np.complex128]:
+        def propagated(x: NDArray[np.float64]) -> NDArray[np.float64]:
             report(Progress(exponential.products))
-            return exponential.advance(lambda y: G @ y, np.ravel(x).astype(complex), tau, tolerance)
+            return exponential.advance(lambda y: G @ y, np.ravel(x), tau, tolerance)
 
         count = block.modes + 1
-        operator = LinearOperator((size, size), matvec=propagated, dtype=np.complex128)
+        operator = LinearOperator((size, size), matvec=propagated, dtype=np.float64)
         try:
             values, vectors = eigs(
                 operator,
                 k=count,
-                v0=doubled.mixed() + 0j,
-                ncv=max(2 * count + 4, 12),
+                v0=doubled.real_of(doubled.mixed()),
+                ncv=BASIS,
                 tol=0.1 * block.tolerance,
                 maxiter=RESTARTS,
             )
@@ -110,16 +112,18 @@ class Search:
         rates = -values.real
         several = int(np.count_nonzero(rates <= UNIQUE * max(1.0, float(np.abs(values).max()))))
         if several > 1:
-            vector = self._limit(rates, report)
-        v = vector / doubled.trace(vector)
-        self.v = 0.5 * (v + doubled.adjoint(v))
+            vector = self._limit(report)
+        # an eigenvector of a real matrix to a real eigenvalue is real but for its phase
+        vector = (vector / vector[np.argmax(np.abs(vector))]).real
+        v = doubled.of_real(vector)
+        self.v = v / doubled.trace(v)
         report(Progress())
 
-    def _limit(self, rates: NDArray[np.float64], report: Report) -> NDArray[np.complex128]:
+    def _limit(self, report: Report) -> NDArray[np.float64]:
         """Return what the state in which all states are as likely becomes: the start decides where several states are steady."""
         doubled = self.problem.doubled
-        v, G = doubled.mixed(), doubled.parts[0][1]
-        exponential = Arnoldi(v.size, VECTORS)
+        v, G = doubled.real_of(doubled.mixed()), doubled.real_parts[0][1]
+        exponential = Arnoldi(v.size, VECTORS, np.float64)
         t = 1.0
         for _ in range(200):
             if np.linalg.norm(G @ v) <= self.problem.block.tolerance:
@@ -140,8 +144,7 @@ def run(problem: SteadyProblem, monitor: Monitor) -> SteadyResult:
     v, values = search.v, search.values
     assert v is not None
     assert values is not None
-    G = doubled.parts[0][1]
-    residual = float(np.linalg.norm(G @ v))
+    residual = float(np.linalg.norm(doubled.real_parts[0][1] @ doubled.real_of(v)))
     rates = np.sort(-values.real)
     several = int(np.count_nonzero(rates <= UNIQUE * max(1.0, float(np.abs(values).max()))))
     unique = several == 1
