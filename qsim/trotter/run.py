@@ -28,7 +28,14 @@ if TYPE_CHECKING:
     from qsim.trotter.thermal.result import ThermalResult
 
     AnyResult = (
-        Result | SpectrumResult | DynamicsResult | ThermalResult | LevelsResult | FloquetResult | FidResult | SteadyResult
+        Result
+        | SpectrumResult
+        | DynamicsResult
+        | ThermalResult
+        | LevelsResult
+        | FloquetResult
+        | FidResult
+        | SteadyResult
     )
 
 __all__ = ["run"]

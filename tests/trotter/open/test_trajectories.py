@@ -60,7 +60,10 @@ def matrices(made: dict[str, Any]) -> tuple[Any, list[Any], list[np.ndarray]]:
     if model.cross is not None:
         H = H + sum(
             model.cross[a, b, j, k] * S[j][a] @ S[k][b]
-            for a in range(3) for b in range(3) for j in range(n) for k in range(j + 1, n)
+            for a in range(3)
+            for b in range(3)
+            for j in range(n)
+            for k in range(j + 1, n)
         )
     jumps = [sum(c.w[j, a] * S[j][a] for j in range(n) for a in range(3)) for c in problem.channels]
     return problem, jumps, H
@@ -77,7 +80,12 @@ def matrices(made: dict[str, Any]) -> tuple[Any, list[Any], list[np.ndarray]]:
         ([XXZ], [GAMMA, {"type": "pump", "rate": 0.3, "sites": [0]}], "sparse", {"sector": {"up": 2}}),
         ([XXZ], [DEPHASING], "unitary", {}),
         ([XYZ, *FIELDS], [{"type": "loss", "rate": 0.4}, {"type": "pump", "rate": 0.4}], "unitary", {}),
-        ([XYZ, *FIELDS], [DEPHASING], "unitary", {"evolve": {"t_final": 3.0, "outputs": 4, "integrator": "bm4", "dt": 0.02}}),
+        (
+            [XYZ, *FIELDS],
+            [DEPHASING],
+            "unitary",
+            {"evolve": {"t_final": 3.0, "outputs": 4, "integrator": "bm4", "dt": 0.02}},
+        ),
     ],
 )
 def test_states(terms: list[Any], entries: list[Any], kind: str, more: dict[str, Any]) -> None:

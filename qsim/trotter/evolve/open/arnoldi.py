@@ -26,7 +26,7 @@ VECTORS = 30
 # of a bound: times at which the integral is looked at
 POINTS = 4
 # dimensions between two looks whether a space is large enough
-LOOK = 4
+LOOK = 8
 # of a vector, less of which is made orthogonal once more
 CANCELLED = 0.1
 # of a time
@@ -52,9 +52,7 @@ class Arnoldi:
         self.space = np.empty((self.most + 1, size), dtype)
         self.products, self.error = 0, 0.0
 
-    def advance(
-        self, apply: Apply, psi: NDArray[Any], t: float, tolerance: float
-    ) -> NDArray[Any]:
+    def advance(self, apply: Apply, psi: NDArray[Any], t: float, tolerance: float) -> NDArray[Any]:
         """Return ``exp(A t) psi``; t may be negative.
 
         Parameters
@@ -116,7 +114,8 @@ class Arnoldi:
         allowed = max(rate, floor)
         done = t
         while bound > allowed * abs(done):
-            done *= 0.7
+            # the bound falls like the power m of the step; exponentials of small matrices cost more than products
+            done *= min(0.9, max(0.05, 0.9 * (allowed * abs(done) / bound) ** (1.0 / m)))
             if abs(done) < SHORTEST * abs(t):
                 raise NumericsError(
                     f"no Krylov step reaches an error of {rate:.2g} per time",
@@ -124,7 +123,7 @@ class Arnoldi:
                 )
             numbers, bound = _numbers(H, m, done)
         self.error += norm * bound
-        return norm * (numbers @ v[: m + 1]), done, 1.2
+        return norm * (numbers @ v[: m + 1]), done, 1.05
 
 
 def _numbers(H: NDArray[Any], m: int, t: float) -> tuple[NDArray[Any], float]:

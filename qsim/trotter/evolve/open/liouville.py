@@ -197,7 +197,9 @@ class Doubled:
         wide = _model(self.twos * 2, {term.sites: term.matrix for term in model.terms})
         if source.space == self.space:
             return np.asarray(DigitOperator(self.device, self.space, wide).applied(v), np.complex128)
-        return np.asarray(DigitOperator(self.device, self.space, wide, source.space).applied(v), np.complex128)
+        return np.asarray(
+            DigitOperator(self.device, self.space, wide, source.space).applied(v), np.complex128
+        )
 
     def row(self, model: SpinModel) -> tuple[Any, Any]:
         """Return places and numbers of ``Tr(A x)``, x of this order of coherence; A of the N spins."""
@@ -242,7 +244,9 @@ class Doubled:
         rows = np.concatenate([own, first, second, first, second])
         columns = np.concatenate([np.arange(own.size), upper, upper, lower, lower])
         ones = np.ones(first.size)
-        data = np.concatenate([np.ones(own.size) + 0j, root * ones, root * ones, 1j * root * ones, -1j * root * ones])
+        data = np.concatenate(
+            [np.ones(own.size) + 0j, root * ones, root * ones, 1j * root * ones, -1j * root * ones]
+        )
         return csc_array((data, (rows, columns)), shape=(here.size, here.size))
 
     @cached_property

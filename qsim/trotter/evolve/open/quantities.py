@@ -77,9 +77,7 @@ def _of_channel(name: str) -> Callable[[Any, NDArray[np.float64], NDArray[np.int
 
 ARRAYS: tuple[Quantity[Any], ...] = (
     Quantity("purity", "", "Tr rho^2", _rows("purity"), ("time",)),
-    Quantity(
-        "jumps", "", "jumps of each entry of dissipation until then", _rows("jumps"), ("time", "entry")
-    ),
+    Quantity("jumps", "", "jumps of each entry of dissipation until then", _rows("jumps"), ("time", "entry")),
     Quantity(
         "jumps_error",
         "",
@@ -91,9 +89,7 @@ ARRAYS: tuple[Quantity[Any], ...] = (
     Quantity("jump_trajectory", "", "its trajectory", _recorded(lambda p, r, o: o), ("jump",)),
     Quantity("jump_site", "", "its site; -1 of several", _recorded(_of_channel("site")), ("jump",)),
     Quantity("jump_type", "", "its entry of dissipation", _recorded(_of_channel("entry")), ("jump",)),
-    Quantity(
-        "waiting_time", "1/J", "times between two jumps of a trajectory", _recorded(_waits), ("wait",)
-    ),
+    Quantity("waiting_time", "1/J", "times between two jumps of a trajectory", _recorded(_waits), ("wait",)),
 )
 
 SCALARS: tuple[Quantity[Any], ...] = (

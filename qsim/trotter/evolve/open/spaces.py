@@ -9,6 +9,7 @@ from qsim.trotter.deck.sectors import SectorBlock
 from qsim.trotter.evolution.integrators import METHODS
 from qsim.trotter.evolve.open.liouville import space_of
 from qsim.trotter.model.open.channels import charge_of, decays_of
+from qsim.trotter.observables.state import State
 from qsim.trotter.sectors.digits.space import DigitSpace
 from qsim.trotter.sectors.selection import obstacle
 
@@ -91,7 +92,7 @@ def by_trajectories(deck: TrotterDeck, problem: Problem) -> bool:
     twos, block, needs = deck.system.twos, deck.open, problem.observables.needs
     charged = deck.initial.lowered(twos) is not None and not why_mixing(problem)
     elements = space_of(twos, 0 if charged else None).dimension
-    alone = bool(needs.cuts) or needs.vector or needs.reference is not None
+    alone = bool(needs.cuts) or State in problem.observables or needs.reference is not None
     large = elements > MOST_ELEMENTS or 2 * len(twos) * DigitSpace(twos).bits > 62
     if block.method == "density_matrix":
         if alone:

@@ -88,7 +88,9 @@ def emission(
         total += values.real / math.pi
         worst += error / math.pi
     if worst > 1e-6 * max(1.0, float(total.max(initial=0.0))):
-        monitor.warn(f"the emission spectrum is off by up to {worst:.2g}: the Krylov space of its resolvent is full")
+        monitor.warn(
+            f"the emission spectrum is off by up to {worst:.2g}: the Krylov space of its resolvent is full"
+        )
     return {"emission": total, "emission_omega": omega, "emission_error": worst}
 
 

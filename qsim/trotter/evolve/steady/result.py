@@ -90,13 +90,21 @@ ARRAYS: tuple[Quantity[SteadyResult], ...] = (
         for kind, label in labels_of("steady")
     ),
     Quantity(
-        "current", "J", "flow of Sz by the couplings from sites 0 ... j to the others", _value("current"), ("cut",)
+        "current",
+        "J",
+        "flow of Sz by the couplings from sites 0 ... j to the others",
+        _value("current"),
+        ("cut",),
     ),
     Quantity("mode_rate", "J", "slowest rates of the generator", lambda r: -r.modes.real[1:], ("mode",)),
     Quantity("mode_frequency", "J", "their frequencies", lambda r: r.modes.imag[1:], ("mode",)),
-    Quantity("jump_rates", "J", "rate of the jumps of each entry of dissipation", lambda r: r.jumps, ("entry",)),
+    Quantity(
+        "jump_rates", "J", "rate of the jumps of each entry of dissipation", lambda r: r.jumps, ("entry",)
+    ),
     Quantity("two_time", "", "Re <A_j(t) B_j(0)>", _value("two_time"), ("two_time_t", "two_time_site")),
-    Quantity("two_time_imag", "", "Im <A_j(t) B_j(0)>", _value("two_time_imag"), ("two_time_t", "two_time_site")),
+    Quantity(
+        "two_time_imag", "", "Im <A_j(t) B_j(0)>", _value("two_time_imag"), ("two_time_t", "two_time_site")
+    ),
     Quantity("two_time_t", "1/J", "times of two_time", _value("two_time_t"), ("two_time_t",)),
     Quantity("emission", "1/J", "incoherent emission of the sites", _value("emission"), ("emission_omega",)),
     Quantity("emission_omega", "J", "frequencies of emission", _value("emission_omega"), ("emission_omega",)),
