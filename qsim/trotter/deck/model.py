@@ -289,8 +289,8 @@ class TrotterDeck(Deck):
         default="evolve",
         description="evolve: a state in time; spectrum: lowest or highest levels of sectors; dynamics: S(q, w) of the ground "
         "state; thermal: energy, specific heat, susceptibility and entropy against temperature; levels: all levels of a sector; "
-        "floquet: a state through cycles of constant Hamiltonians; fid: lines, decay and spectrum of nuclei; steady: the state that an "
-        "open system tends to",
+        "floquet: a state through cycles of constant Hamiltonians; fid: lines, decay and spectrum of nuclei; "
+        "steady: the state that an open system tends to",
     )
     initial: Initial = Field(
         default=NeelState(type="neel"),

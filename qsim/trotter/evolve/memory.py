@@ -96,7 +96,11 @@ def open_memory(problem: Problem) -> tuple[dict[str, int], int]:
         # generator, complex and real, and a Krylov space
         parts = {"generator": int(36 * elements * size), "krylov": 8 * 20 * size, "state": 24 * size}
     elif problem.drift == "sparse":
-        parts = {"matrices": int(20 * (elements + 2 * len(twos)) * states), "krylov": 16 * 32 * states, "state": 16 * states}
+        parts = {
+            "matrices": int(20 * (elements + 2 * len(twos)) * states),
+            "krylov": 16 * 32 * states,
+            "state": 16 * states,
+        }
     else:
         # layers of two steps as cosines and sines, diagonals of every profile, and copies of the state
         stages = 2 * 2 * 2 * 40

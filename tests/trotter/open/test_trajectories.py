@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,10 +12,11 @@ from qsim.core.deck.load import load_deck
 from qsim.core.device.device import cpu
 from qsim.trotter.build import build
 from qsim.trotter.deck.model import TrotterDeck
-from qsim.trotter.evolution.accuracy import Choice
 from qsim.trotter.evolve.open.carrier import Carrier, randoms
 from qsim.trotter.evolve.open.members import drift_of
+from qsim.trotter.evolve.run import integration
 from tests.trotter.open import oracle
+from tests.trotter.open.quiet import Quiet
 
 E: list[dict[str, Any]] = [{"type": "loss", "rate": [0.3, 0.5, 0.2]}]
 XYZ = {"type": "xyz", "lattice": "chain", "Jx": 0.7, "Jy": -0.4, "Jz": 1.1}
@@ -92,9 +91,6 @@ def test_states(terms: list[Any], entries: list[Any], kind: str, more: dict[str,
     problem, jumps, H = matrices(deck(terms, entries, **more))
     assert problem.drift == kind
     drift_matrix = -1j * H - 0.5 * sum(L.conj().T @ L for L in jumps)
-    from qsim.trotter.evolve.run import integration
-    from tests.trotter.open.quiet import Quiet
-
     how = integration(problem, Quiet())
     made = 0
     for member in range(4):
@@ -104,18 +100,21 @@ def test_states(terms: list[Any], entries: list[Any], kind: str, more: dict[str,
         # the dense trajectory
         psi = np.zeros(8, complex)
         psi[0b010] = 1.0
-        t, left, times, chosen = 0.0, 3.0, [], []
+        t, times, chosen = 0.0, [], []
         while True:
             u, v = randoms(11, member, len(times))
             low, high = 0.0, 3.0 - t
-            at = lambda x: expm(drift_matrix * x) @ psi  # noqa: E731
-            if np.linalg.norm(at(high)) ** 2 >= u:
-                psi = at(high)
+            if np.linalg.norm(expm(drift_matrix * high) @ psi) ** 2 >= u:
+                psi = expm(drift_matrix * high) @ psi
                 break
             for _ in range(60):
                 middle = 0.5 * (low + high)
-                low, high = (middle, high) if np.linalg.norm(at(middle)) ** 2 > u else (low, middle)
-            psi, t = at(low), t + low
+                low, high = (
+                    (middle, high)
+                    if np.linalg.norm(expm(drift_matrix * middle) @ psi) ** 2 > u
+                    else (low, middle)
+                )
+            psi, t = expm(drift_matrix * low) @ psi, t + low
             rates = np.cumsum([np.linalg.norm(L @ psi) ** 2 for L in jumps])
             k = int(np.searchsorted(rates, v * rates[-1], side="right"))
             psi = jumps[k] @ psi

@@ -66,8 +66,8 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
         findings.append(
             Finding(
                 "system.spins",
-                f"a density matrix of {float(space.dimension):.3g} elements is too large, at most {MOST_ELEMENTS:.1g}; an average "
-                "over long trajectories, task: evolve, has a statistical error",
+                f"a density matrix of {float(space.dimension):.3g} elements is too large, at most {MOST_ELEMENTS:.1g}; an "
+                "average over long trajectories, task: evolve, has a statistical error",
             )
         )
         return Plan(findings=findings)

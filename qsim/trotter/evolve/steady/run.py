@@ -1,9 +1,9 @@
 r"""The steady state: the eigenvector of ``exp(G tau)`` to the eigenvalue 1, with the next ones, and what follows from it.
 
-G is not Hermitian and its spectrum a region; in exp(G tau) the steady state is the eigenvalue of the largest modulus, and Arnoldi's
-method finds it without an inverse (Nation and others, PRE 91, 013307 (2015) compare others).  With eigenvalues
-``lambda = exp((-rate + i frequency) tau)``.  Correlations follow by regression, ``<A(t) B> = Tr[A exp(G t) (B rho)]``, and spectra by
-the resolvent in a Krylov space.
+G is not Hermitian and its spectrum a region; in exp(G tau) the steady state is the eigenvalue of the largest modulus, and
+Arnoldi's method finds it without an inverse (Nation and others, PRE 91, 013307 (2015) compare others).  With eigenvalues
+``lambda = exp((-rate + i frequency) tau)``.  Correlations follow by regression, ``<A(t) B> = Tr[A exp(G t) (B rho)]``, and
+spectra by the resolvent in a Krylov space.
 """
 
 from __future__ import annotations
