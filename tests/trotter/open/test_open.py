@@ -67,7 +67,7 @@ def test_exponentials_keep_their_tolerance() -> None:
 
 def test_one_spin_obeys_blochs_equations(trotter: Any) -> None:
     result = trotter.run(
-        deck(
+        **without(
             [{"type": "field", "axis": "z", "values": 0.7}, {"type": "field", "axis": "x", "values": 1.3}],
             [
                 {"type": "loss", "rate": 0.4},
@@ -97,7 +97,7 @@ def test_one_spin_obeys_blochs_equations(trotter: Any) -> None:
 )
 def test_dickes_burst(trotter: Any, spins: int, intensity: list[float]) -> None:
     result = trotter.run(
-        deck(
+        **without(
             [],
             [COLLECTIVE | {"rate": 1.0}],
             system={"spins": spins, "terms": [{"type": "field", "axis": "z", "values": 0.0}]},
@@ -111,6 +111,11 @@ def test_dickes_burst(trotter: Any, spins: int, intensity: list[float]) -> None:
     sz = result.mean["total_sz"][1:]
     pairs = spins * (spins - 1) / 2 * 4 * result.mean["correlator_xx"][1:, 0]
     np.testing.assert_allclose(spins / 2 + sz + pairs, intensity, atol=1e-8)
+
+
+def without(*args: Any, **more: Any) -> dict[str, Any]:
+    """Return a deck without its method."""
+    return {key: value for key, value in deck(*args, **more).items() if key != "method"}
 
 
 def prosen(spins: int) -> float:
@@ -131,8 +136,7 @@ def prosen(spins: int) -> float:
 @pytest.mark.parametrize("spins", [2, 3, 5, 6])
 def test_prosens_current(trotter: Any, spins: int) -> None:
     result = trotter.run(
-        {
-            "method": "trotter",
+        **{
             "task": "steady",
             "system": {"spins": spins, "terms": [{"type": "heisenberg", "lattice": "chain", "J": 1.0}]},
             "dissipation": [
@@ -151,8 +155,7 @@ def test_prosens_current(trotter: Any, spins: int) -> None:
 def test_fluorescence(trotter: Any) -> None:
     for W, dark, side in ((0.3, 0.0131188389836, 0.0007391493265), (3.0, 0.1653967683859, 0.0473585743768)):
         result = trotter.run(
-            {
-                "method": "trotter",
+            **{
                 "task": "steady",
                 "system": {"spins": 1, "terms": [{"type": "field", "axis": "x", "values": W}]},
                 "dissipation": [{"type": "loss", "rate": 1.0}],
@@ -165,8 +168,7 @@ def test_fluorescence(trotter: Any) -> None:
 
 def test_correlations_and_rates_of_a_ring(trotter: Any) -> None:
     result = trotter.run(
-        {
-            "method": "trotter",
+        **{
             "task": "steady",
             "system": {
                 "spins": 4,

@@ -10,13 +10,13 @@ from scipy.linalg import expm
 
 from qsim.core.deck.load import load_deck
 from qsim.core.device.device import cpu
+from qsim.core.run.progress import Monitor
 from qsim.trotter.build import build
 from qsim.trotter.deck.model import TrotterDeck
 from qsim.trotter.evolve.open.carrier import Carrier, randoms
 from qsim.trotter.evolve.open.members import drift_of
 from qsim.trotter.evolve.run import integration
 from tests.trotter.open import oracle
-from tests.trotter.open.quiet import Quiet
 
 E: list[dict[str, Any]] = [{"type": "loss", "rate": [0.3, 0.5, 0.2]}]
 XYZ = {"type": "xyz", "lattice": "chain", "Jx": 0.7, "Jy": -0.4, "Jz": 1.1}
@@ -91,7 +91,7 @@ def test_states(terms: list[Any], entries: list[Any], kind: str, more: dict[str,
     problem, jumps, H = matrices(deck(terms, entries, **more))
     assert problem.drift == kind
     drift_matrix = -1j * H - 0.5 * sum(L.conj().T @ L for L in jumps)
-    how = integration(problem, Quiet())
+    how = integration(problem, Monitor.silent())
     made = 0
     for member in range(4):
         drift = drift_of(problem, member, how)
