@@ -128,8 +128,10 @@ def _drawn(rng: Generator, method: str, task: str) -> Block:
     )
     if isinstance(system["spin"], list) or system["spin"] != 0.5:
         deck["initial"] = {"type": "basis", "m": each_up(system)}
-    deck["evolve"] = {"t_final": round(float(rng.uniform(1.0, 4.0)), 3), "outputs": 4}
-    deck["open"] = {"method": method, "trajectories": int(rng.choice([60, 200]))}
+    exact = method == "density_matrix"
+    end = round(float(rng.uniform(1.0, 4.0 if exact else 2.0)), 3)
+    deck["evolve"] = {"t_final": end, "outputs": 4} | ({} if exact else {"accuracy": 1e-5})
+    deck["open"] = {"method": method, "trajectories": int(rng.choice([40, 100]))}
     return deck
 
 

@@ -61,14 +61,14 @@ def test_means_and_target(trotter: Any, terms: list[Any], entries: list[Any], mo
     made = {
         **blocks(terms, entries, **more),
         "observe": ["sz"],
-        "evolve": {"t_final": 2.0, "outputs": 3, "accuracy": 1e-6},
-        "open": {"method": "trajectories", "target_error": 0.03, "at_most": 1000},
+        "evolve": {"t_final": 1.0, "outputs": 3, "accuracy": 1e-5},
+        "open": {"method": "trajectories", "target_error": 0.06, "at_most": 1000},
     }
     found = trotter.run(**made)
     count = len(found.jumps)
     assert 128 <= count < 1000
     assert count % 64 == 0
-    assert float(found.error["sz"].max()) <= 0.03
+    assert float(found.error["sz"].max()) <= 0.06
     exact = trotter.run(**{**made, "open": {"method": "density_matrix"}})
     # five standard errors of nine numbers: one in 10^5 runs
     assert np.all(np.abs(found.mean["sz"] - exact.mean["sz"]) <= 5 * found.error["sz"])
