@@ -9,6 +9,7 @@ from qsim.core.run.stages import Plan
 from qsim.trotter.deck.model import TrotterDeck
 from qsim.trotter.dynamics import build as dynamics
 from qsim.trotter.evolve import build as evolve
+from qsim.trotter.evolve.steady import build as steady
 from qsim.trotter.fid import build as fid
 from qsim.trotter.floquet import build as floquet
 from qsim.trotter.levels import build as levels
@@ -18,10 +19,11 @@ from qsim.trotter.thermal import build as thermal
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.evolve.problem import Problem
+    from qsim.trotter.evolve.steady.problem import SteadyProblem
     from qsim.trotter.fid.problem import FidProblem
     from qsim.trotter.problem import TaskProblem
 
-    AnyProblem = Problem | TaskProblem[Any] | FidProblem
+    AnyProblem = Problem | TaskProblem[Any] | FidProblem | SteadyProblem
 
 __all__ = ["build", "plan"]
 
@@ -33,6 +35,7 @@ TASKS = {
     "levels": levels,
     "floquet": floquet,
     "fid": fid,
+    "steady": steady,
 }
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from qsim.core.results.plotting import compose
 from qsim.trotter.dynamics import figures as dynamics
 from qsim.trotter.evolve import figures as evolve
+from qsim.trotter.evolve.steady import figures as steady
 from qsim.trotter.fid import figures as fid
 from qsim.trotter.levels import figures as levels
 from qsim.trotter.observables.registry import OBSERVABLES
@@ -41,6 +42,9 @@ ORDER = (
     "nmr",
     "multiplets",
     "fid",
+    "steady",
+    "emission",
+    "jumps",
 )
 
 
@@ -63,4 +67,5 @@ FIGURES: dict[str, Callable[[Results], Figure | None]] = {
     **thermal.FIGURES,
     **levels.FIGURES,
     **fid.FIGURES,
+    **steady.FIGURES,
 }

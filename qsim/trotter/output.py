@@ -7,6 +7,7 @@ from typing import Any
 from qsim.core.results.quantities import Quantity
 from qsim.trotter.dynamics import result as dynamics
 from qsim.trotter.evolve import result as evolve
+from qsim.trotter.evolve.steady import result as steady
 from qsim.trotter.fid import result as fid
 from qsim.trotter.figures import FIGURES
 from qsim.trotter.floquet import result as floquet
@@ -25,4 +26,5 @@ QUANTITIES: dict[str, tuple[Quantity[Any], ...]] = {
     "thermal": thermal.QUANTITIES,
     "floquet": floquet.QUANTITIES,
     "fid": fid.QUANTITIES,
+    "steady": steady.QUANTITIES,
 }

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from qsim.trotter.dynamics import run as dynamics
 from qsim.trotter.evolve import run as evolve
+from qsim.trotter.evolve.steady import run as steady
 from qsim.trotter.fid import run as fid
 from qsim.trotter.floquet import run as floquet
 from qsim.trotter.levels import run as levels
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from qsim.trotter.build import AnyProblem
     from qsim.trotter.dynamics.result import DynamicsResult
     from qsim.trotter.evolve.result import Result
+    from qsim.trotter.evolve.steady.result import SteadyResult
     from qsim.trotter.fid.result import FidResult
     from qsim.trotter.floquet.result import FloquetResult
     from qsim.trotter.levels.result import LevelsResult
@@ -26,7 +28,14 @@ if TYPE_CHECKING:
     from qsim.trotter.thermal.result import ThermalResult
 
     AnyResult = (
-        Result | SpectrumResult | DynamicsResult | ThermalResult | LevelsResult | FloquetResult | FidResult
+        Result
+        | SpectrumResult
+        | DynamicsResult
+        | ThermalResult
+        | LevelsResult
+        | FloquetResult
+        | FidResult
+        | SteadyResult
     )
 
 __all__ = ["run"]
@@ -39,6 +48,7 @@ TASKS: dict[str, Callable[[Any, Monitor], AnyResult]] = {
     "levels": levels.run,
     "floquet": floquet.run,
     "fid": fid.run,
+    "steady": steady.run,
 }
 
 

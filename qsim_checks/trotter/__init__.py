@@ -32,6 +32,7 @@ from qsim_checks.trotter.anywhere import dense, evolved
 from qsim_checks.trotter.draws import draw_deck
 from qsim_checks.trotter.fid import fid
 from qsim_checks.trotter.larger import evolution, judge_evolution
+from qsim_checks.trotter.open import OPEN
 from qsim_checks.trotter.oracle import (
     Evolution,
     Part,
@@ -102,6 +103,7 @@ KINDS: Mapping[str, Kind] = {
         f"{task}_larger": functools.partial(beside, task=task, large=True) for task in ("thermal", "dynamics")
     },
     "fid": fid,
+    **OPEN,
     **{task: functools.partial(beside, task=task, free=False) for task in TASKS},
     **{f"{task}_anywhere": functools.partial(beside, task=task, free=True) for task in TASKS},
 }

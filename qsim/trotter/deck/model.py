@@ -13,6 +13,8 @@ from qsim.trotter.deck.initial import Initial
 from qsim.trotter.deck.lattices import Crystal, Ladder, Ring
 from qsim.trotter.deck.nmr.fid import Fid, Relaxation
 from qsim.trotter.deck.observe import ObservableItem
+from qsim.trotter.deck.open import dissipation as open_blocks
+from qsim.trotter.deck.open.steady import Steady
 from qsim.trotter.initial.ising import NeelState
 from qsim.trotter.observables.registry import Observables
 
@@ -240,6 +242,7 @@ class TrotterDeck(Deck):
 
     FIRST_DECKS: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "floquet": {"floquet": {"cycle": [{"terms": [0], "time": 0.8}]}},
+        "steady": {"dissipation": [{"type": "loss", "rate": 0.3}]},
         "fid": {
             "system": {
                 "spins": 3,
@@ -286,7 +289,8 @@ class TrotterDeck(Deck):
         default="evolve",
         description="evolve: a state in time; spectrum: lowest or highest levels of sectors; dynamics: S(q, w) of the ground "
         "state; thermal: energy, specific heat, susceptibility and entropy against temperature; levels: all levels of a sector; "
-        "floquet: a state through cycles of constant Hamiltonians; fid: lines, decay and spectrum of nuclei",
+        "floquet: a state through cycles of constant Hamiltonians; fid: lines, decay and spectrum of nuclei; "
+        "steady: the state that an open system tends to",
     )
     initial: Initial = Field(
         default=NeelState(type="neel"),
@@ -299,6 +303,15 @@ class TrotterDeck(Deck):
         description="evolve: duration, output times, integrator; must be given",
         json_schema_extra={"example": {"t_final": 20.0, "accuracy": 1e-8}},
     )
+    dissipation: Annotated[list[open_blocks.Dissipation], Field(max_length=100)] = Field(
+        default=[],
+        description="evolve, steady: jump operators of an open system",
+        json_schema_extra={"example": [{"type": "loss", "rate": 0.3}]},
+    )
+    open: open_blocks.Open = Field(
+        default=open_blocks.Open(), description="evolve: trajectories or density matrix of an open system"
+    )
+    steady: Steady = Field(default=Steady(), description="steady: how the steady state is found")
     spectrum: tasks.Spectrum = Field(default=tasks.Spectrum(), description="spectrum: which levels")
     dynamics: tasks.Dynamics = Field(
         default=tasks.Dynamics(),

@@ -16,6 +16,7 @@ from qsim.trotter.deck.couplings import (
 )
 from qsim.trotter.deck.larger import check_larger, check_spins
 from qsim.trotter.deck.model import TrotterDeck
+from qsim.trotter.deck.open.rules import check_open
 from qsim.trotter.deck.sectors import SectorBlock, check_sector, check_symmetries
 from qsim.trotter.deck.task_rules import check_foreign, check_task
 from qsim.trotter.deck.term_rules import check_system
@@ -59,6 +60,7 @@ def rules(deck: TrotterDeck) -> Iterator[Finding]:
     yield from deck.evolve.check()
     yield from _check_integrator(deck)
     yield from _check_ensemble(deck)
+    yield from check_open(deck)
 
 
 def _check_integrator(deck: TrotterDeck) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from qsim.core.deck.blocks import Finding
 from qsim.trotter.deck.lattices import Crystal, Ladder
 from qsim.trotter.deck.model import TrotterDeck
+from qsim.trotter.deck.open.rules import check_steady
 from qsim.trotter.deck.sectors import SectorBlock
 from qsim.trotter.deck.sites import check_sites
 from qsim.trotter.initial.ground import GroundState
@@ -14,13 +15,14 @@ __all__ = ["check_foreign", "check_task"]
 
 #: Blocks of each task, beside system, sector and observe.
 OF_TASK = {
-    "evolve": ("initial", "evolve", "ensemble"),
+    "evolve": ("initial", "evolve", "ensemble", "dissipation", "open"),
     "spectrum": ("spectrum",),
     "dynamics": ("dynamics",),
     "thermal": ("thermal",),
     "levels": ("levels", "ensemble"),
     "floquet": ("floquet", "initial"),
     "fid": ("fid", "relaxation"),
+    "steady": ("steady", "dissipation"),
 }
 
 
@@ -67,6 +69,8 @@ def check_task(deck: TrotterDeck) -> Iterator[Finding]:
         yield from _check_floquet(deck)
     if deck.task == "fid":
         yield from _check_fid(deck)
+    if deck.task == "steady":
+        yield from check_steady(deck)
     if deck.task == "levels" and deck.ensemble.states > 1:
         yield Finding("ensemble.states", "task: levels has no initial states; leave it out")
 

@@ -21,7 +21,7 @@ __all__ = [
     "Thermal",
 ]
 
-TASKS = Literal["evolve", "spectrum", "dynamics", "thermal", "levels", "floquet", "fid"]
+TASKS = Literal["evolve", "spectrum", "dynamics", "thermal", "levels", "floquet", "fid", "steady"]
 # of a random vector
 MOST_THERMAL_STEPS = 1000
 # of a gap ratio: two spacings

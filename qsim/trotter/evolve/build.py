@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from qsim.core.deck.blocks import Finding
 from qsim.core.deck.load import LoadedDeck
 from qsim.core.device.device import Memory, cpu
 from qsim.core.device.parallel import connected
@@ -15,8 +17,10 @@ from qsim.trotter import checks
 from qsim.trotter.deck.model import TrotterDeck
 from qsim.trotter.evolve.checks import physics
 from qsim.trotter.evolve.memory import memory, memory_on_gpu, sector_memory
+from qsim.trotter.evolve.open.spaces import AS_CLOSED, by_trajectories, open_space
 from qsim.trotter.evolve.problem import Problem
 from qsim.trotter.model.models import Models
+from qsim.trotter.model.open.channels import channels_of
 from qsim.trotter.problem import GPU_AMPLITUDES
 from qsim.trotter.sectors.basis import Sector
 
@@ -43,14 +47,19 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
     deck = loaded.deck
     spins = deck.system.spins
     # a plan has no device: sizes and physics alone
-    problem = _problem(deck, device=None)
+    try:
+        problem = _problem(deck, device=None)
+    except (DeckError, FileError) as error:
+        key, _, text = str(error).partition(": ")
+        known = key.startswith("dissipation") and text
+        return Plan(findings=[Finding(key, text) if known else Finding("dissipation", str(error))])
     # each check needs sound results of the one before: shells, couplings, sector, then times and steps
     findings = list(checks.shells(deck))
     if not findings and spins <= PLAN_SPINS:
         findings = list(checks.couplings(deck, problem.models))
     if not findings:
         try:
-            problem.sector = _sector(deck, problem.models)
+            problem.sector = _sector(deck, problem)
         except DeckError as error:
             findings = [checks.of_sector(error)]
     if not findings:
@@ -112,7 +121,7 @@ def build(loaded: LoadedDeck[TrotterDeck], device: Device) -> Problem:
     """
     deck = loaded.deck
     problem = _problem(deck, device)
-    problem.sector = _sector(deck, problem.models)
+    problem.sector = _sector(deck, problem)
     if problem.has_matrix and device.is_cuda:
         # stored matrices stay on the host
         problem.device = cpu(device.threads)
@@ -138,10 +147,15 @@ def _problem(deck: TrotterDeck, device: Device | None) -> Problem:
     end = deck.evolve.end
     # the end is the last output time, but for rounding of a grid
     end = output[-1] if abs(output[-1] - end) <= 1e-12 * end else end
+    channels = channels_of(deck.dissipation, deck.system)
+    models = Models.of(deck)
     return Problem(
         # products of larger spins are made on a CPU
         device=device if device is None or deck.system.halves else cpu(device.threads),  # type: ignore[arg-type]
-        models=Models.of(deck),
+        models=models,
+        channels=channels,
+        entries=len(deck.dissipation),
+        open=deck.open if channels else None,
         start=deck.initial,
         evolution=deck.evolve,
         observables=deck.observables,
@@ -151,7 +165,7 @@ def _problem(deck: TrotterDeck, device: Device | None) -> Problem:
     )
 
 
-def _sector(deck: TrotterDeck, models: Models) -> Space | None:
+def _sector(deck: TrotterDeck, problem: Problem) -> Space | None:
     """Return the sector of an evolution, None for the whole space.
 
     Raises
@@ -161,6 +175,15 @@ def _sector(deck: TrotterDeck, models: Models) -> Space | None:
     """
     from qsim.trotter.sectors.selection import sector_of, space_with
 
+    models = problem.models
+    if problem.open:
+        space = open_space(deck, problem)
+        problem.sector = None if space is AS_CLOSED else space
+        problem.jumping = by_trajectories(deck, problem)
+        if problem.jumping:
+            problem.models = replace(models, states=models.states * deck.open.members)
+        if space is not AS_CLOSED:
+            return space
     hamiltonian = models.hamiltonian()
     found = sector_of(deck, hamiltonian, models.sigma() if models.sigma_terms else None)
     # all states of larger spins are a space like others

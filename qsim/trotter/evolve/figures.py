@@ -8,6 +8,7 @@ import numpy as np
 
 from qsim.core.results.plotting import COLORS, figure
 from qsim.trotter.drawing import FLOOR, curve, time_axis, times
+from qsim.trotter.evolve.open import figures as of_open
 from qsim.trotter.observables.registry import OBSERVABLES
 
 if TYPE_CHECKING:
@@ -87,4 +88,4 @@ def _is_constant(r: Results, name: str) -> bool:
     return name == "energy_variance" and float(np.ptp(values)) <= CONSERVED * float(np.abs(values).max())
 
 
-FIGURES: dict[str, Callable[[Results], Figure | None]] = {"drift": drift, "curves": curves}
+FIGURES: dict[str, Callable[[Results], Figure | None]] = {"drift": drift, "curves": curves, **of_open.FIGURES}

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from qsim.trotter.evolve.open.density import order_kept
+from qsim.trotter.evolve.open.liouville import space_of
 from qsim.trotter.model.larger import SpinModel
 from qsim.trotter.observables.entropy import Entropy
 from qsim.trotter.observables.state import State
@@ -34,6 +36,8 @@ def memory(
     problem: Problem, spins: int | None = None, single: bool | None = None
 ) -> tuple[dict[str, int], int]:
     """Return bytes on the device by part, and bytes of the stored rows in host memory."""
+    if problem.open is not None and not (problem.jumping and problem.drift == "unitary"):
+        return open_memory(problem)
     if not problem.models.system.halves:
         return digit_memory(problem)
     if problem.charged and not problem.has_matrix:
@@ -80,6 +84,31 @@ def _of_all_spins(problem: Problem, spins: int | None, single: bool | None) -> t
     if problem.start.held_twice:
         host += state
     return parts, host
+
+
+def open_memory(problem: Problem) -> tuple[dict[str, int], int]:
+    """Return the memory of an open system as `memory` does: of a density matrix, or of a trajectory."""
+    twos, states = problem.models.system.twos, problem.dimension
+    elements = 4.0 + 2.0 * len(problem.hamiltonian().envelope.pairs()) + len(problem.channels)
+    if not problem.jumping:
+        order = order_kept(problem)
+        size = space_of(twos, order).dimension
+        # generator, complex and real, and a Krylov space
+        parts = {"generator": int(36 * elements * size), "krylov": 8 * 20 * size, "state": 24 * size}
+    elif problem.drift == "sparse":
+        parts = {
+            "matrices": int(20 * (elements + 2 * len(twos)) * states),
+            "krylov": 16 * 32 * states,
+            "state": 16 * states,
+        }
+    else:
+        # layers of two steps as cosines and sines, diagonals of every profile, and copies of the state
+        stages = 2 * 2 * 2 * 40
+        parts = {"layers": 8 * stages * states, "diagonals": 8 * 6 * (2 + len(problem.kinks)) * states}
+        parts["state"] = 16 * 6 * states
+    needs = problem.observables.needs
+    row = 10 + 3 * len(twos) + sum(len(p) for p in needs.pairs.values()) + 3 * len(needs.cuts)
+    return parts, 8 * row * len(problem.times) * 8
 
 
 def digit_memory(problem: Problem) -> tuple[dict[str, int], int]:
@@ -175,7 +204,7 @@ def memory_on_gpu(problem: Problem, parts: Mapping[str, int]) -> int:
     and the state that is made anew.
     """
     state = parts["state"]
-    if problem.sector is not None:
+    if problem.sector is not None or problem.open is not None:
         # arrays of the sector are pieces
         return 0
     if "chebyshev" in parts:

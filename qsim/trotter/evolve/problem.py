@@ -5,32 +5,39 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
 
 from qsim.core.errors import DeckError
+from qsim.trotter.evolve.open.statistics import Enough
 from qsim.trotter.initial.ground import GroundState
 from qsim.trotter.measurement.spaces import operator_in, strings_of_deck
 from qsim.trotter.model.frames import FRAMES
+from qsim.trotter.model.open.channels import charge_of, decays_of
 from qsim.trotter.observables.correlations import Otoc
 from qsim.trotter.observables.echo import Echo
 from qsim.trotter.sectors.parity import WholeSpace
 from qsim.trotter.sectors.selection import space_with
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from qsim.core.device.arrays import StateVector
     from qsim.core.device.device import Device
     from qsim.core.device.links import Links
     from qsim.core.device.parallel import Comm
     from qsim.trotter.deck.model import Evolve
+    from qsim.trotter.deck.open.dissipation import Open
+    from qsim.trotter.evolve.trajectories.averages import Averages
     from qsim.trotter.initial.base import InitialState
     from qsim.trotter.measurement.spaces import Space
     from qsim.trotter.model.frames import Frame
     from qsim.trotter.model.hamiltonian import Hamiltonian
     from qsim.trotter.model.models import Models
+    from qsim.trotter.model.open.channels import Channel
     from qsim.trotter.observables.base import Observable
     from qsim.trotter.observables.registry import Observables
     from qsim.trotter.sectors.ground import Ground
@@ -43,6 +50,8 @@ PIECE = {"cpu": 1e8, "cuda": 5e10}
 # of one call: where the state is small, launches take the time
 MOST_STEPS = 5000
 
+
+Drift = Literal["layers", "sparse", "unitary"]
 
 Path = Literal["layers", "bonds", "chebyshev", "krylov"]
 """Method that propagates states.
@@ -87,6 +96,14 @@ class Problem:
         To them, as soon as the steps are chosen.
     team : Comm or None
         Processes that share the pilot runs: those that will share the trajectories.
+    channels : list of Channel
+        Jump operators of an open system.
+    entries : int
+        Entries of the deck that they come from.
+    open : Open or None
+        How an open system is carried; None for a closed one.
+    jumping : bool
+        True if it is carried by trajectories.
     """
 
     task: ClassVar[str] = "evolve"
@@ -104,7 +121,12 @@ class Problem:
     ranks: int = 1
     links: Links | None = None
     team: Comm | None = None
+    channels: list[Channel] = field(default_factory=list)
+    entries: int = 0
+    open: Open | None = None
+    jumping: bool = False
     _grounds: dict[int, Ground] = field(default_factory=dict, init=False, repr=False)
+    _elsewhere: dict[Any, Problem] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def spins(self) -> int:
@@ -153,6 +175,46 @@ class Problem:
         if self.evolution.integrator == "krylov" or (driven and no_layers):
             return "krylov"
         return "chebyshev" if no_layers else "layers"
+
+    @cached_property
+    def drift(self) -> Drift:
+        """Method that carries the states of an open system between their jumps."""
+        decays = decays_of(self.channels, self.models.system.twos)
+        local = all(channel.local for channel in self.channels)
+        halves = self.models.system.halves
+        stays = self.sector is None or all(charge_of(channel) == 0 for channel in self.channels)
+        if halves and local and stays and all(decay.is_constant for decay in decays):
+            return "unitary"
+        plain = halves and not self.has_tensors and all(decay.model.cross is None for decay in decays)
+        return "layers" if plain and self.sector is None else "sparse"
+
+    @cached_property
+    def kinks(self) -> tuple[float, ...]:
+        """Times at which a profile of H or of a rate is not smooth, where they are known."""
+        factors = [*(f for f, _ in self.hamiltonian().driven), *(c.factor for c in self.channels)]
+        found = {k for f in factors for k in (getattr(f, "kinks", None) or ()) if 0.0 < k < self.times[-1]}
+        return tuple(sorted(found))
+
+    @cached_property
+    def longest(self) -> float:
+        """Longest step between two looks at the norm of an open system: some jumps of the whole system."""
+        rate = sum(float((np.abs(channel.w) ** 2).sum()) for channel in self.channels)
+        return 2.0 / rate if rate > 0.0 and self.drift == "sparse" else math.inf
+
+    @cached_property
+    def enough(self) -> Callable[[Averages], bool] | None:
+        """Rule by which no more trajectories are made; None where their number is given."""
+        if self.open is None or self.open.target_error is None:
+            return None
+        return Enough(self, self.open.target_error)
+
+    def in_space(self, space: Space) -> Problem:
+        """Return the problem in another space, to which a jump leads."""
+        if space == self.sector:
+            return self
+        if space not in self._elsewhere:
+            self._elsewhere[space] = replace(self, sector=space)
+        return self._elsewhere[space]
 
     @property
     def part(self) -> slice:

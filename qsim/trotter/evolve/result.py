@@ -10,6 +10,7 @@ import numpy as np
 
 from qsim.core.results.quantities import Quantity
 from qsim.core.results.tables import Scalar
+from qsim.trotter.evolve.open import quantities as of_open
 from qsim.trotter.observables.base import Observable, shifted
 from qsim.trotter.observables.registry import OBSERVABLES, arrays_of, labels_of
 from qsim.trotter.observables.spins import BITS
@@ -42,6 +43,8 @@ class Result:
         Scalars: drifts, steps, layers.
     psi : (2^N,) complex or None
         State of the last trajectory at t_final, if it is observed.
+    jumps : list of (n, 2) float64
+        Time and channel of the jumps of every trajectory of an open system.
     info : dict of (value, unit, description)
         More scalars.
     """
@@ -55,6 +58,7 @@ class Result:
     error: dict[str, NDArray[np.float64]]
     numbers: dict[str, Any]
     psi: NDArray[Any] | None = None
+    jumps: list[NDArray[np.float64]] = field(default_factory=list)
     info: dict[str, tuple[Any, str, str]] = field(default_factory=dict)
 
 
@@ -277,7 +281,12 @@ SCALARS: tuple[Quantity[Result], ...] = (
     ),
     Quantity("dimension", "", "amplitudes of a state", lambda r: r.problem.dimension, headline=True),
     Quantity("spins", "", "number of spins", lambda r: r.problem.spins),
-    Quantity("trajectories", "", "disorder realisations times random states", lambda r: r.problem.members),
+    Quantity(
+        "trajectories",
+        "",
+        "disorder realisations times random states, times the trajectories of an open system that were made",
+        lambda r: len(r.jumps) if r.problem.jumping else r.problem.members,
+    ),
     _number("conserved", "", "components of the total spin that H conserves"),
     Quantity("bit_order", "", "how basis states are numbered", lambda _: BITS),
     Quantity(
@@ -306,4 +315,4 @@ SCALARS: tuple[Quantity[Result], ...] = (
 )
 
 
-QUANTITIES = (*SCALARS, *ARRAYS)
+QUANTITIES = (*SCALARS, *of_open.SCALARS, *ARRAYS, *of_open.ARRAYS)

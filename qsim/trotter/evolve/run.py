@@ -22,6 +22,9 @@ from qsim.trotter.evolution.accuracy import (
 from qsim.trotter.evolution.integrators import METHODS
 from qsim.trotter.evolve import step_error as pilots
 from qsim.trotter.evolve.memory import memory
+from qsim.trotter.evolve.open.choice import open_choice
+from qsim.trotter.evolve.open.density import Density, density_choice
+from qsim.trotter.evolve.open.statistics import ranges_of
 from qsim.trotter.evolve.propagators.bonds import bond_choice
 from qsim.trotter.evolve.propagators.chebyshev import chebyshev_choice
 from qsim.trotter.evolve.propagators.krylov import krylov_choice
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.trotter.evolve.problem import Problem
 
+# of a density matrix, for every product with its generator
+ROUNDED = 2e-16
 # from which the memory traffic says how fast a run was
 BUSY_SPINS = 14
 # of a state, beyond which a given step is warned of
@@ -81,6 +86,8 @@ def run(problem: Problem, monitor: Monitor) -> Result:
             f"{made.passes} passes over the state, {moved / 1e9 / monitor.timing['evolve']:.3g} GB/s with all observables"
         )
     info: dict[str, tuple[Any, str, str]] = {}
+    if isinstance(made.current, Density):
+        how = replace(how, error=made.current.error + ROUNDED * made.current.exponential.products)
     # the last rank has the last trajectory
     last = comm.size - 1
     if problem.evolution.verify:
@@ -97,7 +104,8 @@ def run(problem: Problem, monitor: Monitor) -> Result:
         integration=how,
         model=problem.hamiltonian().at(0.0),
         mean=made.averages.mean,
-        error=monitor.judged("the errors of the means", made.averages.errors, {}),
+        error=monitor.judged("the errors of the means", lambda: made.averages.errors(ranges_of(problem)), {}),
+        jumps=made.jumps,
         numbers=_numbers(problem, how, made.drifts, each),
         psi=comm.bcast(_stored(problem, made.current.psi), last),
         info=info,
@@ -121,6 +129,8 @@ def _chosen(problem: Problem, monitor: Monitor) -> Choice:
 def _tiled(problem: Problem, how: Choice, monitor: Monitor) -> Choice:
     """Return the integrator and step with the error of the start and a tiling."""
     how = replace(how, error=how.error + problem.start_error)
+    if problem.open and (not problem.jumping or problem.drift != "unitary"):
+        return how
     return tuned(problem, how, _steps(problem, how) * problem.members, monitor)
 
 
@@ -130,9 +140,9 @@ def _numbers(problem: Problem, how: Choice, drifts: Drifts, steps: int) -> dict[
     count = steps * how.layers + (len(problem.times) - 1 if steps else 0)
     # layers of all steps, and the last one of each interval, which is not merged with a next one
     return {
-        "energy_drift": None if problem.models.driven else drifts.energy,
+        "energy_drift": None if problem.models.driven or problem.open else drifts.energy,
         "norm_drift": drifts.norm,
-        "sz_drift": drifts.sz if "z" in kept else None,
+        "sz_drift": drifts.sz if "z" in kept and not problem.open else None,
         "conserved": " ".join(f"S{a}" for a in kept) or "none",
         "dt": _longest(problem, how),
         "steps": steps,
@@ -159,6 +169,10 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
     """Return integrator and step: as given, with an estimate of the error, or found by pilot runs."""
     block = problem.evolution
     sector = problem.sector
+    if problem.open and not problem.jumping:
+        return density_choice(problem)
+    if problem.open and problem.drift != "unitary":
+        return open_choice(problem, monitor)
     if sector is not None:
         monitor.note(
             f"sector {sector}: {sector.dimension} of {problem.hamiltonian().static.dimension} states"

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 Pair = tuple[int, int]
-Task = Literal["evolve", "spectrum", "thermal", "floquet"]
+Task = Literal["evolve", "spectrum", "thermal", "floquet", "steady"]
 
 
 def all_pairs(spins: int) -> list[Pair]:

@@ -108,7 +108,7 @@ class Sx(Spins):
 
     key, axis = "sx", "x"
     text = "<Sx>: all, total, or a list of sites"
-    tasks = ("evolve", "spectrum")
+    tasks = ("evolve", "spectrum", "steady")
     arrays, labels = _arrays("x"), _labels("x")
     figures = {"sz_map": sz_map}
 
@@ -118,7 +118,7 @@ class Sy(Spins):
 
     key, axis = "sy", "y"
     text = "<Sy>: all, total, or a list of sites"
-    tasks = ("evolve", "spectrum")
+    tasks = ("evolve", "spectrum", "steady")
     arrays, labels = _arrays("y"), _labels("y")
     figures = {"sz_map": sz_map}
 
@@ -128,7 +128,7 @@ class Sz(Spins):
 
     key, axis = "sz", "z"
     text = "<Sz>: all, total, or a list of sites"
-    tasks = ("evolve", "spectrum", "floquet")
+    tasks = ("evolve", "spectrum", "floquet", "steady")
     arrays, labels = _arrays("z"), _labels("z")
     figures = {"sz_map": sz_map}
 

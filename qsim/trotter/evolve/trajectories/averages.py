@@ -65,13 +65,33 @@ class Averages:
             self.m2[name] = self.m2[name] + before * (sample - self.mean[name])
         self.pending, self.waiting = {}, 0
 
-    def errors(self) -> dict[str, NDArray[np.float64]]:
-        """Return the standard errors of the means; empty for a single sample, whose error nothing tells."""
+    def errors(
+        self, ranges: Mapping[str, tuple[float, float]] | None = None
+    ) -> dict[str, NDArray[np.float64]]:
+        """Return the standard errors of the means; empty for a single sample, whose error nothing tells.
+
+        Parameters
+        ----------
+        ranges : mapping of name to (a, b), optional
+            Where a sample lies between a and b, its error is at least so large that two of them reach as far as those of the
+            samples with a and b added twice each: also where the samples have missed a rare event (Agresti and Coull,
+            Am. Stat. 52, 119 (1998)).
+        """
         if self.count < 2:
             return {}
+        n = self.count
         # variance of the mean: m2 / (n - 1) / n
-        scale = 1.0 / (self.count * (self.count - 1.0))
-        return {name: np.sqrt(np.maximum(m2, 0.0) * scale) for name, m2 in self.m2.items()}
+        scale = 1.0 / (n * (n - 1.0))
+        errors = {name: np.sqrt(np.maximum(m2, 0.0) * scale) for name, m2 in self.m2.items()}
+        for name, (a, b) in (ranges or {}).items():
+            if name not in errors:
+                continue
+            mean = self.mean[name]
+            wide = (n * mean + 2.0 * (a + b)) / (n + 4.0)
+            m2 = self.m2[name] + n * (mean - wide) ** 2 + 2.0 * (a - wide) ** 2 + 2.0 * (b - wide) ** 2
+            spread = np.sqrt(m2 / ((n + 3.0) * (n + 4.0)))
+            errors[name] = np.maximum(errors[name], spread + 0.5 * np.abs(wide - mean))
+        return errors
 
     def state(self) -> dict[str, Any]:
         """Return the state for a checkpoint."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.trotter.evolution.accuracy import Choice
+from qsim.trotter.evolve.open.density import Density
+from qsim.trotter.evolve.open.members import MOST, Members
 from qsim.trotter.evolve.trajectories.averages import Averages
 from qsim.trotter.evolve.trajectories.ensemble import Ensemble, together
 from qsim.trotter.evolve.trajectories.rounds import Round
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from qsim.trotter.evolve.problem import Problem
 
 __all__ = ["Drifts", "Trajectories"]
+
+Carried = Trajectory | Ensemble | Members | Density
 
 
 @dataclass
@@ -61,6 +65,10 @@ class Trajectories:
         Trajectories that are complete.
     batch : int
         Trajectories that are propagated at a time.
+    jumps : list of (n, 2) float64
+        Time and channel of the jumps of every trajectory of an open system.
+    ended : bool
+        True if the means are as accurate as the deck asks before all trajectories are made.
     current : Trajectory or Ensemble
         Those that are being propagated, the last ones in the end.
     passes : int
@@ -73,14 +81,19 @@ class Trajectories:
         if self._restored is None:
             self.how = choose()
             self.averages, self.drifts, self.member = Averages(problem.group), Drifts(), 0
-            self.batch = together(problem, self.how)
+            self.batch = 1 if problem.open else together(problem, self.how)
+            if problem.jumping:
+                self.batch = min(MOST, problem.members)
+            self.jumps: list[NDArray[np.float64]] = []
         else:
             kept = self._restored
             self.how = Choice(**kept["integration"])
             self.averages, self.drifts = Averages(**kept["averages"]), Drifts(**kept["drifts"])
             self.member, self.batch = int(kept["member"]), int(kept.get("batch", 1))
+            self.jumps = [np.array(one) for one in kept.get("jumps", ())]
         self._round: Round | None = None
-        self._current: Trajectory | Ensemble | None = None
+        self._current: Carried | None = None
+        self.ended = False
 
     @property
     def steps(self) -> int:
@@ -88,7 +101,7 @@ class Trajectories:
         return sum(self.problem.steps(k, self.how.dt)[0] for k in range(len(self.problem.times) - 1))
 
     @property
-    def current(self) -> Trajectory | Ensemble:
+    def current(self) -> Carried:
         """The trajectories that are being propagated."""
         # there is at least one
         assert self._current is not None
@@ -98,7 +111,7 @@ class Trajectories:
         """Carry the trajectories that are left, and average them in their order."""
         comm, members = self.monitor.comm, self.problem.members
         # round after round: each rank carries its part, and all average in the order of the members
-        while self.member < members:
+        while self.member < members and not self.ended:
             part = self._round = Round(comm, self.member, self.batch, members)
             inner = None if self._restored is None else self._inner(part, self._restored)
             self._restored = None
@@ -108,6 +121,12 @@ class Trajectories:
                 self.drifts.add(rows)
                 # names with an underscore belong to the trajectory, such as its state at t = 0
                 self.averages.add({name: row for name, row in rows.items() if not name.startswith("_")})
+                if "_jumps" in rows:
+                    self.jumps.append(rows["_jumps"])
+                # looked at after the same trajectories, whatever the number of ranks
+                if self.problem.enough is not None and self.problem.enough(self.averages):
+                    self.ended = True
+                    break
             self.passes += sum(comm.allgather(self.current.passes))
             self.member = part.stop
 
@@ -123,7 +142,11 @@ class Trajectories:
         shared = [name for name in ("psi", "other") if parts[0].get(name) is not None]
         return {**parts[0], **{name: np.concatenate([one[name] for one in parts]) for name in shared}}
 
-    def _begin(self, part: Round, restored: Mapping[str, Any] | None) -> Trajectory | Ensemble:
+    def _begin(self, part: Round, restored: Mapping[str, Any] | None) -> Carried:
+        if self.problem.open and not self.problem.jumping:
+            return Density(self.problem, part.own, self.how, restored)
+        if self.problem.open:
+            return Members(self.problem, part.own, self.how, restored)
         if self.batch > 1:
             return Ensemble(self.problem, part.own, self.how, restored)
         return Trajectory(self.problem, part.own.start, self.how, restored)
@@ -136,5 +159,6 @@ class Trajectories:
             "averages": self.averages.state(),
             "drifts": vars(self.drifts),
             "batch": self.batch,
+            "jumps": self.jumps,
             **self._round.saved(self.current.state()),
         }

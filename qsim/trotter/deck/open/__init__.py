@@ -1,0 +1,1 @@
+"""Blocks of open systems: dissipation, trajectories or density matrix, steady states."""

@@ -1,0 +1,25 @@
+"""Block of ``task: steady``."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from qsim.core.deck.blocks import Block, Count
+
+__all__ = ["Steady"]
+
+
+class Steady(Block):
+    """How the steady state of an open system is found: eigenvectors of exp(G tau), G the generator of its density matrix."""
+
+    tau: Literal["auto"] | Annotated[float, Field(gt=1e-6, lt=1e6)] = Field(
+        default="auto",
+        description="time of one propagation; auto: some inverse couplings",
+        json_schema_extra={"example": 2.0},
+    )
+    tolerance: Annotated[float, Field(gt=1e-15, lt=1e-2)] = Field(
+        default=1e-10, description="largest norm of d rho / dt"
+    )
+    modes: Annotated[Count, Field(le=20)] = Field(
+        default=2, description="slowest rates beside the steady state that are told"
+    )

@@ -1,0 +1,1 @@
+"""Open systems: quantum trajectories, and density matrices of small systems."""

@@ -1,0 +1,137 @@
+"""Quantities of open evolutions: how they were carried, jumps and their statistics, purity."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.results.quantities import Quantity
+from qsim.trotter.evolve.open.statistics import Counted, counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+__all__ = ["ARRAYS", "SCALARS"]
+
+
+def _jumping(result: Any) -> bool:
+    return bool(result.problem.jumping)
+
+
+def _counted(name: str) -> Callable[[Any], float | None]:
+    """Return the function of a number of the counting statistics; None where there are no trajectories."""
+
+    def value(result: Any) -> float | None:
+        found = float(getattr(counted(result.jumps), name))
+        return found if math.isfinite(found) else None
+
+    return value
+
+
+def _per_time(name: str) -> Callable[[Any], float | None]:
+    def value(result: Any) -> float | None:
+        end = result.problem.times[-1]
+        made: Counted = counted(result.jumps)
+        found = float(getattr(made, name)) / end if end > 0.0 else math.nan
+        return found if math.isfinite(found) else None
+
+    return value
+
+
+def _recorded(column: Callable[[Any, NDArray[np.float64], NDArray[np.int64]], Any]) -> Callable[[Any], Any]:
+    """Return the function of a column of the records of all jumps, None where they are not asked for."""
+
+    def value(result: Any) -> Any:
+        problem = result.problem
+        if not problem.jumping or not problem.open.records or not result.jumps:
+            return None
+        rows = np.concatenate([np.zeros((0, 2)), *result.jumps])
+        return column(problem, rows, np.repeat(np.arange(len(result.jumps)), [len(j) for j in result.jumps]))
+
+    return value
+
+
+def _rows(name: str, *, error: bool = False) -> Callable[[Any], Any]:
+    def value(result: Any) -> Any:
+        values = (result.error if error else result.mean).get(name)
+        return None if values is None else values[result.problem.stored]
+
+    return value
+
+
+def _waits(_: Any, rows: NDArray[np.float64], owner: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the times between jumps of one trajectory."""
+    same = owner[1:] == owner[:-1]
+    return np.asarray(np.diff(rows[:, 0])[same])
+
+
+def _of_channel(name: str) -> Callable[[Any, NDArray[np.float64], NDArray[np.int64]], Any]:
+    return lambda problem, rows, _: np.array(
+        [getattr(problem.channels[int(k)], name) for k in rows[:, 1]], int
+    )
+
+
+ARRAYS: tuple[Quantity[Any], ...] = (
+    Quantity("purity", "", "Tr rho^2", _rows("purity"), ("time",)),
+    Quantity("jumps", "", "jumps of each entry of dissipation until then", _rows("jumps"), ("time", "entry")),
+    Quantity(
+        "jumps_error",
+        "",
+        "standard error over the trajectories of jumps",
+        _rows("jumps", error=True),
+        ("time", "entry"),
+    ),
+    Quantity("jump_time", "1/J", "time of every jump", _recorded(lambda p, r, o: r[:, 0]), ("jump",)),
+    Quantity("jump_trajectory", "", "its trajectory", _recorded(lambda p, r, o: o), ("jump",)),
+    Quantity("jump_site", "", "its site; -1 of several", _recorded(_of_channel("site")), ("jump",)),
+    Quantity("jump_type", "", "its entry of dissipation", _recorded(_of_channel("entry")), ("jump",)),
+    Quantity("waiting_time", "1/J", "times between two jumps of a trajectory", _recorded(_waits), ("wait",)),
+)
+
+SCALARS: tuple[Quantity[Any], ...] = (
+    Quantity(
+        "open_method",
+        "",
+        "how the open system was carried",
+        lambda r: "trajectories" if r.problem.jumping else "density_matrix",
+        headline=True,
+        when=lambda r: r.problem.open is not None,
+    ),
+    Quantity(
+        "jumps_mean",
+        "",
+        "mean number of jumps of a trajectory until t_final",
+        _counted("mean"),
+        error=_counted("mean_error"),
+        headline=True,
+        when=_jumping,
+    ),
+    Quantity(
+        "jump_rate",
+        "J",
+        "the same over t_final",
+        _per_time("mean"),
+        error=_per_time("mean_error"),
+        when=_jumping,
+    ),
+    Quantity(
+        "fano",
+        "",
+        "variance of the number of jumps over its mean; none without jumps",
+        _counted("fano"),
+        error=_counted("fano_error"),
+        headline=True,
+        when=_jumping,
+    ),
+    Quantity(
+        "purity_final",
+        "",
+        "Tr rho^2 at t_final",
+        lambda r: float(r.mean["purity"][-1]),
+        when=lambda r: "purity" in r.mean,
+    ),
+)

@@ -1,0 +1,94 @@
+"""Errors of means over quantum trajectories, a rule to stop, and counting statistics of their jumps."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from qsim.trotter.evolve.problem import Problem
+    from qsim.trotter.evolve.trajectories.averages import Averages
+
+__all__ = ["Counted", "Enough", "counted", "ranges_of"]
+
+# trajectories between two looks at the errors, and before the first one
+EVERY, LEAST = 64, 128
+# of all evolutions, which the deck does not name
+ALWAYS = ("norm", "energy", "energy_variance", "jumps", "total_sz")
+
+
+def ranges_of(problem: Problem) -> dict[str, tuple[float, float]]:
+    """Return the extreme values of observables of one trajectory, by the names of their arrays; empty for a closed system."""
+    if problem.open is None:
+        return {}
+    S, total = 0.5 * max(problem.models.system.twos), 0.5 * problem.models.system.quanta
+    ranges = {f"s{a}": (-S, S) for a in "xyz"} | {f"total_s{a}": (-total, total) for a in "xyz"}
+    pairs = [a + b for a in "xyz" for b in "xyz"]
+    return ranges | {f"correlator_{ab}": (-S * S, S * S) for ab in pairs} | {"fidelity": (0.0, 1.0)}
+
+
+@dataclass(frozen=True)
+class Enough:
+    """The rule that ends a run: all errors of what is observed are below a number.
+
+    Attributes
+    ----------
+    problem : Problem
+    target : float
+    """
+
+    problem: Problem
+    target: float
+
+    def __call__(self, averages: Averages) -> bool:
+        """Return True if no more trajectories are needed; looked at now and then."""
+        if averages.count < LEAST or averages.count % EVERY:
+            return False
+        errors = averages.errors(ranges_of(self.problem))
+        named = [name for name in errors if name not in ALWAYS] or ["total_sz"]
+        return max(float(errors[name].max(initial=0.0)) for name in named) <= self.target
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Statistics of the jumps of all trajectories until t_final.
+
+    Attributes
+    ----------
+    mean, mean_error : float
+        Jumps of a trajectory.
+    fano, fano_error : float
+        Variance over mean of their number, with the error of a jackknife; not a number without jumps.
+    """
+
+    mean: float
+    mean_error: float
+    fano: float
+    fano_error: float
+
+
+def counted(jumps: Sequence[NDArray[np.float64]]) -> Counted:
+    """Return the counting statistics of the jumps (n, 2) of trajectories."""
+    n = np.array([len(one) for one in jumps], float)
+    count, mean = n.size, float(n.mean())
+    # of few events the interval of Poisson's distribution
+    spread = float(n.std(ddof=1)) / math.sqrt(count) if count > 1 else math.inf
+    error = max(spread, math.sqrt(max(n.sum(), 1.0)) / count) if mean * count < 30.0 else spread
+    if count < 3 or not mean > 0.0:
+        return Counted(mean, error, math.nan, math.nan)
+    fano = float(n.var(ddof=1)) / mean
+    # each trajectory left out once
+    s1, s2 = n.sum() - n, (n**2).sum() - n**2
+    m = count - 1.0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        left = (s2 - s1**2 / m) / (m - 1.0) / (s1 / m)
+    left = left[np.isfinite(left)]
+    jack = math.sqrt(m / count * float(((left - left.mean()) ** 2).sum())) if left.size else math.nan
+    return Counted(mean, error, fano, jack)

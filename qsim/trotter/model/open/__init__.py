@@ -1,0 +1,1 @@
+"""Jump operators of open systems and the drift between their jumps."""

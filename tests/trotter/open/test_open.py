@@ -1,0 +1,213 @@
+"""Master equations and steady states against dense matrices, closed forms and exact solutions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.linalg import expm
+
+from qsim.core.device.device import cpu
+from qsim.trotter.evolve.open.arnoldi import Arnoldi
+from qsim.trotter.evolve.open.liouville import Doubled
+from qsim.trotter.evolve.open.statistics import counted
+from qsim.trotter.evolve.trajectories.averages import Averages
+from tests.trotter.open import oracle
+from tests.trotter.open.test_trajectories import (
+    COLLECTIVE,
+    DEPHASING,
+    DM,
+    FIELDS,
+    GAMMA,
+    VECTOR,
+    XXZ,
+    XYZ,
+    E,
+    deck,
+    matrices,
+)
+
+
+@pytest.mark.parametrize(
+    ("terms", "entries", "order"),
+    [([XYZ, *FIELDS], [VECTOR, GAMMA, DEPHASING], None), ([XXZ, DM], [COLLECTIVE, GAMMA, *E], 0)],
+)
+def test_the_generator_is_the_dense_one(terms: list[Any], entries: list[Any], order: int | None) -> None:
+    problem, jumps, H = matrices(deck(terms, entries))
+    doubled = Doubled(cpu(1), problem.hamiltonian(), problem.channels, (1, 1, 1), order)
+    rng = np.random.default_rng(1)
+    rho = rng.normal(size=(8, 8)) + 1j * rng.normal(size=(8, 8))
+    rho = rho + rho.conj().T
+    weight = np.bitwise_count(np.arange(8)).astype(int)
+    inside = np.ones((8, 8), bool) if order is None else weight[:, None] == weight[None, :]
+    rho = np.where(inside, rho, 0.0)
+    kets, bras = np.nonzero(inside)
+    places = doubled.space.index(kets | doubled.turned(bras) << doubled.shift)
+    v = np.zeros(doubled.space.dimension, complex)
+    v[places] = rho[kets, bras]
+    expected = (oracle.liouvillian(H, jumps) @ rho.ravel()).reshape(8, 8)
+    # of numbers of order 10 in sums of some tens of terms
+    np.testing.assert_allclose((doubled.parts[0][1] @ v)[places], expected[kets, bras], atol=1e-13)
+    x = doubled.real_parts[0][1] @ doubled.real_of(v)
+    np.testing.assert_allclose(doubled.of_real(x)[places], expected[kets, bras], atol=1e-13)
+    assert doubled.trace(v) == pytest.approx(np.trace(rho), abs=1e-13)
+
+
+def test_exponentials_keep_their_tolerance() -> None:
+    rng = np.random.default_rng(2)
+    A = rng.normal(size=(60, 60)) - 8.0 * np.eye(60)
+    x = rng.normal(size=60)
+    for tolerance in (1e-6, 1e-11):
+        for dtype in (float, complex):
+            found = Arnoldi(60, 12, dtype).advance(lambda y: A @ y, x.astype(dtype), 1.3, tolerance)
+            assert np.linalg.norm(found - expm(1.3 * A) @ x) <= 10 * tolerance * np.linalg.norm(x)
+
+
+def test_one_spin_obeys_blochs_equations(trotter: Any) -> None:
+    result = trotter.run(
+        **without(
+            [{"type": "field", "axis": "z", "values": 0.7}, {"type": "field", "axis": "x", "values": 1.3}],
+            [
+                {"type": "loss", "rate": 0.4},
+                {"type": "pump", "rate": 0.1},
+                {"type": "dephasing", "rate": 0.2},
+            ],
+            system={
+                "spins": 1,
+                "terms": [
+                    {"type": "field", "axis": "z", "values": 0.7},
+                    {"type": "field", "axis": "x", "values": 1.3},
+                ],
+            },
+            open={"method": "density_matrix"},
+            initial={"type": "basis", "bits": "1"},
+            evolve={"t_final": 2.0, "outputs": 2, "accuracy": 1e-11},
+            observe=["sx", "sy", "sz"],
+        )
+    )
+    found = [result.mean[name][-1][0] for name in ("sx", "sy", "sz")]
+    np.testing.assert_allclose(found, [-0.2248492974789, 0.1393579519893, 0.026930191452], atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("spins", "intensity"),
+    [(2, [1.96495380738716, 1.47151776468577]), (4, [4.62052527253792, 3.86518735982579])],
+)
+def test_dickes_burst(trotter: Any, spins: int, intensity: list[float]) -> None:
+    result = trotter.run(
+        **without(
+            [],
+            [COLLECTIVE | {"rate": 1.0}],
+            system={"spins": spins, "terms": [{"type": "field", "axis": "z", "values": 0.0}]},
+            open={"method": "density_matrix"},
+            initial={"type": "basis", "bits": "0" * spins},
+            evolve={"outputs": [0.1, 0.5], "accuracy": 1e-9},
+            observe=["sz", {"correlator": "xx", "pairs": [[0, 1]]}],
+        )
+    )
+    # J+ J- = sum (1/2 + Sz) + sum over pairs of 2 (SxSx + SySy), alike of all pairs
+    sz = result.mean["total_sz"][1:]
+    pairs = spins * (spins - 1) / 2 * 4 * result.mean["correlator_xx"][1:, 0]
+    np.testing.assert_allclose(spins / 2 + sz + pairs, intensity, atol=1e-8)
+
+
+def without(*args: Any, **more: Any) -> dict[str, Any]:
+    """Return a deck without its method."""
+    return {key: value for key, value in deck(*args, **more).items() if key != "method"}
+
+
+def prosen(spins: int) -> float:
+    """Return the current of the driven Heisenberg chain of rate 1 by matrix products (Prosen, PRL 107, 137201 (2011))."""
+    k = np.arange(spins // 2 + 2)
+    A0 = np.diag(1 + 1j * k)
+    Ap = np.diag(np.ones(k.size - 1), 1)
+    Am = np.diag((k * 0 + (k + 1) * 2j * (1 + 0.5j * k))[:-1], -1)
+    T = 2 * np.kron(A0, A0.conj()) + np.kron(Ap, Ap.conj()) + np.kron(Am, Am.conj())
+    V = np.kron(Ap, Ap.conj()) - np.kron(Am, Am.conj())
+    v = np.zeros(k.size**2)
+    v[0] = 1.0
+    right = np.linalg.matrix_power(T, spins - 1) @ v
+    z = 0.5 * (v @ V @ right / (v @ T @ right)).real
+    return float(0.5 - z)
+
+
+@pytest.mark.parametrize("spins", [2, 3, 5, 6])
+def test_prosens_current(trotter: Any, spins: int) -> None:
+    result = trotter.run(
+        **{
+            "task": "steady",
+            "system": {"spins": spins, "terms": [{"type": "heisenberg", "lattice": "chain", "J": 1.0}]},
+            "dissipation": [
+                {"type": "pump", "rate": 1.0, "sites": [0]},
+                {"type": "loss", "rate": 1.0, "sites": [spins - 1]},
+            ],
+            "observe": ["sz"],
+        }
+    )
+    assert result.unique
+    exact = {2: 0.25, 3: 0.2, 5: 0.10112359550561797}.get(spins, prosen(spins))
+    assert prosen(spins) == pytest.approx(exact, abs=1e-12)
+    np.testing.assert_allclose(result.values["current"], exact, atol=max(1e-10, 2 * result.error))
+
+
+def test_fluorescence(trotter: Any) -> None:
+    for W, dark, side in ((0.3, 0.0131188389836, 0.0007391493265), (3.0, 0.1653967683859, 0.0473585743768)):
+        result = trotter.run(
+            **{
+                "task": "steady",
+                "system": {"spins": 1, "terms": [{"type": "field", "axis": "x", "values": W}]},
+                "dissipation": [{"type": "loss", "rate": 1.0}],
+                "observe": ["sz", {"emission": {"omega": {"from": 0.0, "to": 1.0, "count": 2}}}],
+            }
+        )
+        assert result.values["sz"][0] + 0.5 == pytest.approx(W**2 / 4 / (0.25 + W**2 / 2), abs=1e-12)
+        np.testing.assert_allclose(result.values["emission"], [dark, side], atol=1e-10)
+
+
+def test_correlations_and_rates_of_a_ring(trotter: Any) -> None:
+    result = trotter.run(
+        **{
+            "task": "steady",
+            "system": {
+                "spins": 4,
+                "terms": [
+                    {"type": "ising", "lattice": "ring", "J": 1.0},
+                    {"type": "field", "axis": "x", "values": 0.8},
+                ],
+            },
+            "dissipation": [{"type": "loss", "rate": 0.3}],
+            "observe": ["sz", "sx", {"two_time": {"sites": [0], "t_final": 3.0, "count": 4}}],
+        }
+    )
+    assert result.values["sz"][0] == pytest.approx(-0.12070849517227, abs=1e-10)
+    assert result.gap == pytest.approx(0.1641654111, abs=1e-8)
+    found = result.values["two_time"][[0, 1, 3], 0] + 1j * result.values["two_time_imag"][[0, 1, 3], 0]
+    expected = [0.3792915048277, 0.265834222673 + 1.84481925e-05j, 0.0217896022408 + 0.0022296849053j]
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def test_errors_of_rare_events_reach_far_enough() -> None:
+    rng = np.random.default_rng(4)
+    inside = 0
+    for _ in range(300):
+        averages = Averages()
+        count, p = 200, 0.005
+        hits = rng.binomial(count, p)
+        for k in range(count):
+            averages.add({"x": np.array([float(k < hits)])})
+        error = averages.errors({"x": (0.0, 1.0)})["x"][0]
+        inside += abs(averages.mean["x"][0] - p) <= 2 * error
+    # 95 % with three standard deviations of 300 draws
+    assert inside >= 300 * 0.95 - 3 * math.sqrt(300 * 0.95 * 0.05)
+
+
+def test_counting_of_independent_jumps() -> None:
+    rng = np.random.default_rng(3)
+    jumps = [np.zeros((n, 2)) for n in rng.poisson(7.0, 2000)]
+    found = counted(jumps)
+    assert abs(found.mean - 7.0) <= 4 * found.mean_error
+    assert abs(found.fano - 1.0) <= 4 * found.fano_error
+    # sqrt(2 / R) of a variance
+    assert found.fano_error == pytest.approx(math.sqrt(2 / 2000), rel=0.2)
