@@ -1,4 +1,4 @@
-"""Resonances of a line by complex scaling, against oscillator functions on a complex axis, and against the norm of a run that decays."""
+"""Resonances of a line by complex scaling, against oscillator functions on a complex axis and the decay of the norm of a run."""
 
 import numpy as np
 import pytest

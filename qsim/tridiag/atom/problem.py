@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from qsim.tridiag.atom.resonance.complex_scaling import Wanted
     from qsim.tridiag.atom.states.lanes import AnyLanes
     from qsim.tridiag.deck.atom import AtomDeck, AtomObserved
-    from qsim.tridiag.deck.initial import StoredState
+    from qsim.tridiag.deck.initial import FormulaState, StoredState
     from qsim.tridiag.deck.photoelectrons import Spectrum
     from qsim.tridiag.tdse.motion import Geometry
     from qsim.tridiag.tdse.pulses import LaserField
@@ -174,8 +174,8 @@ class AtomProblem(Motion):
         Where the steps are made; None is a CPU.
     threads : int
         CPU threads that may share the steps.
-    stored : StoredState or None
-        Block of the deck, of a state from a file.
+    stored : StoredState, FormulaState or None
+        Block of the deck, of a state from a file or by formulas.
     """
 
     geometry: Geometry
@@ -201,7 +201,7 @@ class AtomProblem(Motion):
     notices: list[str] = field(default_factory=list)
     device: Device | None = None
     threads: int = 1
-    stored: StoredState | None = None
+    stored: StoredState | FormulaState | None = None
 
     def doubted(self) -> AtomProblem | None:
         """Return the problem with other curves that the rows of its tables allow; None without such tables."""
@@ -394,7 +394,7 @@ def setting(deck: AtomDeck, pulse: LaserField) -> Setting:
     grows = isinstance(deck.grid.l_max, str)
     lmax = _momenta(deck, pulse, peak_a, gauge)
     if not grows and deck.stored is not None:
-        stored.read(deck.stored.file).require_momenta(lmax)
+        stored.given(deck.stored).require_momenta(lmax)
     most = frame_of(deck).most
     if lmax > most:
         raise InvalidInput(
@@ -426,7 +426,7 @@ def enough(problem: AtomProblem) -> float:
 def _initial_l(deck: AtomDeck) -> int:
     """Return the largest l of the initial state."""
     if deck.stored is not None:
-        return stored.read(deck.stored.file).needed
+        return stored.given(deck.stored).needed
     return max(level.l for level in deck.levels)
 
 
@@ -445,7 +445,7 @@ def _radius(deck: AtomDeck, pulse: LaserField, end: float, peak_a: float) -> flo
     if len(spheres) < len(deck.spectra) or deck.absorber.type == "none":
         radius = max(radius, MARGIN + (_fastest(pulse) + peak_a) * end)
     if deck.stored is not None:
-        radius = max(radius, stored.read(deck.stored.file).extent)
+        radius = max(radius, stored.given(deck.stored).extent)
     if spheres and deck.absorber.type != "none":
         radius = max(radius, max(spheres) + BEFORE_ABSORBER)
     return radius + absorbers.width(deck.absorber)

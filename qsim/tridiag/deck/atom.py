@@ -12,7 +12,7 @@ from qsim.core.deck.fields import Annotation, tags
 from qsim.core.deck.units import Length
 from qsim.tridiag.deck.central import Central
 from qsim.tridiag.deck.electron import Absorber, NoAbsorber, TimeGrid
-from qsim.tridiag.deck.initial import AnyInitial, Level, StoredState
+from qsim.tridiag.deck.initial import AnyInitial, FormulaState, Level, StoredState
 from qsim.tridiag.deck.laser import Laser
 from qsim.tridiag.deck.numbers import SIZE
 from qsim.tridiag.deck.observe import (
@@ -336,7 +336,7 @@ class AtomDeck(Deck):
     )
     initial: AnyInitial = Field(
         default=[Level(n=1)],
-        description="state at t = 0: a level such as 1s, {n: 1, l: 0, m: 0}, a list with weights, or {file: earlier.h5}",
+        description="state at t = 0: a level such as 1s, {n: 1, l: 0, m: 0}, a list with weights, a file or a formula of r",
         json_schema_extra={"example": "1s"},
         validate_default=False,
     )
@@ -386,12 +386,12 @@ class AtomDeck(Deck):
     @property
     def levels(self) -> list[Level]:
         """Levels that the initial state is made of; none of a state from a file."""
-        return [] if isinstance(self.initial, StoredState) else self.initial
+        return [] if isinstance(self.initial, StoredState | FormulaState) else self.initial
 
     @property
-    def stored(self) -> StoredState | None:
-        """The file of the initial state, if it is from one."""
-        return self.initial if isinstance(self.initial, StoredState) else None
+    def stored(self) -> StoredState | FormulaState | None:
+        """The file or the formulas of the initial state, if it is given by them."""
+        return self.initial if isinstance(self.initial, StoredState | FormulaState) else None
 
     @property
     def polarization(self) -> LinearPolarization | CircularPolarization | EllipticalPolarization:
@@ -431,6 +431,8 @@ class AtomDeck(Deck):
 
     def _check_initial(self) -> Iterator[Finding]:
         """Yield levels that do not exist, do not fit lmax, are given twice, or have no weight."""
+        if isinstance(self.stored, FormulaState):
+            yield from self.stored.check("initial")
         if self.stored is not None:
             return
         for index, level in enumerate(self.levels):

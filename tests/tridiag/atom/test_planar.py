@@ -148,7 +148,9 @@ def test_a_constant_direction_in_the_plane(tridiag, gauge):
         assert found.frames[name] == pytest.approx(mean, abs=2e-6)
     for name in ("1s", "2s", "2p"):
         mean = 0.5 * sum(one.populations.get(f"population_{name}", 0.0) for one in parts)
-        assert found.populations[f"population_{name}"] == pytest.approx(mean, abs=2e-4 if gauge == "velocity" else 5e-5)
+        assert found.populations[f"population_{name}"] == pytest.approx(
+            mean, abs=2e-4 if gauge == "velocity" else 5e-5
+        )
     mean = 0.5 * (parts[0].frames["dipole"] + parts[1].frames["dipole"])
     assert found.frames["dipole"][:, :1] == pytest.approx(mean, abs=3e-3 * np.abs(mean).max())
 

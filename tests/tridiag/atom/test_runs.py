@@ -145,7 +145,9 @@ def test_dense_core_in_velocity_gauge(tridiag):
         found.append(result)
     length, velocity = found
     assert velocity.lost > 0.0
-    assert velocity.populations["population_1s"] == pytest.approx(length.populations["population_1s"], abs=1e-4)
+    assert velocity.populations["population_1s"] == pytest.approx(
+        length.populations["population_1s"], abs=1e-4
+    )
     assert velocity.frames["population_l"][-1, 20] < 1e-8
 
 

@@ -69,7 +69,9 @@ def test_a_state_in_velocity_gauge_with_a_momentum(tridiag):
     tridiag.execute("first", **deck(field, "velocity", time=time))
     for gauge, near in (("length", 2e-5), ("velocity", 4e-5)):
         found = tridiag.run(**deck(field, gauge, initial={"type": "file", "file": "first.h5"}, time=time))
-        assert found.populations["population_1s"] == pytest.approx(whole.populations["population_1s"], abs=near)
+        assert found.populations["population_1s"] == pytest.approx(
+            whole.populations["population_1s"], abs=near
+        )
         assert found.frames["dipole"][-1] == pytest.approx(whole.frames["dipole"][-1], abs=1e-3)
     assert abs(whole.frames["dipole"][-1, 0]) > 0.05
 
