@@ -17,7 +17,7 @@ from qsim.trotter.evolve.checks import physics
 from qsim.trotter.evolve.memory import memory, memory_on_gpu, sector_memory
 from qsim.trotter.evolve.problem import Problem
 from qsim.trotter.model.models import Models
-from qsim.trotter.problem import GPU_AMPLITUDES
+from qsim.trotter.problem import GPU_AMPLITUDES, GPU_TERMS
 from qsim.trotter.sectors.basis import Sector
 
 if TYPE_CHECKING:
@@ -113,8 +113,7 @@ def build(loaded: LoadedDeck[TrotterDeck], device: Device) -> Problem:
     deck = loaded.deck
     problem = _problem(deck, device)
     problem.sector = _sector(deck, problem.models)
-    if problem.has_matrix and device.is_cuda:
-        # stored matrices stay on the host
+    if _hosted(problem) and device.is_cuda:
         problem.device = cpu(device.threads)
     if problem.path == "bonds" and device.is_cuda:
         raise DeckError(
@@ -139,8 +138,7 @@ def _problem(deck: TrotterDeck, device: Device | None) -> Problem:
     # the end is the last output time, but for rounding of a grid
     end = output[-1] if abs(output[-1] - end) <= 1e-12 * end else end
     return Problem(
-        # products of larger spins are made on a CPU
-        device=device if device is None or deck.system.halves else cpu(device.threads),  # type: ignore[arg-type]
+        device=device,  # type: ignore[arg-type]
         models=Models.of(deck),
         start=deck.initial,
         evolution=deck.evolve,
@@ -149,6 +147,12 @@ def _problem(deck: TrotterDeck, device: Device | None) -> Problem:
         times=sorted({0.0, *output, end}),
         output_times=output,
     )
+
+
+def _hosted(problem: Problem) -> bool:
+    """Return True if products are those of stored matrices of a small space, which stay on the host."""
+    by_terms = problem.has_matrix or not problem.models.system.halves
+    return by_terms and problem.dimension < GPU_TERMS
 
 
 def _sector(deck: TrotterDeck, models: Models) -> Space | None:
@@ -187,11 +191,7 @@ def _shared_ranks(problem: Problem) -> tuple[int, str]:
 def _size(problem: Problem) -> Size:
     """Return the amplitudes of all trajectories, which are propagated together."""
     # formulas in a sector go bond by bond, for which there is no GPU kernel
-    gpu = (
-        math.inf
-        if problem.path == "bonds" or problem.has_matrix or not problem.models.system.halves
-        else GPU_AMPLITUDES
-    )
+    gpu = math.inf if problem.path == "bonds" or _hosted(problem) else GPU_AMPLITUDES
     return Size(float(problem.dimension) * problem.members, "amplitudes", gpu)
 
 

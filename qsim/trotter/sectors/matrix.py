@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.trotter.sectors.digits.product import DigitOperator
-from qsim.trotter.sectors.symmetric import StoredOperator
+from qsim.trotter.sectors.digits.product import StoredMatrix
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from qsim.trotter.sectors.operator import SectorOperator
-    from qsim.trotter.sectors.parity_operator import WholeOperator
+    from qsim.trotter.sectors.linear import SpaceOperator
 
 __all__ = ["matrix_of"]
 
@@ -24,12 +22,12 @@ TOGETHER = 64
 
 
 def matrix_of(
-    operator: SectorOperator | StoredOperator | WholeOperator | DigitOperator,
+    operator: SpaceOperator,
     look: Callable[[], None] = lambda: None,
 ) -> NDArray[Any]:
     """Return H (D, D) on the device: the stored matrix, or a product for each column; `look` for a stop between some of them."""
     device, size = operator.device, operator.size
-    if isinstance(operator, StoredOperator | DigitOperator):
+    if isinstance(operator, StoredMatrix) and not device.is_cuda:
         return np.asarray(operator.matrix.toarray())
     with device.use():
         out = device.xp.empty((size, size), operator.dtype)

@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 
     from qsim.core.run.loop import Report
     from qsim.core.run.progress import Monitor
-    from qsim.trotter.measurement.spaces import AnyOperator, Space
+    from qsim.trotter.measurement.spaces import Space
+    from qsim.trotter.sectors.linear import SpaceOperator
     from qsim.trotter.thermal.problem import ThermalProblem
 
 __all__ = ["run"]
@@ -190,7 +191,7 @@ class Computation:
         self.sums.append(sums)
         self.changes.append(changes)
 
-    def _start(self, number: int, k: int, operator: AnyOperator) -> NDArray[Any]:
+    def _start(self, number: int, k: int, operator: SpaceOperator) -> NDArray[Any]:
         """Return a random vector of a sector."""
         problem = self.problem
         # seeds of run, sector and vector in separate bits: no vector is used twice

@@ -17,7 +17,7 @@ from qsim.trotter.evolve.propagators.orbits import ising_string
 from qsim.trotter.evolve.step_error import hardest
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.moments import sector_moments
-from qsim.trotter.sectors.operator import SectorOperator
+from qsim.trotter.sectors.operator import sector_operator
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,7 +52,7 @@ class BondPropagator:
         self.problem, self.how = problem, how
         self.model = hamiltonian.at(0.0)
         self.formula = SectorFormula(problem.device, problem.sector, self.model, psi)
-        self.operator = SectorOperator(problem.device, problem.sector, self.model)
+        self.operator = sector_operator(problem.device, problem.sector, self.model)
 
     @property
     def psi(self) -> Any:

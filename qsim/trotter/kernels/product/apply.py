@@ -38,10 +38,10 @@ def apply_h(
     op: Operator,
     psi: StateVector,
     out: StateVector,
-    *,
     alpha: float = 1.0,
     beta: float = 0.0,
     gamma: float = 0.0,
+    *,
     work: StateVector | None = None,
 ) -> None:
     """Compute ``out = alpha H psi + beta psi + gamma out``.
