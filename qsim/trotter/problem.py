@@ -299,12 +299,11 @@ class TaskProblem(Generic[B]):
 
     @property
     def amplitude_bytes(self) -> int:
-        """Bytes of an amplitude: complex where H is, and on a GPU in all but sectors of Sz and inversion."""
-        gpu = self.device is not None and self.device.is_cuda
+        """Bytes of an amplitude: complex where H is."""
         if isinstance(self.model, SpinModel):
             real = self.model.real
         else:
-            real = self.model.cross is None if self.charged else is_real(self.model) and not gpu
+            real = self.model.cross is None if self.charged else is_real(self.model)
         return 8 if real and not self.stored else 16
 
     def table_bytes(self, states: int) -> int:

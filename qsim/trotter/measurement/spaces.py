@@ -31,8 +31,8 @@ from qsim.trotter.sectors.parity import ParitySector, WholeSpace
 from qsim.trotter.sectors.parity_operator import ParityOperator, WholeOperator
 from qsim.trotter.sectors.schmidt import Spectrum, sector_schmidt
 from qsim.trotter.sectors.selection import PlainSpace
-from qsim.trotter.sectors.spin_operators import raised, target_of, weighted
-from qsim.trotter.sectors.states import start_in, whole_state
+from qsim.trotter.sectors.spin_operators import target_of, weighted
+from qsim.trotter.sectors.states import start_in, unfolded, whole_state
 from qsim.trotter.sectors.symmetric import SymmetricOperator, SymmetricSector
 from qsim.trotter.states.vectors import on_host, overlap
 
@@ -304,18 +304,19 @@ def _(
 ) -> NDArray[Any]:
     if c[2].any():
         return weighted(space, device, psi, c[2])
-    assert isinstance(target, Sector)
-    return raised(space, target, device, psi, c[0])
+    return digits.applied(*unfolded(space, device, psi), target, device, c)
 
 
 @applied_in.register(DigitSpace)
 def _(
     space: DigitSpace, target: DigitSpace, device: Device, psi: NDArray[Any], c: NDArray[np.complex128]
-) -> Any:
-    return device.asarray(digits.applied(space, target, cpu(device.threads), on_host(psi), c))
+) -> NDArray[Any]:
+    if target == target.everything and space != target:
+        # a string of all states couples to strings outside of the space
+        psi, space = device.asarray(space.whole(device, on_host(psi))), target
+    return digits.applied(space, psi, target, device, c)
 
 
-@singledispatch
 def pairs_in(
     space: PlainSpace,
     device: Device,
@@ -330,27 +331,17 @@ def pairs_in(
     weights : (T, states) float64
     keys : of (axis, j, k)
     """
-    strings = space.strings()
-    spin = 0.5 - (strings[:, None] >> np.arange(space.spins) & 1)
-    # (D, T)
-    # diagonal operators need the weight of every string alone, flips the overlap of strings in which two spins differ
-    weight = (np.abs(vectors) ** 2) @ weights.T
-    rows = []
+    rows, strings, one = [], space.strings(), space.digits
     for axis, j, k in keys:
         if axis == "z":
-            rows.append((spin[:, j] * spin[:, k]) @ weight)
+            # the weight of every string is enough
+            m = [0.5 * one.twos[site] - one.digit(strings, site) for site in (j, k)]
+            rows.append((m[0] * m[1]) @ (np.abs(vectors) ** 2 @ weights.T))
             continue
-        # with a definite Sz two spins flip that differ; S^y S^y has the opposite sign where they are equal
-        differ = (strings >> j ^ strings >> k) & 1
-        chosen = np.flatnonzero(differ) if isinstance(space, Sector) else np.arange(strings.size)
-        sign = np.where(differ[chosen] == 1, 1.0, -1.0 if axis == "y" else 1.0)
-        other = space.index(strings[chosen] ^ (1 << j | 1 << k))
-        overlap = np.einsum("s,sn,sn->n", sign, vectors[chosen].conj(), vectors[other]).real
-        rows.append(0.25 * (weights @ overlap))
+        product = digits.product_of(one.twos, axis, j, k)
+        matrix = DigitOperator(cpu(device.threads), space, product, strings=strings).matrix
+        rows.append(weights @ np.einsum("sn,sn->n", vectors.conj(), matrix @ vectors).real)
     return rows
-
-
-pairs_in.register(DigitSpace)(digits.pair_means)
 
 
 @singledispatch

@@ -41,11 +41,6 @@ class WholeOperator(SpaceOperator):
         """True if the matrix elements of H are real."""
         return is_real(self.model)
 
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Of vectors that are enough for the levels: real where H is, on a CPU."""
-        return np.dtype(np.float64 if self.is_real and not self.device.is_cuda else np.complex128)
-
     @cached_property
     def others(self) -> Operator:
         """Couplings and fields of the sites that the index holds."""

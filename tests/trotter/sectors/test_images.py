@@ -4,6 +4,7 @@ Oracles: all elements of the group one by one, the stored matrices (compared wit
 ansatz.  Tolerances: sums of O(N) couplings of order one, 1e-12 is thousands of roundings; energies by the residual asked for.
 """
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -11,10 +12,13 @@ import pytest
 
 from qsim.core.device.device import cpu
 from qsim.trotter.kernels.sectors.images import images_of
+from qsim.trotter.measurement.spaces import operator_in
 from qsim.trotter.model.hamiltonian import Model
 from qsim.trotter.model.larger import SpinModel
 from qsim.trotter.sectors import symmetric
 from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.digits.measure import component
+from qsim.trotter.sectors.digits.product import DigitOperator
 from qsim.trotter.sectors.digits.space import DigitSpace
 from qsim.trotter.sectors.lowest import lowest_levels
 from qsim.trotter.sectors.parity import ParitySector, WholeSpace
@@ -32,7 +36,10 @@ def rows(n, length):
 
 HALF, ZERO = Fraction(1, 2), Fraction(0)
 SPACES = {
-    "ring": (Sector(12, 6), [(shifted(12), False, ZERO), (reflected(12), False, HALF), (range(12), True, ZERO)]),
+    "ring": (
+        Sector(12, 6),
+        [(shifted(12), False, ZERO), (reflected(12), False, HALF), (range(12), True, ZERO)],
+    ),
     "momentum": (Sector(10, 4), [(shifted(10), False, Fraction(3, 10))]),
     "all": (WholeSpace(8), [(shifted(8), False, Fraction(1, 8))]),
     "parity": (ParitySector(9, 1), [(shifted(9), False, Fraction(2, 9))]),
@@ -46,7 +53,9 @@ SPACES = {
 
 def sector(name):
     base, generators = SPACES[name]
-    return SymmetricSector(base, tuple(Symmetry("", tuple(sites), turned, f) for sites, turned, f in generators))
+    return SymmetricSector(
+        base, tuple(Symmetry("", tuple(sites), turned, f) for sites, turned, f in generators)
+    )
 
 
 def invariant(made, seed=0):
@@ -82,8 +91,10 @@ def invariant(made, seed=0):
     # the mean of DM couplings over reflections is zero but for rounding
     cross[np.abs(cross) < 1e-12] = 0.0
     model = Model(n, J, h, cross if cross.any() else None)
-    return model if isinstance(made.base, Sector | ParitySector | WholeSpace) else SpinModel(
-        n, J, h, model.cross, base.twos
+    return (
+        model
+        if isinstance(made.base, Sector | ParitySector | WholeSpace)
+        else SpinModel(n, J, h, model.cross, base.twos)
     )
 
 
@@ -163,7 +174,11 @@ def test_a_ring_without_a_matrix(n, monkeypatch):
     monkeypatch.setattr(symmetric, "MOST_STORED", 0)
     made = SymmetricSector(
         Sector(n, n // 2),
-        (Symmetry("", shifted(n), False, ZERO), Symmetry("", reflected(n), False, ZERO), Symmetry("", tuple(range(n)), True, ZERO)),
+        (
+            Symmetry("", shifted(n), False, ZERO),
+            Symmetry("", reflected(n), False, ZERO),
+            Symmetry("", tuple(range(n)), True, ZERO),
+        ),
     )
     J = np.zeros((3, n, n))
     for j in range(n):
@@ -172,3 +187,72 @@ def test_a_ring_without_a_matrix(n, monkeypatch):
     assert not operator.keeps
     levels = lowest_levels(operator, 1, 1e-11, float(n))
     assert levels.energies[0] == pytest.approx(bethe(n), abs=1e-10)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("precision", [np.float64, np.float32])
+@pytest.mark.parametrize("name", SPACES)
+def test_orbits_and_products_on_a_gpu(name, precision, cuda):
+    """The list of orbits is that of a CPU; products agree to the rounding of the vectors."""
+    made = sector(name)
+    model = invariant(made)
+    host, device = SymmetricOperator(cpu(1), made, model), SymmetricOperator(cuda, made, model)
+    for here, there in zip(made.orbits(cpu(1))[:4], made.orbits(cuda)[:4], strict=True):
+        np.testing.assert_array_equal(here, cuda.to_host(there))
+    kind = np.result_type(precision, np.complex64) if host.dtype.kind == "c" else np.dtype(precision)
+    generator = np.random.default_rng(2)
+    psi, out = generator.normal(size=(2, made.dimension)).astype(kind)
+    found = cuda.asarray(out)
+    device.apply(cuda.asarray(psi), found, 0.7, -0.4, 1.3)
+    host.apply(psi, out, 0.7, -0.4, 1.3)
+    np.testing.assert_allclose(cuda.to_host(found), out, atol=1e-12 if precision == np.float64 else 1e-4)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["momentum", "spin1", "cells"])
+def test_products_by_terms_on_a_gpu(name, cuda):
+    """Dzyaloshinskii-Moriya couplings in a sector of Sz, spins above 1/2, real and complex vectors, and between two spaces."""
+    made = sector(name)
+    model, space = invariant(made), made.base
+    for kind in (np.float64, np.complex128):
+        host, device = DigitOperator(cpu(1), space, model), DigitOperator(cuda, space, model)
+        if kind == np.float64 and not host.is_real:
+            continue
+        psi, out = np.random.default_rng(3).normal(size=(2, space.dimension)).astype(kind)
+        found = cuda.asarray(out)
+        device.apply(cuda.asarray(psi), found, 0.7, -0.4, 1.3)
+        host.apply(psi, out, 0.7, -0.4, 1.3)
+        np.testing.assert_allclose(cuda.to_host(found), out, atol=1e-12)
+    c = np.zeros((3, made.spins), complex)
+    c[0], c[1] = 1.0, 1.0j
+    raised = component(space.digits.twos, c)
+    target = space if space.digits.down < 0 else replace(space, down=space.down - 1)
+    psi = psi.astype(complex)
+    expected = DigitOperator(cpu(1), target, raised, space).applied(psi)
+    found = DigitOperator(cuda, target, raised, space).applied(cuda.asarray(psi))
+    np.testing.assert_allclose(cuda.to_host(found), expected, atol=1e-12)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("coupled", ["ring", "all"])
+@pytest.mark.parametrize("precision", [np.float64, np.float32])
+@pytest.mark.parametrize("space", [WholeSpace(14), ParitySector(15, 1)], ids=str)
+def test_real_vectors_on_a_gpu(space, precision, coupled, cuda):
+    """H with real matrix elements on real vectors, pair by pair and in frames, as on a CPU."""
+    generator, n = np.random.default_rng(5), space.spins
+    J = np.triu(generator.normal(size=(3, n, n)), 1)
+    if coupled == "ring":
+        J *= np.abs(np.subtract.outer(np.arange(n), np.arange(n))) == 1
+    h = np.zeros((3, n))
+    h[2] = generator.normal(size=n)
+    if isinstance(space, WholeSpace):
+        h[0] = generator.normal(size=n)
+    model = Model(n, J + J.transpose(0, 2, 1), h)
+    host, device = operator_in(space, cpu(1), model), operator_in(space, cuda, model)
+    assert device.dtype == np.float64
+    psi, out = generator.normal(size=(2, space.dimension)).astype(precision)
+    found = cuda.asarray(out)
+    device.apply(cuda.asarray(psi), found, 0.7, -0.4, 1.3)
+    host.apply(psi, out, 0.7, -0.4, 1.3)
+    # sums of 100 couplings in the precision of the vectors
+    np.testing.assert_allclose(cuda.to_host(found), out, atol=1e-11 if precision == np.float64 else 5e-3)

@@ -18,6 +18,7 @@ from numba.extending import intrinsic
 
 from qsim.core.device import kernels
 from qsim.core.device.pool import each_part
+from qsim.trotter.kernels.amplitudes import macros
 from qsim.trotter.kernels.sectors.product_cpu import JIT, PART
 
 if TYPE_CHECKING:
@@ -209,9 +210,7 @@ def list_orbits(
             alike="list_orbits",
         )
         return
-    kernel = kernels.function(
-        "trotter/kernels/sectors", "terms", "list_orbits", {"REAL": "double", "WIDTH": 2}
-    )
+    kernel = kernels.function("trotter/kernels/sectors", "terms", "list_orbits", macros(np.complex128))
     if len(at):
         kernel(
             (len(at),),

@@ -10,24 +10,17 @@
 //
 // qsim-compile: -DWIDTH=2
 // qsim-compile: -DWIDTH=1
-#include "qsim.cuh"
+#include "../amplitudes.cuh"
 
-#ifndef WIDTH
-#define WIDTH 2  // numbers of an amplitude: 2 complex, 1 real
-#endif
 #define THREADS 256
 #if WIDTH == 2
-typedef cplx amplitude;
 typedef complex_of<double> number;  // of tables, in double precision
-QSIM_DEVICE cplx add_product(number c, cplx x, cplx sum) { return cfma(cplx{(real)c.re, (real)c.im}, x, sum); }
-QSIM_DEVICE cplx add_scaled(double c, cplx x, cplx sum) { return cfma((real)c, x, sum); }
+QSIM_DEVICE cplx add_product(number c, cplx x, cplx sum) { return add_product(c.re, c.im, x, sum); }
 QSIM_DEVICE double real_part(number c) { return c.re; }
 QSIM_DEVICE bool is_zero(number c) { return c.re == 0 && c.im == 0; }
 #else
-typedef real amplitude;
 typedef double number;
-QSIM_DEVICE real add_product(number c, real x, real sum) { return fma((real)c, x, sum); }
-QSIM_DEVICE real add_scaled(double c, real x, real sum) { return fma((real)c, x, sum); }
+QSIM_DEVICE real add_product(number c, real x, real sum) { return add_times(c, x, sum); }
 QSIM_DEVICE double real_part(number c) { return c; }
 QSIM_DEVICE bool is_zero(number c) { return c == 0; }
 #endif
@@ -165,8 +158,8 @@ QSIM_DEVICE int local_of(const Terms& h, int64 s, int term) {
 // Write alpha sum + beta psi + gamma out; gamma = 0 does not read out.
 QSIM_DEVICE void finish(const amplitude* psi, amplitude* out, int64 row, amplitude sum, double alpha, double beta, double gamma) {
     amplitude found = (real)alpha * sum;
-    if (beta != 0) found = add_scaled(beta, psi[row], found);
-    if (gamma != 0) found = add_scaled(gamma, out[row], found);
+    if (beta != 0) found = add_times(beta, psi[row], found);
+    if (gamma != 0) found = add_times(gamma, out[row], found);
     out[row] = found;
 }
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from qsim.core.device import kernels
 from qsim.core.device.pool import each_part
+from qsim.trotter.kernels.amplitudes import macros
 from qsim.trotter.kernels.sectors.images import Images, Listed, find, on_device, smallest
 from qsim.trotter.kernels.sectors.product_cpu import JIT, PART
 
@@ -151,11 +152,9 @@ def _launch(
     square: bool,
 ) -> None:
     """Launch the kernel, a thread for each row."""
-    width = 2 if psi.dtype.kind == "c" else 1
-    kind = np.complex128 if width == 2 else np.float64
-    defines = {"REAL": "float" if psi.dtype.itemsize == 4 * width else "double", "WIDTH": width}
+    kind = np.complex128 if psi.dtype.kind == "c" else np.float64
     name = "term_rows" if orbits is None else "orbit_rows"
-    kernel = kernels.function("trotter/kernels/sectors", "terms", name, defines)
+    kernel = kernels.function("trotter/kernels/sectors", "terms", name, macros(psi.dtype))
     places: tuple[Any, ...]
     if orbits is None:
         assert numbering is not None
