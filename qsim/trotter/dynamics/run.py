@@ -27,7 +27,7 @@ from qsim.trotter.measurement.spaces import applied_in, target_in
 from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.sectors.ground import TOLERANCE, Ground
 from qsim.trotter.sectors.lanczos import chain, dot, ritz
-from qsim.trotter.sectors.matrix import matrix_of
+from qsim.trotter.sectors.linear import matrix_of
 from qsim.trotter.sectors.spin_operators import current_of, wave
 from qsim.trotter.spectrum.search import LowestLevels
 

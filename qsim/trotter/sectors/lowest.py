@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.trotter.sectors.lanczos import EPS, Search
-from qsim.trotter.sectors.matrix import matrix_of
+from qsim.trotter.sectors.linear import matrix_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -24,12 +24,13 @@ import numpy as np
 from qsim.core.device.device import cpu, namespace
 from qsim.core.errors import DeckError
 from qsim.trotter.kernels.sectors.images import Images, Listed, images_of, list_orbits
-from qsim.trotter.kernels.sectors.terms import Terms, apply_terms, orbit_columns
+from qsim.trotter.kernels.sectors.terms import Terms, orbit_columns, orbit_rows
 from qsim.trotter.model.larger import SpinModel
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.digits import product as digits
-from qsim.trotter.sectors.digits.product import StoredMatrix, diagonal_of, rows_of, stored_bytes, terms_of
+from qsim.trotter.sectors.digits.product import diagonal_of, rows_of, stored_bytes, terms_of
 from qsim.trotter.sectors.digits.space import DigitSpace
+from qsim.trotter.sectors.linear import StoredMatrix
 from qsim.trotter.sectors.parity import ParitySector, WholeSpace
 from qsim.trotter.states.vectors import on_host
 
@@ -526,5 +527,4 @@ class SymmetricOperator(StoredMatrix):
     def by_terms(self, psi: NDArray[Any], out: NDArray[Any], factors: tuple[float, float, float]) -> None:
         """Compute ``out = a H psi + b psi + c out`` by smallest images."""
         terms, group = self._placed
-        orbits = self.sector.orbits(self.device)
-        apply_terms(self.device, terms, orbits.strings, psi, out, factors, orbits=(orbits, group))
+        orbit_rows(self.device, terms, self.sector.orbits(self.device), group, psi, out, factors)

@@ -32,7 +32,7 @@ from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.sectors.digits.measure import magnetisation
 from qsim.trotter.sectors.digits.space import DigitSpace
 from qsim.trotter.sectors.lanczos import chain, random_start, ritz
-from qsim.trotter.sectors.matrix import matrix_of
+from qsim.trotter.sectors.linear import matrix_of
 from qsim.trotter.states.vectors import norm2, overlap
 
 if TYPE_CHECKING:

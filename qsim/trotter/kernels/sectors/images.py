@@ -1,4 +1,4 @@
-"""Orbits of strings under permutations of sites and the inversion of all spins: smallest images by rotations and runs of zeros.
+"""Orbits of strings under permutations of sites and the inversion of all spins: public wrapper of ``images.cu``, and CPU twins.
 
 A string holds a digit of each site in equally many bits.  The rotations of a string by whole cells that belong to the group are
 shifts of its bits; the other elements are these times a few others, one of each coset, whose images are put together from
@@ -210,7 +210,7 @@ def list_orbits(
             alike="list_orbits",
         )
         return
-    kernel = kernels.function("trotter/kernels/sectors", "terms", "list_orbits", macros(np.complex128))
+    kernel = kernels.function("trotter/kernels/sectors", "images", "list_orbits", macros(np.complex128))
     if len(at):
         kernel(
             (len(at),),

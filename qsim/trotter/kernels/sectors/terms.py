@@ -1,4 +1,6 @@
-"""Products in spaces of strings, one digit for each spin of any size, with any matrices of one and of two sites.
+"""Products in spaces of strings with any matrices of one and two sites: public wrappers of ``terms.cu``, and CPU twins.
+
+A string has one digit for each spin of any size.
 
 A term of H takes the digits a, b of its two sites, of `bits` bits each, as the number ``a << bits | b``, its row.  Every row of a
 term has equally many elements beside the diagonal, those that are missing with the value 0: the string of the column is the
@@ -33,11 +35,12 @@ if TYPE_CHECKING:
 __all__ = [
     "Numbering",
     "Terms",
-    "apply_terms",
     "orbit_columns",
+    "orbit_rows",
     "stored_rows",
     "term_columns",
     "term_diagonal",
+    "term_rows",
 ]
 
 THREADS = 256
@@ -90,98 +93,96 @@ class Terms(NamedTuple):
         return bool(self.value.dtype.kind == "f")
 
 
-def apply_terms(
+def term_rows(
     device: Device,
     terms: Terms,
-    rows: IndexArray,
+    strings: IndexArray,
+    numbering: Numbering,
     psi: Array,
     out: Array,
     factors: tuple[float, float, float],
-    numbering: Numbering | None = None,
-    orbits: tuple[Listed, Images] | None = None,
     *,
     square: bool = True,
 ) -> None:
-    """Compute ``out = a H psi + b psi + c out``, a, b, c = factors; everything is on the device.
+    """Compute ``out = a H psi + b psi + c out``, a, b, c = factors, by Lin tables; everything is on the device.
 
     Parameters
     ----------
-    rows : (D,) int64
-        Strings of the rows; of orbits their smallest ones.
+    strings : (D,) int64
+        Of the rows.
+    numbering : Numbering
+        Of the columns.
     psi, out : real or complex
-        Different arrays of one type; real ones for H and characters that are real.
-    numbering, orbits
-        Of the columns: one of them.
+        Different arrays of one type.
     square : bool
         Whether rows and columns belong to one space; otherwise b must be 0.
     """
-    if psi.dtype != out.dtype or psi is out:
-        raise ValueError("psi and out must be different arrays of one type")
     if device.is_cuda:
-        _launch(device, terms, rows, psi, out, factors, numbering, orbits, square)
+        places = strings, np.int32(square), np.int32(numbering.split), numbering.above, numbering.below
+        _launch("term_rows", terms, len(strings), places, psi, out, factors)
         return
-    size = len(rows) * max(1, len(terms.sites))
-    if orbits is not None:
-        each_part(
-            lambda first, last: _orbit_rows(first, last, *orbits, terms, psi, out, factors),
-            len(rows),
-            size,
-            device.threads,
-            alike="orbit_rows",
-        )
-        return
-    assert numbering is not None
-    each_part(
-        lambda first, last: _term_rows(first, last, rows, square, tuple(numbering), terms, psi, out, factors),
-        len(rows),
-        size,
-        device.threads,
-        alike="term_rows",
-    )
+    given = strings, square, tuple(numbering), terms
+
+    def rows(first: int, last: int) -> None:
+        _term_rows_cpu(first, last, *given, psi, out, factors)
+
+    size = len(strings) * max(1, len(terms.sites))
+    each_part(rows, len(strings), size, device.threads, alike="term_rows")
 
 
-def _launch(
+def orbit_rows(
     device: Device,
     terms: Terms,
-    rows: IndexArray,
+    orbits: Listed,
+    group: Images,
     psi: Array,
     out: Array,
     factors: tuple[float, float, float],
-    numbering: Numbering | None,
-    orbits: tuple[Listed, Images] | None,
-    square: bool,
 ) -> None:
-    """Launch the kernel, a thread for each row."""
+    """Compute ``out = a H psi + b psi + c out``, a, b, c = factors, in the states of orbits; everything is on the device.
+
+    Parameters
+    ----------
+    psi, out : (D,) real or complex
+        Different arrays of one type; real ones for H and characters that are real.
+    """
+    if device.is_cuda:
+        kind = np.complex128 if psi.dtype.kind == "c" else np.float64
+        last = np.int32(orbits.shift), np.int64(len(orbits.starts) - 1)
+        places = (*orbits[:4], *last, *on_device(device, group, kind))
+        _launch("orbit_rows", terms, len(psi), places, psi, out, factors)
+        return
+
+    def rows(first: int, last: int) -> None:
+        _orbit_rows_cpu(first, last, orbits, group, terms, psi, out, factors)
+
+    each_part(rows, len(psi), len(psi) * max(1, len(terms.sites)), device.threads, alike="orbit_rows")
+
+
+def _launch(
+    name: str,
+    terms: Terms,
+    rows: int,
+    places: tuple[Any, ...],
+    psi: Array,
+    out: Array,
+    factors: tuple[float, float, float],
+) -> None:
+    """Launch a kernel, a thread for each row."""
     kind = np.complex128 if psi.dtype.kind == "c" else np.float64
-    name = "term_rows" if orbits is None else "orbit_rows"
     kernel = kernels.function("trotter/kernels/sectors", "terms", name, macros(psi.dtype))
-    places: tuple[Any, ...]
-    if orbits is None:
-        assert numbering is not None
-        places = (rows, np.int32(square), np.int32(numbering.split), numbering.above, numbering.below)
-    else:
-        listed, group = orbits
-        places = (
-            *listed[:4],
-            np.int32(listed.shift),
-            np.int64(len(listed.starts) - 1),
-            *on_device(device, group, kind),
-        )
+    tables = terms.sites, terms.first, terms.change, terms.value.astype(kind), terms.energies.astype(kind)
     kernel(
-        (-(-len(rows) // THREADS),),
+        (-(-rows // THREADS),),
         (THREADS,),
         (
             psi,
             out,
-            np.int64(len(rows)),
+            np.int64(rows),
             *places,
             np.int32(len(terms.sites)),
             np.int32(terms.bits),
-            terms.sites,
-            terms.first,
-            terms.change,
-            terms.value.astype(kind),
-            terms.energies.astype(kind),
+            *tables,
             *map(np.float64, factors),
         ),
     )
@@ -201,8 +202,8 @@ def _width(terms, term):
 
 
 @nb.njit(**JIT)
-def _term_rows(first, last, strings, square, numbering, terms, psi, out, factors):
-    """Rows of :func:`apply_terms` with Lin tables."""
+def _term_rows_cpu(first, last, strings, square, numbering, terms, psi, out, factors):
+    """Rows of :func:`term_rows`."""
     split, above, below = numbering
     a, b, c = factors
     # unsigned numbers spare the test for an index from the end
@@ -237,8 +238,8 @@ def _term_rows(first, last, strings, square, numbering, terms, psi, out, factors
 
 
 @nb.njit(**JIT)
-def _orbit_rows(first, last, orbits, group, terms, psi, out, factors):
-    """Rows of :func:`apply_terms` in the states of orbits."""
+def _orbit_rows_cpu(first, last, orbits, group, terms, psi, out, factors):
+    """Rows of :func:`orbit_rows`."""
     a, b, c = factors
     for row in range(first, last):
         s = orbits.strings[row]

@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.device.pool import each_part
 from qsim.trotter.kernels.sectors.terms import (
     Numbering,
     Terms,
-    apply_terms,
-    stored_rows,
     term_columns,
     term_diagonal,
+    term_rows,
 )
 from qsim.trotter.model.larger import SpinModel, quanta_of
-from qsim.trotter.sectors.linear import SpaceOperator
+from qsim.trotter.sectors.linear import StoredMatrix
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = [
     "MOST_STORED",
     "DigitOperator",
-    "StoredMatrix",
     "diagonal_of",
     "elements",
     "rows_of",
@@ -114,43 +111,6 @@ def elements(model: Model) -> float:
 def stored_bytes(model: Model, states: int, *, real: bool) -> int:
     """Return the bytes of H as a sparse matrix, in a space with a number of states."""
     return int(states * (1.0 + elements(model)) * (12 if real else 20))
-
-
-class StoredMatrix(SpaceOperator):
-    """H that is kept as a sparse matrix where it fits, from the first product on."""
-
-    @property
-    def keeps(self) -> bool:
-        """True if H is kept; a recurrence that runs again needs the same rounding in all products."""
-        raise NotImplementedError
-
-    @property
-    def matrix(self) -> csr_array:
-        """H as a sparse matrix; of small spaces."""
-        raise NotImplementedError
-
-    def product(
-        self,
-        psi: NDArray[Any],
-        out: NDArray[Any],
-        factors: tuple[float, float, float],
-        work: NDArray[Any] | None = None,
-    ) -> None:
-        """Compute ``out = a H psi + b psi + c out``, a, b, c = factors, by the matrix that is kept, or by the terms."""
-        if not self.keeps:
-            self.by_terms(psi, out, factors)
-            return
-        matrix = self.matrix
-        tables = matrix.indptr, matrix.indices, matrix.data
-
-        def rows(first: int, last: int) -> None:
-            stored_rows(first, last, *tables, psi, out, *factors)
-
-        each_part(rows, self.size, matrix.nnz, self.device.threads, alike="stored_rows")
-
-    def by_terms(self, psi: NDArray[Any], out: NDArray[Any], factors: tuple[float, float, float]) -> None:
-        """Compute what `product` does without a matrix."""
-        raise NotImplementedError
 
 
 class DigitOperator(StoredMatrix):
@@ -239,7 +199,7 @@ class DigitOperator(StoredMatrix):
         """Compute ``out = a H psi + b psi + c out`` by the terms."""
         strings, numbering, terms = self._placed
         square = self.columns == self.sector
-        apply_terms(self.device, terms, strings, psi, out, factors, numbering, square=square)
+        term_rows(self.device, terms, strings, numbering, psi, out, factors, square=square)
 
     def applied(self, psi: NDArray[Any]) -> NDArray[Any]:
         """Return the operator on a vector of the columns, once: no matrix is made for it."""
