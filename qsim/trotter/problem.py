@@ -304,7 +304,8 @@ class TaskProblem(Generic[B]):
             real = self.model.real
         else:
             real = self.model.cross is None if self.charged else is_real(self.model)
-        return 8 if real and not self.stored else 16
+        characters = all(getattr(sector, "is_real", True) for sector in self.sectors) if self.stored else True
+        return 8 if real and characters else 16
 
     def table_bytes(self, states: int) -> int:
         """Return the bytes of the tables of H in a sector of some states, or of its stored matrix."""

@@ -84,7 +84,7 @@ class SectorBlock(Block):
 
     @property
     def stored(self) -> bool:
-        """True if symmetries beside Sz and inversion are used, for which H is a stored matrix."""
+        """True if symmetries beside Sz and inversion are used, whose states are those of orbits."""
         return self.momentum is not None or self.reflection is not None or bool(self.permutations)
 
     @property
