@@ -263,7 +263,13 @@ class TaskProblem(Generic[B]):
         if not isinstance(requested, SectorBlock):
             return True
         # one parity, one sign of inversion or reflection, or one character, is a part of the levels
-        if requested.parity or requested.inversion or requested.reflection or requested.permutations:
+        if (
+            requested.parity
+            or requested.inversion
+            or requested.reflection
+            or requested.permutations
+            or requested.point_group
+        ):
             return False
         if requested.momentum is not None:
             momenta = {k for k in self.translations.numbers(requested.momentum) if k is not None}

@@ -25,6 +25,7 @@ from qsim.core.device.device import cpu, namespace
 from qsim.core.errors import DeckError
 from qsim.trotter.kernels.sectors.images import Images, Listed, images_of, list_orbits
 from qsim.trotter.kernels.sectors.terms import Terms, orbit_columns, orbit_rows
+from qsim.trotter.lattices.point_groups import point_moves
 from qsim.trotter.model.larger import SpinModel
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.digits import product as digits
@@ -392,6 +393,22 @@ def _symmetries(
         ):
             text = f"momentum 2 pi {m}/{length}{along}"
             generators.append(Symmetry(text, tuple(to), False, Fraction(m, length)))
+    added: list[Symmetry] = []
+    if block.point_group is not None:
+        group = block.point_group
+        shifts = SymmetricSector(WholeSpace(spins), tuple(generators)).elements
+        for move in point_moves(moves.lattice, spins, group.name, group.irrep):
+            back = sorted(range(spins), key=move.sites.__getitem__)
+            for one in generators:
+                # the shift that this one becomes must have the same eigenvalue
+                turned_to = tuple(move.sites[one.sites[back[j]]] for j in range(spins))
+                if shifts.get((turned_to, False)) != one.phase:
+                    raise DeckError(
+                        f"sector.point_group: {move.text} of {group.name} leads from this momentum to another one; take "
+                        "one that it leaves as it is, such as Gamma, or a smaller group"
+                    )
+            text = f"{group.irrep} under {move.text}"
+            added.append(Symmetry(text, move.sites, False, move.phase))
     for sign, name, sites, turned in (
         (block.reflection, "reflection", reflected(spins), False),
         (block.inversion, "inversion", tuple(range(spins)), True),
@@ -403,7 +420,7 @@ def _symmetries(
         order = order_of(item.sites)
         text = f"exp(-2 pi i {item.number}/{order}) under permutation {index}"
         generators.append(Symmetry(text, tuple(item.sites), False, Fraction(item.number, order)))
-    return tuple(generators)
+    return (*generators, *added)
 
 
 def symmetric_sectors(
