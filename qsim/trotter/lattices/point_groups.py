@@ -110,6 +110,7 @@ def _moved(lattice: blocks.Crystal, spins: int, turn: Callable[[Point], Point], 
     if not all(lattice.closed()) or reduced(turn(a)) != origin or reduced(turn(b)) != origin or None in found:
         shape = " x ".join(map(str, lengths))
         raise DeckError(
-            f"sector.point_group: {text} is no symmetry of {shape} cells: both directions must be closed, and the torus one that it leaves as it is"
+            f"sector.point_group: {text} is no symmetry of {shape} cells: both directions must be closed, and the torus one "
+            "that it leaves as it is"
         )
     return tuple(site for site in found if site is not None)
