@@ -106,8 +106,8 @@ class Translations:
     @classmethod
     def of_ring(cls, spins: int, lattice: object = None) -> Translations:
         """Return the shifts of a ring."""
-        shift, gamma = [(j + 1) % spins for j in range(spins)], {"Gamma": (Fraction(0),)}
-        return cls([shift], (spins,), named=gamma, lattice=lattice)
+        shift = [(j + 1) % spins for j in range(spins)]
+        return cls([shift], (spins,), named={"Gamma": (Fraction(0),)}, lattice=lattice)
 
     @property
     def count(self) -> int:

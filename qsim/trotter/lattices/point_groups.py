@@ -92,9 +92,8 @@ def _moved(lattice: blocks.Crystal, spins: int, turn: Callable[[Point], Point], 
     a, b = ((n * v[0], n * v[1]) for n, v in zip(lengths, cell.vectors, strict=True))
     # a site; of honeycomb twice, of kagome the sum of the places in a cell lead to the middle of a hexagon
     places = [(x, y) for x, y, _ in positions(lattice, spins)]
-    centre = {blocks.Honeycomb: (2.0 * cell.basis[-1][0], 2.0 * cell.basis[-1][1])}.get(
-        type(lattice), (sum(p[0] for p in cell.basis), sum(p[1] for p in cell.basis))
-    )
+    times = 2.0 if isinstance(lattice, blocks.Honeycomb) else 1.0
+    centre = times * sum(p[0] for p in cell.basis), times * sum(p[1] for p in cell.basis)
 
     def reduced(p: Point) -> tuple[int, int]:
         # parts along both sides of the torus, as whole multiples of a small length

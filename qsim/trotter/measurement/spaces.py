@@ -304,6 +304,7 @@ def _(
 ) -> NDArray[Any]:
     if c[2].any():
         return weighted(space, device, psi, c[2])
+    assert isinstance(target, Sector)
     return digits.applied(*unfolded(space, device, psi), target, device, c)
 
 

@@ -89,4 +89,4 @@ class TotalSpin:
         with self.device.use():
             out = self.device.xp.empty_like(vector)
             self.operator.apply(vector, out)
-            return out  # type: ignore[no-any-return]
+            return out

@@ -29,7 +29,7 @@ from qsim.trotter.lattices.point_groups import point_moves
 from qsim.trotter.model.larger import SpinModel
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.digits import product as digits
-from qsim.trotter.sectors.digits.product import diagonal_of, rows_of, stored_bytes, terms_of
+from qsim.trotter.sectors.digits.product import diagonal_of, on_place, rows_of, stored_bytes, terms_of
 from qsim.trotter.sectors.digits.space import DigitSpace
 from qsim.trotter.sectors.linear import StoredMatrix
 from qsim.trotter.sectors.parity import ParitySector, WholeSpace
@@ -311,7 +311,7 @@ class SymmetricSector:
         known = self.__dict__.setdefault("_orbits", {})
         if device.kind not in known:
             known[device.kind] = _listed(self, device)
-        return known[device.kind]  # type: ignore[no-any-return]
+        return known[device.kind]
 
     def whole(self, psi: NDArray[Any]) -> NDArray[Any]:
         """Return a state as a vector of `base`."""
@@ -319,7 +319,7 @@ class SymmetricSector:
         vector = on_host(psi)
         # strings of an orbit without a state have the amplitude 0
         out = np.where(place >= 0, factor * vector[np.maximum(place, 0)], 0.0)
-        return namespace(psi).asarray(np.ascontiguousarray(out))  # type: ignore[no-any-return]
+        return namespace(psi).asarray(np.ascontiguousarray(out))
 
     def folded(self, psi: NDArray[Any], dtype: Any) -> NDArray[Any]:
         """Return a vector of `base` that lies in the sector as a vector of the sector; the inverse of `whole`."""
@@ -330,7 +330,7 @@ class SymmetricSector:
         real = np.bincount(place[inside], made.real[inside], self.dimension)
         imaginary = np.bincount(place[inside], made.imag[inside], self.dimension)
         out = np.asarray(real if np.dtype(dtype).kind == "f" else real + 1j * imaginary, dtype)
-        return namespace(psi).asarray(out)  # type: ignore[no-any-return]
+        return namespace(psi).asarray(out)
 
     def __str__(self) -> str:
         """Return ``Sz = 0, momentum 2 pi 3/12``."""
@@ -535,11 +535,7 @@ class SymmetricOperator(StoredMatrix):
     def _placed(self) -> tuple[Terms, Images]:
         """Terms and images on the device."""
         place = self.device.asarray
-        one, two = (
-            [place(part) if isinstance(part, np.ndarray) else part for part in parts]
-            for parts in (self.terms, self.sector.group)
-        )
-        return Terms(*one), Images(*two)
+        return Terms(*on_place(place, self.terms)), Images(*on_place(place, self.sector.group))
 
     def by_terms(self, psi: NDArray[Any], out: NDArray[Any], factors: tuple[float, float, float]) -> None:
         """Compute ``out = a H psi + b psi + c out`` by smallest images."""

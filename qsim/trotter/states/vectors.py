@@ -115,4 +115,5 @@ def _pieces(a: Amplitudes, cpu: int = PIECE) -> Iterator[slice]:
 
 def on_host(psi: NDArray[Any]) -> NDArray[Any]:
     """Return a vector of any device in host memory; one that is there as it is."""
-    return psi if namespace(psi) is np else psi.get()
+    source: Any = psi
+    return psi if namespace(psi) is np else np.asarray(source.get())

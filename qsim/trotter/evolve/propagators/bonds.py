@@ -17,7 +17,7 @@ from qsim.trotter.evolve.propagators.orbits import ising_string
 from qsim.trotter.evolve.step_error import hardest
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.moments import sector_moments
-from qsim.trotter.sectors.operator import sector_operator
+from qsim.trotter.sectors.operator import SectorOperator, sector_operator
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,6 +72,7 @@ class BondPropagator:
         # <S^x S^x> of the coupled pairs makes the energy, without a product
         flips = np.argwhere(np.triu(self.model.J[0] + self.model.J[1], 1))
         coupled = [(int(j), int(k)) for j, k in flips]
+        assert isinstance(self.operator, SectorOperator)
         return sector_moments(
             self.operator, self.psi, sorted({*self.problem.observables.needs.across, *coupled})
         )

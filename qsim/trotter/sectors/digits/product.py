@@ -18,6 +18,8 @@ from qsim.trotter.model.larger import SpinModel, quanta_of
 from qsim.trotter.sectors.linear import StoredMatrix
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
     from scipy.sparse import csr_array
 
@@ -30,6 +32,7 @@ __all__ = [
     "DigitOperator",
     "diagonal_of",
     "elements",
+    "on_place",
     "rows_of",
     "stored_bytes",
     "terms_of",
@@ -44,7 +47,7 @@ def terms_of(model: Model, rows: DigitSpace, columns: DigitSpace) -> Terms:
     """Return the tables of an operator that leads from one space of strings to another; elements that leave them are left out."""
     bits, twos = rows.bits, rows.twos
     local = SpinModel.of(model).terms
-    energies = np.zeros(len(local) << 2 * bits, np.complex128)
+    energies: NDArray[Any] = np.zeros(len(local) << 2 * bits, np.complex128)
     first, changes, values = [0], [np.zeros(0, np.int64)], [np.zeros(0, np.complex128)]
     for number, term in enumerate(local):
         own = [twos[j] for j in term.sites]
@@ -77,22 +80,27 @@ def terms_of(model: Model, rows: DigitSpace, columns: DigitSpace) -> Terms:
         changes.append(change.ravel())
         values.append(value.ravel())
     sites = np.array([[term.sites[0], term.sites[-1]] for term in local], np.int64).reshape(-1, 2) * bits
-    value = np.concatenate(values)
-    if not (value.imag.any() or energies.imag.any()):
-        value, energies = value.real.copy(), energies.real.copy()
+    made: NDArray[Any] = np.concatenate(values)
+    if not (made.imag.any() or energies.imag.any()):
+        made, energies = made.real.copy(), energies.real.copy()
     if not len(local):
         energies = np.zeros(1)
-    return Terms(sites, bits, np.array(first, np.int64), np.concatenate(changes), value, energies)
+    return Terms(sites, bits, np.array(first, np.int64), np.concatenate(changes), made, energies)
 
 
-def diagonal_of(terms: Terms, strings: NDArray[np.int64]) -> NDArray[Any]:
+def on_place(place: Any, parts: Sequence[Any]) -> list[Any]:
+    """Return tables with all arrays on a device."""
+    return [place(part) if isinstance(part, np.ndarray) else part for part in parts]
+
+
+def diagonal_of(terms: Terms, strings: NDArray[Any]) -> NDArray[Any]:
     """Return the diagonal elements of strings, (D,)."""
     out = np.zeros(strings.size, terms.energies.dtype)
     term_diagonal(strings, terms, out)
     return out
 
 
-def rows_of(terms: Terms, strings: NDArray[np.int64]) -> NDArray[np.int64]:
+def rows_of(terms: Terms, strings: NDArray[Any]) -> NDArray[np.int64]:
     """Return the first element beside the diagonal of the rows of strings, (D + 1,)."""
     first = np.zeros(strings.size + 1, np.int64)
     term_columns(strings, terms, first, np.zeros(0, np.int64), terms.value)
@@ -119,11 +127,11 @@ class DigitOperator(StoredMatrix):
     Parameters
     ----------
     device : Device
-    sector : DigitSpace
+    sector : DigitSpace, Sector, ParitySector or WholeSpace
         Space of the rows.
     model : Model
         Elements that leave the space are left out.
-    columns : DigitSpace, optional
+    columns : space, optional
         Space of the columns; by default that of the rows.
     strings : (D,) int64, optional
         Strings of the rows on the host, where they are known.
@@ -132,9 +140,9 @@ class DigitOperator(StoredMatrix):
     def __init__(
         self,
         device: Device,
-        sector: DigitSpace,
+        sector: Any,
         model: Model,
-        columns: DigitSpace | None = None,
+        columns: Any = None,
         strings: NDArray[np.int64] | None = None,
     ) -> None:
         super().__init__(device, sector, model)
@@ -159,7 +167,7 @@ class DigitOperator(StoredMatrix):
         return (
             place(self.strings),
             Numbering(split, place(above), place(below)),
-            Terms(*(place(part) if isinstance(part, np.ndarray) else part for part in self.terms)),
+            Terms(*on_place(place, self.terms)),
         )
 
     @cached_property
