@@ -16,26 +16,29 @@ from qsim.trotter.measurement.spaces import operator_in
 from qsim.trotter.model.larger import SpinModel
 from qsim.trotter.model.models import Models
 from qsim.trotter.observables.registry import Observables
-from qsim.trotter.sectors.digits.memory import digit_bytes
 from qsim.trotter.sectors.parity import parity_obstacle
 from qsim.trotter.sectors.selection import frame_of, mixing, space_with, spaces_of
+from qsim.trotter.sectors.symmetric import symmetric_sectors, term_bytes
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.deck.axes import Axis
     from qsim.trotter.deck.model import TrotterDeck
     from qsim.trotter.initial.base import InitialState
-    from qsim.trotter.measurement.spaces import AnyOperator, PlainSpace, Space
+    from qsim.trotter.measurement.spaces import PlainSpace, Space
     from qsim.trotter.model.frames import Frame
     from qsim.trotter.model.hamiltonian import Model
+    from qsim.trotter.sectors.linear import SpaceOperator
 
-__all__ = ["GPU_AMPLITUDES", "GPU_STATES", "TaskProblem"]
+__all__ = ["GPU_AMPLITUDES", "GPU_STATES", "GPU_TERMS", "TaskProblem"]
 
 # Amplitudes of an evolution from which a GPU is faster than its host (docs/howto/devices.md): with 6.6e4, paper_accuracy and
 # ring_echo take half as long on it and autocorrelation_a1 1.2 times as long; disorder_quench with 2e4 1.2 times as long.
 GPU_AMPLITUDES = 6e4
 # States of a sector: structure_factor with 4.9e4 takes 1.2 times as long on a GPU, heisenberg_ground with 1.8e5 1.6 times.
 GPU_STATES = 2e5
+# States of a space of characters or of larger spins, whose matrix a host keeps, from which a GPU makes the products by terms.
+GPU_TERMS = 1 << 20
 
 B = TypeVar("B", Spectrum, Dynamics, Thermal, Levels, Floquet)
 
@@ -117,8 +120,9 @@ class TaskProblem(Generic[B]):
 
     @property
     def hosted(self) -> bool:
-        """True if products are those of a CPU: of a stored matrix, and of spins above 1/2."""
-        return self.stored or not self.halves
+        """True if products are those of a CPU: of stored matrices of small spaces, by terms of one and of two sites."""
+        by_terms = self.stored or not self.halves
+        return by_terms and max(sector.dimension for sector in self.sectors) < GPU_TERMS
 
     @property
     def place(self) -> Device:
@@ -137,7 +141,7 @@ class TaskProblem(Generic[B]):
             block.stored or (block.inversion is not None and not (self.charged and self.halves))
         )
 
-    def operator(self, sector: Space, model: Model) -> AnyOperator:
+    def operator(self, sector: Space, model: Model) -> SpaceOperator:
         """Return H in a sector of the task."""
         return operator_in(sector, self.place, model)
 
@@ -214,8 +218,6 @@ class TaskProblem(Generic[B]):
                 return [*plain]
         if requested is None:
             return [*plain]
-        from qsim.trotter.sectors.symmetric import symmetric_sectors
-
         block: SectorBlock = requested
         found: list[Space] = [*symmetric_sectors(block, model, plain, self.translations)]
         return found
@@ -261,7 +263,13 @@ class TaskProblem(Generic[B]):
         if not isinstance(requested, SectorBlock):
             return True
         # one parity, one sign of inversion or reflection, or one character, is a part of the levels
-        if requested.parity or requested.inversion or requested.reflection or requested.permutations:
+        if (
+            requested.parity
+            or requested.inversion
+            or requested.reflection
+            or requested.permutations
+            or requested.point_group
+        ):
             return False
         if requested.momentum is not None:
             momenta = {k for k in self.translations.numbers(requested.momentum) if k is not None}
@@ -297,30 +305,24 @@ class TaskProblem(Generic[B]):
 
     @property
     def amplitude_bytes(self) -> int:
-        """Bytes of an amplitude: complex where H is, and on a GPU in all but sectors of Sz and inversion."""
-        gpu = self.device is not None and self.device.is_cuda
+        """Bytes of an amplitude: complex where H is."""
         if isinstance(self.model, SpinModel):
             real = self.model.real
         else:
-            real = self.model.cross is None if self.charged else is_real(self.model) and not gpu
-        return 8 if real and not self.stored else 16
+            real = self.model.cross is None if self.charged else is_real(self.model)
+        characters = all(getattr(sector, "is_real", True) for sector in self.sectors) if self.stored else True
+        return 8 if real and characters else 16
 
     def table_bytes(self, states: int) -> int:
         """Return the bytes of the tables of H in a sector of some states, or of its stored matrix."""
         spins, model = self.spins, self.model
-        if isinstance(model, SpinModel):
-            return digit_bytes(model, self.sectors, states, stored=self.stored)
-        if not self.charged and not self.stored:
+        if self.stored or isinstance(model, SpinModel):
+            return term_bytes(model, self.sectors, observed=bool(self.observables) or self.task != "spectrum")
+        if not self.charged:
             # work space of a product; what is observed is taken from three states of all spins
             return self.amplitude_bytes * states + (
                 48 << spins if self.observables or self.task == "dynamics" else 0
             )
-        if not (self.stored and states):
-            # as in `evolve.memory`: ranks, strings and energies of both parts
-            return (spins + 40) << ((spins + 1) // 2 + 2)
-        from qsim.trotter.sectors.symmetric import matrix_bytes
-
-        tables = matrix_bytes(model, states)
-        # observables are taken from the state in the sector of Sz: strings, places, factors, amplitudes
-        bases = [getattr(sector, "base", sector) for sector in self.sectors]
-        return tables + 96 * max(base.dimension for base in bases)
+        # as in `evolve.memory`: ranks, strings and energies of both parts
+        tables = (spins + 40) << ((spins + 1) // 2 + 2)
+        return tables if model.cross is None else tables + term_bytes(model, self.sectors)

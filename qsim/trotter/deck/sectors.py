@@ -7,7 +7,7 @@ from pydantic import AliasChoices, BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, Count, Finding
 
-__all__ = ["Choice", "Permutation", "SectorBlock", "check_sector", "check_symmetries"]
+__all__ = ["Choice", "Permutation", "PointGroup", "SectorBlock", "check_sector", "check_symmetries"]
 
 WORDS = {"even": 1, "odd": -1}
 _Sz = Annotated[float, Field(ge=-1e3, le=1e3)]
@@ -39,6 +39,18 @@ class Permutation(Block):
     number: Annotated[int, Field(ge=0)] = Field(
         default=0,
         description="m of the eigenvalue exp(-2 pi i m / order): 0 to order - 1; of an order of 2, 0 is even and 1 odd",
+    )
+
+
+class PointGroup(Block):
+    """Rotations and a mirror of a planar lattice, of one character."""
+
+    name: Literal["C2", "C3", "C4", "C6", "C2v", "C3v", "C4v", "C6v"] = Field(
+        description="Cn: rotations by 2 pi / n about a site, of honeycomb and kagome about the middle of a hexagon; Cnv: and the "
+        "mirror y -> -y"
+    )
+    irrep: Literal["A", "B", "A1", "A2", "B1", "B2"] = Field(
+        description="A, B: 1, -1 under the rotation; of Cnv also 1, 2: 1, -1 under the mirror"
     )
 
 
@@ -82,10 +94,17 @@ class SectorBlock(Block):
         description="other permutations of the sites and their eigenvalues; with task: spectrum, levels or evolve",
     )
 
+    point_group: PointGroup | None = Field(
+        default=None,
+        description="rotations and a mirror of the lattice square, triangular, honeycomb or kagome, of one character; beside a "
+        "momentum that they leave as it is; with task: spectrum, levels or evolve",
+    )
+
     @property
     def stored(self) -> bool:
-        """True if symmetries beside Sz and inversion are used, for which H is a stored matrix."""
-        return self.momentum is not None or self.reflection is not None or bool(self.permutations)
+        """True if symmetries beside Sz and inversion are used, whose states are those of orbits."""
+        others = self.momentum, self.reflection, self.point_group
+        return bool(self.permutations) or any(one is not None for one in others)
 
     @property
     def charged(self) -> bool:
@@ -116,7 +135,8 @@ def check_symmetries(
     quanta = spins if quanta is None else quanta
     if not choice.stored:
         return
-    name = next(k for k in ("momentum", "reflection", "permutations") if getattr(choice, k) not in (None, []))
+    names = ("momentum", "reflection", "point_group", "permutations")
+    name = next(k for k in names if getattr(choice, k) not in (None, []))
     if task not in ("spectrum", "levels", "evolve"):
         yield Finding(
             f"{key}.{name}",

@@ -27,7 +27,7 @@ from qsim.trotter.measurement.spaces import applied_in, target_in
 from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.sectors.ground import TOLERANCE, Ground
 from qsim.trotter.sectors.lanczos import chain, dot, ritz
-from qsim.trotter.sectors.matrix import matrix_of
+from qsim.trotter.sectors.linear import matrix_of
 from qsim.trotter.sectors.spin_operators import current_of, wave
 from qsim.trotter.spectrum.search import LowestLevels
 
@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from qsim.core.run.loop import Report
     from qsim.core.run.progress import Monitor
     from qsim.trotter.deck.tasks import Dynamics
-    from qsim.trotter.measurement.spaces import AnyOperator, Space
+    from qsim.trotter.measurement.spaces import Space
     from qsim.trotter.problem import TaskProblem
+    from qsim.trotter.sectors.linear import SpaceOperator
 
 __all__ = ["lorentzians", "run", "truncation"]
 
@@ -140,7 +141,7 @@ class Computation:
             self.done = number + 1
             report(Progress(self.done))
 
-    def _one(self, number: int, operator: AnyOperator, report: Report) -> None:
+    def _one(self, number: int, operator: SpaceOperator, report: Report) -> None:
         """Find the poles and weights, or the moments, of one row of the spectral function."""
         problem, block = self.problem, self.problem.block
         device, factors = problem.place, self._factors(number)

@@ -21,7 +21,7 @@ from qsim.trotter.evolve.open.spaces import AS_CLOSED, by_trajectories, open_spa
 from qsim.trotter.evolve.problem import Problem
 from qsim.trotter.model.models import Models
 from qsim.trotter.model.open.channels import channels_of
-from qsim.trotter.problem import GPU_AMPLITUDES
+from qsim.trotter.problem import GPU_AMPLITUDES, GPU_TERMS
 from qsim.trotter.sectors.basis import Sector
 
 if TYPE_CHECKING:
@@ -122,8 +122,7 @@ def build(loaded: LoadedDeck[TrotterDeck], device: Device) -> Problem:
     deck = loaded.deck
     problem = _problem(deck, device)
     problem.sector = _sector(deck, problem)
-    if problem.has_matrix and device.is_cuda:
-        # stored matrices stay on the host
+    if _hosted(problem) and device.is_cuda:
         problem.device = cpu(device.threads)
     if problem.path == "bonds" and device.is_cuda:
         raise DeckError(
@@ -150,8 +149,7 @@ def _problem(deck: TrotterDeck, device: Device | None) -> Problem:
     channels = channels_of(deck.dissipation, deck.system)
     models = Models.of(deck)
     return Problem(
-        # products of larger spins are made on a CPU
-        device=device if device is None or deck.system.halves else cpu(device.threads),  # type: ignore[arg-type]
+        device=device,  # type: ignore[arg-type]
         models=models,
         channels=channels,
         entries=len(deck.dissipation),
@@ -163,6 +161,12 @@ def _problem(deck: TrotterDeck, device: Device | None) -> Problem:
         times=sorted({0.0, *output, end}),
         output_times=output,
     )
+
+
+def _hosted(problem: Problem) -> bool:
+    """Return True if products are those of stored matrices of a small space, which stay on the host."""
+    by_terms = problem.has_matrix or not problem.models.system.halves
+    return by_terms and problem.dimension < GPU_TERMS
 
 
 def _sector(deck: TrotterDeck, problem: Problem) -> Space | None:
@@ -210,11 +214,7 @@ def _shared_ranks(problem: Problem) -> tuple[int, str]:
 def _size(problem: Problem) -> Size:
     """Return the amplitudes of all trajectories, which are propagated together."""
     # formulas in a sector go bond by bond, for which there is no GPU kernel
-    gpu = (
-        math.inf
-        if problem.path == "bonds" or problem.has_matrix or not problem.models.system.halves
-        else GPU_AMPLITUDES
-    )
+    gpu = math.inf if problem.path == "bonds" or _hosted(problem) else GPU_AMPLITUDES
     return Size(float(problem.dimension) * problem.members, "amplitudes", gpu)
 
 

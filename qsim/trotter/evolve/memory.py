@@ -12,8 +12,7 @@ from qsim.trotter.model.larger import SpinModel
 from qsim.trotter.observables.entropy import Entropy
 from qsim.trotter.observables.state import State
 from qsim.trotter.sectors.basis import Sector
-from qsim.trotter.sectors.digits.memory import digit_bytes
-from qsim.trotter.sectors.symmetric import matrix_bytes
+from qsim.trotter.sectors.symmetric import term_bytes
 
 if TYPE_CHECKING:
     from qsim.trotter.evolve.problem import Path, Problem
@@ -54,7 +53,7 @@ def _of_all_spins(problem: Problem, spins: int | None, single: bool | None) -> t
     state = whole * problem.dimension >> problem.spins
     parts = {"state": state}
     if problem.has_matrix:
-        parts["matrix"] = matrix_bytes(problem.hamiltonian().envelope, problem.dimension)
+        parts["matrix"] = term_bytes(problem.hamiltonian().envelope, [problem.space], observed=False)
     echo, needs, expansion = problem.echo, problem.observables.needs, 0
     # of a series: second polynomial, sum and work space; or the vectors of a Krylov space
     if problem.evolution.integrator == "chebyshev" or problem.path in ("chebyshev", "krylov"):
@@ -121,7 +120,7 @@ def digit_memory(problem: Problem) -> tuple[dict[str, int], int]:
     parts = {
         "state": state,
         "krylov" if problem.path == "krylov" else "chebyshev": vectors * state,
-        "tables": digit_bytes(model, [space], space.dimension, stored=problem.has_matrix),
+        "tables": term_bytes(model, [space]),
     }
     if needs.start:
         parts["initial state"] = state

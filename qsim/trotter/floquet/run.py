@@ -25,7 +25,7 @@ from qsim.trotter.observables.base import View
 from qsim.trotter.observables.memory import Imbalance
 from qsim.trotter.observables.spins import Sz
 from qsim.trotter.sectors.lanczos import dot
-from qsim.trotter.sectors.matrix import matrix_of
+from qsim.trotter.sectors.linear import matrix_of
 from qsim.trotter.sectors.states import initial_state
 
 if TYPE_CHECKING:

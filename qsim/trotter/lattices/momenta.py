@@ -92,6 +92,8 @@ class Translations:
         Parts of 2 pi along each shift of the points of the zone that the lattice has.
     missing : str
         Why there are no momenta, where there are none.
+    lattice
+        Block of the deck.
     """
 
     shifts: list[list[int]]
@@ -99,11 +101,13 @@ class Translations:
     texts: tuple[str, ...] = ("",)
     named: dict[str, tuple[Fraction, ...]] = field(default_factory=dict)
     missing: str = ""
+    lattice: object = None
 
     @classmethod
-    def of_ring(cls, spins: int) -> Translations:
+    def of_ring(cls, spins: int, lattice: object = None) -> Translations:
         """Return the shifts of a ring."""
-        return cls([[(j + 1) % spins for j in range(spins)]], (spins,), named={"Gamma": (Fraction(0),)})
+        shift = [(j + 1) % spins for j in range(spins)]
+        return cls([shift], (spins,), named={"Gamma": (Fraction(0),)}, lattice=lattice)
 
     @property
     def count(self) -> int:
@@ -173,7 +177,7 @@ def translations(lattice: object, spins: int) -> Translations:
     ValueError
         If the lattice has no such number of sites.
     """
-    ring = Translations.of_ring(spins)
+    ring = Translations.of_ring(spins, lattice)
     if not isinstance(lattice, Cells):
         return ring
     pairs = {(bond.j, bond.k) for bond in bonds(lattice, spins, [1])}
@@ -186,7 +190,7 @@ def translations(lattice: object, spins: int) -> Translations:
             f"momentum belongs to shifts of a ring by one site, which a lattice of type {lattice.type} does not have; nor has it "
             "shifts by one cell, as it is open: see periodic"
         )
-        return Translations([], (), (), missing=missing)
+        return Translations([], (), (), missing=missing, lattice=lattice)
     ladder = isinstance(lattice, blocks.Ladder)
     lengths = _lengths(lattice, spins)
     closed = (lattice.periodic, False) if ladder else lattice.closed()  # type: ignore[union-attr]
@@ -198,7 +202,11 @@ def translations(lattice: object, spins: int) -> Translations:
         if not any(part for i, part in enumerate(exact) if i not in kept):
             named[name] = tuple(exact[i] for i in kept)
     return Translations(
-        moves, tuple(lengths[i] for i in kept), tuple(f" along a{i + 1}" for i in kept), named
+        moves,
+        tuple(lengths[i] for i in kept),
+        tuple(f" along a{i + 1}" for i in kept),
+        named,
+        lattice=lattice,
     )
 
 

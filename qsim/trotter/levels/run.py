@@ -15,8 +15,8 @@ from qsim.trotter.levels.result import LevelsResult
 from qsim.trotter.measurement.spaces import plain, schmidt_in, strings_of_deck
 from qsim.trotter.measurement.total_spin import TotalSpin
 from qsim.trotter.model.hamiltonian import scale_of
+from qsim.trotter.sectors.linear import matrix_of
 from qsim.trotter.sectors.lowest import grouped
-from qsim.trotter.sectors.matrix import matrix_of
 from qsim.trotter.sectors.parity import parity_obstacle
 from qsim.trotter.sectors.selection import mixing
 from qsim.trotter.sectors.symmetric import broken, reflected, shifted

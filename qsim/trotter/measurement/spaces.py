@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.device.device import cpu
 from qsim.trotter.deck.axes import AXES
 from qsim.trotter.kernels.states.measure import Moments, moments_of_axis
 from qsim.trotter.measurement.entanglement import schmidt
@@ -20,23 +21,23 @@ from qsim.trotter.model.hamiltonian import Model
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.digits import measure as digits
 from qsim.trotter.sectors.digits.conserved import isotropic_products
-from qsim.trotter.sectors.digits.orbits import DigitOrbits, StoredDigits
 from qsim.trotter.sectors.digits.product import DigitOperator
 from qsim.trotter.sectors.digits.space import DigitSpace
 from qsim.trotter.sectors.digits.start import state_in
+from qsim.trotter.sectors.linear import SpaceOperator
 from qsim.trotter.sectors.moments import sector_moments
-from qsim.trotter.sectors.operator import SectorOperator
+from qsim.trotter.sectors.operator import SectorOperator, sector_operator
 from qsim.trotter.sectors.parity import ParitySector, WholeSpace
 from qsim.trotter.sectors.parity_operator import ParityOperator, WholeOperator
 from qsim.trotter.sectors.schmidt import Spectrum, sector_schmidt
 from qsim.trotter.sectors.selection import PlainSpace
-from qsim.trotter.sectors.spin_operators import raised, target_of, weighted
-from qsim.trotter.sectors.states import start_in, whole_state
-from qsim.trotter.sectors.symmetric import StoredOperator, SymmetricSector
-from qsim.trotter.states.vectors import overlap
+from qsim.trotter.sectors.spin_operators import target_of, weighted
+from qsim.trotter.sectors.states import start_in, unfolded, whole_state
+from qsim.trotter.sectors.symmetric import SymmetricOperator, SymmetricSector
+from qsim.trotter.states.vectors import on_host, overlap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from qsim.trotter.observables.base import Pair
 
 __all__ = [
-    "AnyOperator",
     "PlainSpace",
     "Space",
     "all_states",
@@ -66,25 +66,27 @@ __all__ = [
 ]
 
 Space = PlainSpace | SymmetricSector
-AnyOperator = WholeOperator | SectorOperator | StoredOperator | DigitOperator
 
 
 @singledispatch
-def operator_in(space: Space, device: Device, model: Model) -> AnyOperator:
+def operator_in(space: Space, device: Device, model: Model) -> SpaceOperator:
     """Return H as it acts on the vectors of a space: a product, or the stored matrix of a small space."""
     raise TypeError(f"{space} is no space")
 
 
 operator_in.register(WholeSpace)(lambda space, device, model: WholeOperator(device, space, model))
 operator_in.register(ParitySector)(lambda space, device, model: ParityOperator(device, space, model))
-operator_in.register(Sector)(lambda space, device, model: SectorOperator(device, space, model))
-operator_in.register(SymmetricSector)(lambda space, device, model: StoredOperator(device, space, model))
+operator_in.register(Sector)(lambda space, device, model: sector_operator(device, space, model))
+operator_in.register(SymmetricSector)(lambda space, device, model: SymmetricOperator(device, space, model))
 operator_in.register(DigitSpace)(lambda space, device, model: DigitOperator(device, space, model))
-operator_in.register(DigitOrbits)(lambda space, device, model: StoredDigits(device, space, model))
 
 
 start_in.register(DigitSpace)(state_in)
-start_in.register(DigitOrbits)(state_in)
+
+
+def _hosted(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of space, device and vector that is made on the host, also for a vector on a GPU."""
+    return lambda space, device, psi, *rest: call(space, cpu(device.threads), on_host(psi), *rest)
 
 
 @singledispatch
@@ -169,7 +171,7 @@ def _measuring(space: Sector, device: Device) -> SectorOperator:
     return SectorOperator(device, space, Model.zero(space.spins))
 
 
-moments_in.register(DigitSpace)(digits.moments)
+moments_in.register(DigitSpace)(_hosted(digits.moments))
 
 
 @moments_in.register(SymmetricSector)
@@ -194,7 +196,7 @@ def unlike_in(
         )
 
 
-unlike_in.register(DigitSpace)(digits.unlike_means)
+unlike_in.register(DigitSpace)(_hosted(digits.unlike_means))
 
 
 @unlike_in.register(SymmetricSector)
@@ -228,7 +230,9 @@ def _(space: Sector, device: Device, psi: NDArray[Any], sites: Iterable[int]) ->
     return sector_schmidt(space, device, psi, sites)
 
 
-schmidt_in.register(DigitSpace)(lambda space, device, psi, sites: digits.spectrum_of(space, psi, sites))
+schmidt_in.register(DigitSpace)(
+    _hosted(lambda space, device, psi, sites: digits.spectrum_of(space, psi, sites))
+)
 
 
 @schmidt_in.register(SymmetricSector)
@@ -301,13 +305,19 @@ def _(
     if c[2].any():
         return weighted(space, device, psi, c[2])
     assert isinstance(target, Sector)
-    return raised(space, target, device, psi, c[0])
+    return digits.applied(*unfolded(space, device, psi), target, device, c)
 
 
-applied_in.register(DigitSpace)(digits.applied)
+@applied_in.register(DigitSpace)
+def _(
+    space: DigitSpace, target: DigitSpace, device: Device, psi: NDArray[Any], c: NDArray[np.complex128]
+) -> NDArray[Any]:
+    if target == target.everything and space != target:
+        # a string of all states couples to strings outside of the space
+        psi, space = device.asarray(space.whole(device, on_host(psi))), target
+    return digits.applied(space, psi, target, device, c)
 
 
-@singledispatch
 def pairs_in(
     space: PlainSpace,
     device: Device,
@@ -322,27 +332,17 @@ def pairs_in(
     weights : (T, states) float64
     keys : of (axis, j, k)
     """
-    strings = space.strings()
-    spin = 0.5 - (strings[:, None] >> np.arange(space.spins) & 1)
-    # (D, T)
-    # diagonal operators need the weight of every string alone, flips the overlap of strings in which two spins differ
-    weight = (np.abs(vectors) ** 2) @ weights.T
-    rows = []
+    rows, strings, one = [], space.strings(), space.digits
     for axis, j, k in keys:
         if axis == "z":
-            rows.append((spin[:, j] * spin[:, k]) @ weight)
+            # the weight of every string is enough
+            m = [0.5 * one.twos[site] - one.digit(strings, site) for site in (j, k)]
+            rows.append((m[0] * m[1]) @ (np.abs(vectors) ** 2 @ weights.T))
             continue
-        # with a definite Sz two spins flip that differ; S^y S^y has the opposite sign where they are equal
-        differ = (strings >> j ^ strings >> k) & 1
-        chosen = np.flatnonzero(differ) if isinstance(space, Sector) else np.arange(strings.size)
-        sign = np.where(differ[chosen] == 1, 1.0, -1.0 if axis == "y" else 1.0)
-        other = space.index(strings[chosen] ^ (1 << j | 1 << k))
-        overlap = np.einsum("s,sn,sn->n", sign, vectors[chosen].conj(), vectors[other]).real
-        rows.append(0.25 * (weights @ overlap))
+        product = digits.product_of(one.twos, axis, j, k)
+        matrix = DigitOperator(cpu(device.threads), space, product, strings=strings).matrix
+        rows.append(weights @ np.einsum("sn,sn->n", vectors.conj(), matrix @ vectors).real)
     return rows
-
-
-pairs_in.register(DigitSpace)(digits.pair_means)
 
 
 @singledispatch
@@ -362,6 +362,7 @@ def products_of_spins(space: Space) -> Model:
     return Model(n, np.broadcast_to(2.0 * (1.0 - np.eye(n)), (3, n, n)).copy(), np.zeros((3, n)))
 
 
+products_of_spins.register(SymmetricSector)(lambda space: products_of_spins(space.base))
 products_of_spins.register(DigitSpace)(lambda space: isotropic_products(space.twos))
 
 
@@ -376,9 +377,7 @@ def _(space: Sector, device: Device, psi: NDArray[Any], axis: str) -> Any:
     return rotated(device, whole_state(space, device, psi), axis)
 
 
-strings_of_deck.register(DigitSpace)(
-    lambda space, device, psi, axis: digits.turned_to_z(space, device, psi, axis)
-)
+strings_of_deck.register(DigitSpace)(_hosted(digits.turned_to_z))
 
 
 @strings_of_deck.register(SymmetricSector)

@@ -13,7 +13,6 @@ from qsim.trotter.model.hamiltonian import Model
 from qsim.trotter.model.larger import SpinModel
 from qsim.trotter.sectors.digits.conserved import isotropic
 from qsim.trotter.sectors.lanczos import dot, turn_vectors
-from qsim.trotter.sectors.symmetric import SymmetricSector
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,15 +49,13 @@ class TotalSpin:
     ----------
     device : Device
     sector : Space
-        One with characters of permutations is left for the space without them, where ``S^2`` acts.
+        ``S^2`` acts in it, also with characters of permutations, all of which leave it as it is.
     """
 
     def __init__(self, device: Device, sector: Space) -> None:
-        self.device, self.sector = device, sector
-        self.symmetric = sector if isinstance(sector, SymmetricSector) else None
-        base: Space = sector if self.symmetric is None else self.symmetric.base
-        self.constant = float(squares_in(base).sum())
-        self.operator = operator_in(base, device, products_of_spins(base))
+        self.device = device
+        self.constant = float(squares_in(sector).sum())
+        self.operator = operator_in(sector, device, products_of_spins(sector))
 
     def of(self, vectors: list[Any], *, turned: bool = False) -> tuple[NDArray[np.float64], bool]:
         """Return S of states of one energy, ascending, and whether they are known: the states are those of whole multiplets.
@@ -89,19 +86,7 @@ class TotalSpin:
 
     def _squared(self, vector: NDArray[Any]) -> NDArray[Any]:
         """Return ``(S^2 - sum_j S_j (S_j + 1)) psi``, a vector of the sector."""
-        xp = self.device.xp
         with self.device.use():
-            if self.symmetric is None:
-                out = xp.empty_like(vector)
-                self.operator.apply(vector, out)
-                return np.asarray(out) if xp is np else out
-            assert isinstance(self.sector, SymmetricSector)
-            whole = self.sector.whole(vector)
-            # real and imaginary parts, each by a real matrix
-            made = []
-            for part in (whole.real, whole.imag):
-                made.append(np.zeros(whole.size, self.operator.dtype))
-                # a vector of real characters has no imaginary part
-                if part.any():
-                    self.operator.apply(part.astype(self.operator.dtype), made[-1])
-            return self.symmetric.folded(made[0] + 1j * made[1], vector.dtype)
+            out = self.device.xp.empty_like(vector)
+            self.operator.apply(vector, out)
+            return out

@@ -132,6 +132,13 @@ class SpinModel(Model):
         n = len(twos)
         return cls(n, np.zeros((3, n, n)), np.zeros((3, n)), twos=tuple(twos))
 
+    @classmethod
+    def of(cls, model: Model) -> SpinModel:
+        """Return a model as one of spins of any size; of spins 1/2 with the same couplings."""
+        if isinstance(model, SpinModel):
+            return model
+        return cls(model.spins, model.J, model.h, model.cross, (1,) * model.spins)
+
     def __add__(self, other: Model) -> SpinModel:
         """Return the sum of two Hamiltonians."""
         base = super().__add__(other)

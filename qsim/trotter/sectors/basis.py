@@ -22,6 +22,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from qsim.trotter.kernels.sectors.terms import Numbering
+from qsim.trotter.sectors.digits.space import DigitSpace
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -165,25 +168,22 @@ class Sector:
     def index(self, strings: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the index of strings of `bits` sites, which must have n sites down."""
         # index = b_p + rank_high C(L, n - p) + rank_low (docs/theory/trotter.md, "Numbering")
-        high, low = strings >> self.low.bits, strings & ((1 << self.low.bits) - 1)
-        p = np.bitwise_count(high).astype(np.int64)
-        columns = np.array([self.shape(int(k))[1] for k in range(self.high.bits + 1)], np.int64)
-        index = self.block[p] + self.high.rank[high].astype(np.int64) * columns[p] + self.low.rank[low]
-        return np.asarray(index, np.int64)
+        split, above, below = self.numbering
+        return above[strings >> split] + below[strings & ((1 << split) - 1)]
 
-    def fixed(self, cycles: list[int], turned: bool) -> int:
-        """Return how many strings a permutation with these cycles leaves as they are, with the inversion if `turned`."""
-        # spins alternate along every cycle
-        if turned:
-            possible = all(c % 2 == 0 for c in cycles) and 2 * self.down == self.spins
-            return 2 ** len(cycles) if possible else 0
-        # without inversion a fixed string is constant on every cycle: ways to choose cycles with
-        # `down` sites in all (knapsack)
-        ways = [1] + [0] * self.down
-        for c in cycles:
-            for k in range(self.down, c - 1, -1):
-                ways[k] += ways[k - c]
-        return ways[self.down]
+    @cached_property
+    def digits(self) -> DigitSpace:
+        """The same states, without inversion, as a space of strings."""
+        return DigitSpace((1,) * self.spins, self.down, axis=self.axis)
+
+    @cached_property
+    def numbering(self) -> Numbering:
+        """Lin tables of the index, without inversion."""
+        high = self.high
+        weight = np.bitwise_count(np.arange(1 << high.bits)).astype(np.int64)
+        columns = np.array([self.shape(p)[1] for p in range(high.bits + 1)], np.int64)
+        above = self.block[weight] + high.rank.astype(np.int64) * columns[weight]
+        return Numbering(self.low.bits, above, self.low.rank.astype(np.int64))
 
     def strings(self) -> NDArray[np.int64]:
         """Return the string of every index, (D,) int64; for small sectors."""

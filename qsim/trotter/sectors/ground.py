@@ -11,14 +11,14 @@ from qsim.core.errors import NumericsError
 from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.lowest import lowest_levels, same
-from qsim.trotter.sectors.operator import SectorOperator
+from qsim.trotter.sectors.operator import sector_operator
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
     from qsim.trotter.model.hamiltonian import Model
-    from qsim.trotter.sectors.digits.product import DigitOperator
+    from qsim.trotter.sectors.linear import SpaceOperator
     from qsim.trotter.sectors.selection import PlainSpace
 
 __all__ = ["TOLERANCE", "Ground", "ground_state"]
@@ -52,7 +52,7 @@ class Ground:
 
 
 def ground_state(
-    device: Device, sector: PlainSpace, model: Model, linear: SectorOperator | DigitOperator | None = None
+    device: Device, sector: PlainSpace, model: Model, linear: SpaceOperator | None = None
 ) -> Ground:
     """Find the lowest state of a sector, of H as it acts there; by default in a sector of Sz of spins 1/2.
 
@@ -64,7 +64,7 @@ def ground_state(
     scale = scale_of(model)
     if linear is None:
         assert isinstance(sector, Sector)
-        linear = SectorOperator(device, sector, model)
+        linear = sector_operator(device, sector, model)
     # two levels at least are searched: the gap to the next one bounds the error of the vector
     levels = lowest_levels(linear, 1, TOLERANCE * scale, scale)
     first = float(levels.energies[0]), float(levels.errors[0])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.trotter.sectors.lanczos import EPS, Search
-from qsim.trotter.sectors.matrix import matrix_of
+from qsim.trotter.sectors.linear import matrix_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,10 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
-    from qsim.trotter.sectors.digits.product import DigitOperator
-    from qsim.trotter.sectors.operator import SectorOperator
-    from qsim.trotter.sectors.parity_operator import WholeOperator
-    from qsim.trotter.sectors.symmetric import StoredOperator
+    from qsim.trotter.sectors.linear import SpaceOperator
 
 __all__ = ["RESOLUTION", "LowLevels", "grouped", "lowest_levels", "same"]
 
@@ -96,7 +93,7 @@ def grouped(energies: NDArray[np.float64], least: float | NDArray[np.float64]) -
 
 
 def lowest_levels(
-    linear: SectorOperator | StoredOperator | WholeOperator | DigitOperator,
+    linear: SpaceOperator,
     count: int,
     tolerance: float,
     scale: float,
@@ -184,7 +181,7 @@ def _sharpened(
 
 
 def _diagonalised(
-    linear: SectorOperator | StoredOperator | WholeOperator | DigitOperator,
+    linear: SpaceOperator,
     count: int,
     first: float,
     near: float,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.trotter.kernels.sectors.currents import sector_currents
 from qsim.trotter.kernels.sectors.product import (
     FlipTables,
     SectorTables,
@@ -18,6 +17,8 @@ from qsim.trotter.kernels.sectors.product import (
 )
 from qsim.trotter.kernels.sectors.product_cpu import LANES, RANK
 from qsim.trotter.kernels.sectors.product_tables import ProductTables
+from qsim.trotter.sectors.digits.product import DigitOperator
+from qsim.trotter.sectors.linear import SpaceOperator
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from qsim.trotter.model.hamiltonian import Model
     from qsim.trotter.sectors.basis import Part, Sector
 
-__all__ = ["SectorOperator", "place_tables"]
+__all__ = ["SectorOperator", "place_tables", "sector_operator"]
 
 MOST_GATHERED = (
     # of the pairs across the cut; if more of them flip, all of them are made for eight rows at once
@@ -84,56 +85,40 @@ class Reduced:
         return cls(flip[:bits, :bits], J[:bits, :bits], field, mirrored)
 
 
-class SectorOperator:
-    """H in a sector.
+def sector_operator(device: Device, sector: Sector, model: Model) -> SectorOperator | DigitOperator:
+    """Return H in a sector of Sz: flips that are alike in both directions, or with a complex value for each direction.
+
+    Parameters
+    ----------
+    model : Model
+        Couplings with ``Jx = Jy``, Dzyaloshinskii-Moriya ones and fields along z, neither with inversion; see
+        :func:`qsim.trotter.sectors.selection.obstacle`.
+    """
+    return (DigitOperator if model.cross is not None else SectorOperator)(device, sector, model)
+
+
+class SectorOperator(SpaceOperator):
+    """H in a sector, of real flips that are alike in both directions.
 
     Parameters
     ----------
     device : Device
     sector : Sector
     model : Model
-        Couplings with ``Jx = Jy``, Dzyaloshinskii-Moriya ones and fields along z, neither with inversion; see
-        :func:`qsim.trotter.sectors.selection.obstacle`.
+        Without couplings of different components.
     """
 
-    needs_work = False
+    is_real = True
 
-    def __init__(self, device: Device, sector: Sector, model: Model) -> None:
-        self.device, self.sector, self.model = device, sector, model
-        self.products = 0
-
-    @property
-    def dtype(self) -> Any:
-        """Of vectors that are enough for the levels: real, but for Dzyaloshinskii-Moriya couplings."""
-        return np.dtype(np.float64 if self.model.cross is None else np.complex128)
-
-    @property
-    def is_real(self) -> bool:
-        """True if the matrix elements of H are real."""
-        return bool(self.dtype.kind == "f")
-
-    @property
-    def size(self) -> int:
-        """Length of a vector."""
-        return self.sector.dimension
-
-    def apply(
+    def product(
         self,
         psi: NDArray[Any],
         out: NDArray[Any],
-        alpha: float = 1.0,
-        beta: float = 0.0,
-        gamma: float = 0.0,
+        factors: tuple[float, float, float],
         work: NDArray[Any] | None = None,
     ) -> None:
-        """Compute ``out = alpha H psi + beta psi + gamma out``; ``work`` is not needed."""
-        # kernels, flips of real value; currents are added by
-        # a pass of their own, since they need complex vectors
-        self.products += 1
-        sector_product(self.device, self.tables, psi, out, alpha, beta, gamma)
-        if self.currents is not None:
-            masks, values = self.currents
-            sector_currents(self.device, self.tables, psi, out, masks, values, alpha)
+        """Compute ``out = a H psi + b psi + c out``, a, b, c = factors."""
+        sector_product(self.device, self.tables, psi, out, *factors)
 
     def flips(self, psi: NDArray[Any], pairs: Any) -> NDArray[np.float64]:
         """Return ``<S^x_j S^x_k>`` of pairs (P, 2) of sites, not divided by the norm."""
@@ -154,17 +139,6 @@ class SectorOperator:
         # the kernel sums S^+ S^- + S^- S^+ = 2 (S^x S^x + S^y S^y), each
         # pair of strings from both sides, and <S^x S^x> = <S^y S^y>
         return 0.25 * sums
-
-    @cached_property
-    def currents(self) -> tuple[Any, Any] | None:
-        """Pairs (P, 2) of int64 masks and values ``D_z / 2`` of the flips whose sign depends on the direction; None without."""
-        if self.model.cross is None:
-            return None
-        # pairs j < k: (S_j x S_k)_z = S^x_j S^y_k - S^y_j S^x_k changes its sign with their order
-        D = np.triu(self.model.cross[0, 1], 1)
-        j, k = np.nonzero(D)
-        masks = np.stack([np.int64(1) << j, np.int64(1) << k], axis=1).astype(np.int64)
-        return self.device.asarray(masks), self.device.asarray(0.5 * D[j, k])
 
     @cached_property
     def tables(self) -> SectorTables:

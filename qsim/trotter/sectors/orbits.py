@@ -16,7 +16,7 @@ import numpy as np
 
 from qsim.trotter.kernels.sectors.orbit_series import orbits_of
 from qsim.trotter.sectors.selection import mixing
-from qsim.trotter.sectors.symmetric import Symmetry, broken, image_tables, reflected, shifted
+from qsim.trotter.sectors.symmetric import Symmetry, broken, images, reflected, shifted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -81,17 +81,11 @@ class Orbits:
     def numbered(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Orbit of every index of the sector, and index of the first string of every orbit."""
         sector = self.sector
-        tables, turned = image_tables(sector.spins, [(s.sites, s.turned) for s in self.symmetries])
+        group = images(sector.digits, {(s.sites, s.turned): s.phase for s in self.symmetries})
         # -1: not yet in an orbit
         place = np.full(sector.dimension, -1, np.int32)
         first = np.empty(sector.dimension, np.int64)
-        columns = np.array([sector.shape(p)[1] for p in range(sector.high.bits + 1)], np.int64)
-        ranks = sector.low.rank, sector.high.rank
-        full = (1 << sector.spins) - 1
-        group = tables, turned
-        count = orbits_of(
-            self.strings, sector.low.bits, ranks, sector.block, columns, group, full, place, first
-        )
+        count = orbits_of(self.strings, tuple(sector.numbering), group, place, first)
         return place, first[:count].copy()
 
     @property

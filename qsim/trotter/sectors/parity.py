@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.trotter.sectors.digits.space import DigitSpace
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -40,10 +42,10 @@ class WholeSpace:
         """Number of states."""
         return 1 << self.spins
 
-    def fixed(self, cycles: list[int], turned: bool) -> int:
-        """Return how many strings a permutation with these cycles leaves as they are, with the inversion if `turned`."""
-        # constant along every cycle, or alternating
-        return 0 if turned and any(c % 2 for c in cycles) else 2 ** len(cycles)
+    @property
+    def digits(self) -> DigitSpace:
+        """The same states as a space of strings of digits."""
+        return DigitSpace((1,) * self.spins)
 
     def strings(self) -> NDArray[np.int64]:
         """Return the string of every index, (D,) int64."""
@@ -86,16 +88,10 @@ class ParitySector:
         """Return the index of strings of all sites, which must be of this parity."""
         return strings & (self.dimension - 1)
 
-    def fixed(self, cycles: list[int], turned: bool) -> int:
-        """Return how many strings a permutation with these cycles leaves as they are, with the inversion if `turned`."""
-        odd = any(c % 2 for c in cycles)
-        # alternating spins: half of them down
-        if turned:
-            return 0 if odd or self.spins // 2 % 2 != self.odd else 2 ** len(cycles)
-        # constant along every cycle: one of odd length gives either parity
-        if odd:
-            return 2 ** (len(cycles) - 1)
-        return 0 if self.odd else 2 ** len(cycles)
+    @property
+    def digits(self) -> DigitSpace:
+        """The same states as a space of strings of digits."""
+        return DigitSpace((1,) * self.spins, odd=self.odd, axis=self.axis)
 
     def strings(self) -> NDArray[np.int64]:
         """Return the string of every index, (D,) int64."""

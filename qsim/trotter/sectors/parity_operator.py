@@ -11,18 +11,17 @@ from qsim.trotter.kernels.product.apply import apply_h
 from qsim.trotter.kernels.product.exchange import exchange_tables
 from qsim.trotter.kernels.product.operators import Operator, is_real, operator
 from qsim.trotter.kernels.product.parity import LastSite, parity_last
+from qsim.trotter.sectors.linear import SpaceOperator
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.device.device import Device
-    from qsim.trotter.model.hamiltonian import Model
-    from qsim.trotter.sectors.parity import ParitySector, WholeSpace
+    from qsim.trotter.sectors.parity import ParitySector
 
 __all__ = ["ParityOperator", "WholeOperator"]
 
 
-class WholeOperator:
+class WholeOperator(SpaceOperator):
     """H on all states.
 
     Parameters
@@ -32,18 +31,9 @@ class WholeOperator:
     model : Model
     """
 
-    def __init__(self, device: Device, sector: WholeSpace | ParitySector, model: Model) -> None:
-        self.device, self.sector, self.model = device, sector, model
-        self.products = 0
-
     @property
-    def size(self) -> int:
-        """Length of a vector."""
-        return self.sector.dimension
-
-    @property
-    def needs_work(self) -> bool:
-        """True if `apply` needs a vector as work space."""
+    def needs_work(self) -> bool:  # type: ignore[override]
+        """True if a product needs a vector as work space."""
         return self.others.needs_work
 
     @property
@@ -52,27 +42,19 @@ class WholeOperator:
         return is_real(self.model)
 
     @cached_property
-    def dtype(self) -> np.dtype[Any]:
-        """Of vectors that are enough for the levels: real where H is, on a CPU."""
-        return np.dtype(np.float64 if self.is_real and not self.device.is_cuda else np.complex128)
-
-    @cached_property
     def others(self) -> Operator:
         """Couplings and fields of the sites that the index holds."""
         return operator(self.device, self.model)
 
-    def apply(
+    def product(
         self,
         psi: NDArray[Any],
         out: NDArray[Any],
-        alpha: float = 1.0,
-        beta: float = 0.0,
-        gamma: float = 0.0,
+        factors: tuple[float, float, float],
         work: NDArray[Any] | None = None,
     ) -> None:
-        """Compute ``out = alpha H psi + beta psi + gamma out``."""
-        self.products += 1
-        apply_h(self.device, self.others, psi, out, alpha=alpha, beta=beta, gamma=gamma, work=work)
+        """Compute ``out = a H psi + b psi + c out``, a, b, c = factors."""
+        apply_h(self.device, self.others, psi, out, *factors, work=work)
 
 
 class ParityOperator(WholeOperator):
@@ -123,16 +105,14 @@ class ParityOperator(WholeOperator):
             float(model.h[2, site]),
         )
 
-    def apply(
+    def product(
         self,
         psi: NDArray[Any],
         out: NDArray[Any],
-        alpha: float = 1.0,
-        beta: float = 0.0,
-        gamma: float = 0.0,
+        factors: tuple[float, float, float],
         work: NDArray[Any] | None = None,
     ) -> None:
-        """Compute ``out = alpha H psi + beta psi + gamma out``."""
+        """Compute ``out = a H psi + b psi + c out``, a, b, c = factors."""
         # the last site adds to `out`, which the others have set
-        super().apply(psi, out, alpha, beta, gamma, work)
-        parity_last(self.device, self.last, psi, out, alpha)
+        super().product(psi, out, factors, work)
+        parity_last(self.device, self.last, psi, out, factors[0])

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
 
-__all__ = ["current_of", "raised", "reach", "target_of", "wave", "weighted"]
-
-PIECE = 1 << 20
+__all__ = ["current_of", "reach", "target_of", "wave", "weighted"]
 
 
 def target_of(sector: Sector, operator: str) -> Sector | None:
@@ -58,25 +56,6 @@ def weighted(
             y = out[first : first + rows * columns].reshape(rows, columns)
             y[...] = (row[:, None] + column[None, :]) * x
     return out
-
-
-def raised(
-    sector: Sector, target: Sector, device: Device, psi: NDArray[Any], factors: NDArray[np.complex128]
-) -> NDArray[Any]:
-    """Return ``sum_j c_j S^+_j psi`` (or S^-, if the target has one more spin down) in the target sector.
-
-    The flips are looked up string by string on the host: one pass for each site.
-    """
-    host, strings = device.to_host(psi), target.strings()
-    out = np.zeros(target.dimension, np.complex128)
-    more = target.down > sector.down
-    # gathered: each target string asks for the source with site j flipped
-    for start in range(0, target.dimension, PIECE):
-        piece = strings[start : start + PIECE]
-        for j in range(sector.spins):
-            chosen = np.flatnonzero((piece >> j & 1) == (1 if more else 0))
-            out[start + chosen] += factors[j] * host[sector.index(piece[chosen] ^ (1 << j))]
-    return device.asarray(out)
 
 
 def reach(coupled: NDArray[np.bool_], ring: bool) -> NDArray[np.float64]:

@@ -107,6 +107,13 @@ def normalised(sector: AnySector, psi: StateVector, block: InitialState) -> Stat
     return psi
 
 
+@start_in.register(SymmetricSector)
+def _(sector: SymmetricSector, *rest: Any, **options: Any) -> Any:
+    # of larger spins in the space below, of spins 1/2 as by default
+    find = start_in.dispatch(DigitSpace if isinstance(sector.base, DigitSpace) else object)
+    return find(sector, *rest, **options)
+
+
 @singledispatch
 def restricted(sector: AnySector, device: Device, full: NDArray[Any]) -> Any:
     """Return the part (D,) of a state of all spins, (2^N,) of spins 1/2, along the axes of the strings, in a sector."""

@@ -5,9 +5,10 @@ strings into orbits; a is the smallest string of its orbit,
 
     |a, chi> = (|G| nu_a)^(-1/2) sum_g chi(g)* |g a>,   nu_a = sum of chi(g) over g with g a = a,
 
-and g |a, chi> = chi(g) |a, chi>; orbits with nu_a = 0 have no such state.  H is a stored matrix: a sector has about |G| times
-fewer states than the sector of Sz.  A permutation takes the spin of site j to site p[j]; a state of momentum 2 pi k / N gets
-exp(-2 pi i k / N) from the shift of all spins by one site, as ``sum_j exp(2 pi i k j / N) |down at j>`` does.
+and g |a, chi> = chi(g) |a, chi>; orbits with nu_a = 0 have no such state.  H is a stored matrix where that fits, and else
+made from smallest images in every product (:mod:`qsim.trotter.kernels.sectors.terms`).  A permutation takes the spin of site j
+to site p[j]; a state of momentum 2 pi k / N gets exp(-2 pi i k / N) from the shift of all spins by one site, as
+``sum_j exp(2 pi i k j / N) |down at j>`` does.
 """
 
 from __future__ import annotations
@@ -15,19 +16,27 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache, singledispatch
+from functools import cached_property, lru_cache, reduce, singledispatch
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from qsim.core.device.device import cpu, namespace
 from qsim.core.errors import DeckError
-from qsim.trotter.kernels.sectors.orbits import entries_of_orbits, images_of, representatives
+from qsim.trotter.kernels.sectors.images import Images, Listed, images_of, list_orbits
+from qsim.trotter.kernels.sectors.terms import Terms, orbit_columns, orbit_rows
+from qsim.trotter.lattices.point_groups import point_moves
+from qsim.trotter.model.larger import SpinModel
 from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.digits import product as digits
+from qsim.trotter.sectors.digits.product import diagonal_of, on_place, rows_of, stored_bytes, terms_of
 from qsim.trotter.sectors.digits.space import DigitSpace
+from qsim.trotter.sectors.linear import StoredMatrix
 from qsim.trotter.sectors.parity import ParitySector, WholeSpace
+from qsim.trotter.states.vectors import on_host
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
     from scipy.sparse import csr_array
@@ -38,21 +47,18 @@ if TYPE_CHECKING:
     from qsim.trotter.model.hamiltonian import Model
 
 __all__ = [
-    "Flips",
     "PlainSpace",
-    "StoredOperator",
+    "SymmetricOperator",
     "SymmetricSector",
     "Symmetry",
     "broken",
     "cycles_of",
-    "flips_of",
-    "image_tables",
-    "matrix_bytes",
+    "images",
     "order_of",
     "reflected",
     "shifted",
     "symmetric_sectors",
-    "with_characters",
+    "term_bytes",
 ]
 
 # without characters of permutations
@@ -61,6 +67,8 @@ PlainSpace = Sector | ParitySector | WholeSpace | DigitSpace
 MOST_ELEMENTS = 4096
 # relative difference of couplings that is rounding
 SAME = 1e-14
+# bytes up to which H is kept as a sparse matrix, which is made while twice as much is taken
+MOST_STORED = 1 << 31
 
 
 class Symmetry(NamedTuple):
@@ -148,23 +156,34 @@ def broken(model: Model, sites: Sequence[int]) -> str:
     return ""
 
 
-def image_tables(
-    spins: int, elements: Sequence[tuple[Sequence[int], bool]]
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the images of eight bits at a time, (G, bytes, 256), and whether all spins are turned over, (G,)."""
-    tables = np.zeros((len(elements), -(-spins // 8), 256), np.int64)
-    numbers = np.arange(256)
-    bits = [numbers >> k & 1 for k in range(8)]
-    for g, (sites, _) in enumerate(elements):
+def images(base: DigitSpace, elements: Mapping[tuple[tuple[int, ...], bool], Fraction]) -> Images:
+    """Return a group of permutations, with or without the inversion of all spins, and the phases of its elements."""
+    n, bits, left = base.spins, base.bits, dict(elements)
+    every = tuple(range(n))
+    shifts = [m for m in range(1, n) if (every[m:] + every[:m], False) in left]
+    # the least shift of all sites that belongs to the group
+    cell = reduce(math.gcd, shifts, n)
+    each, numbers = 8 // bits, np.arange(256)
+    tables, phases = [], []
+    # the identity is the first element
+    while left:
+        sites, turned = next(iter(left))
+        table = np.zeros((-(-n // each), 256), np.int64)
         for j, to in enumerate(sites):
-            tables[g, j // 8] |= bits[j % 8] << to
-    return tables, np.array([turned for _, turned in elements])
-
-
-class _Group(NamedTuple):
-    tables: NDArray[np.int64]
-    turned: NDArray[np.bool_]
-    characters: NDArray[np.complex128]
+            digit = numbers >> j % each * bits & ((1 << bits) - 1)
+            # digits that do not occur lead anywhere
+            if turned:
+                digit = np.maximum(base.twos[j] - digit, 0)
+            table[j // each] |= digit << to * bits
+        tables.append(table)
+        coset = [(tuple((to + m) % n for to in sites), turned) for m in range(0, n, cell)]
+        phases.append([float(left.pop(element)) for element in coset])
+    characters: NDArray[Any] = np.exp(-2j * np.pi * np.array(phases))
+    # chi = +-1 without the rounding of the exponential, so that the matrix is real exactly
+    if all(2 * f % 1 == 0 for f in elements.values()):
+        characters = np.round(characters.real)
+    marks = sum(1 << m * bits for m in range(0, n, cell))
+    return Images(np.array(tables), characters, cell * bits, n * bits, marks)
 
 
 @dataclass(frozen=True)
@@ -173,7 +192,7 @@ class SymmetricSector:
 
     Attributes
     ----------
-    base : Sector, ParitySector or WholeSpace
+    base : Sector, ParitySector, WholeSpace or DigitSpace
         States of one Sz without inversion, of one parity, or all.
     symmetries : tuple of Symmetry
     inversion : int
@@ -184,7 +203,7 @@ class SymmetricSector:
         Sign under j -> N - 1 - j, 0 where it is not used.
     """
 
-    base: Sector | ParitySector | WholeSpace
+    base: PlainSpace
     symmetries: tuple[Symmetry, ...]
     inversion: int = 0
     momentum: int | None = None
@@ -244,36 +263,37 @@ class SymmetricSector:
         return phases
 
     @cached_property
-    def group(self) -> _Group:
+    def group(self) -> Images:
         """The elements as the kernels take them."""
-        elements = list(self.elements.items())
-        tables, turned = self.image_tables([element for element, _ in elements])
-        phases = np.array([float(f) for _, f in elements])
-        characters = np.exp(-2j * np.pi * phases)
-        # chi = +-1 without the rounding of the exponential, so that the matrix is real exactly
-        if self.is_real:
-            characters = np.round(characters.real) + 0j
-        return _Group(tables, turned, characters)
+        return images(self.base.digits, self.elements)
 
     @property
     def is_real(self) -> bool:
         """True if all characters are 1 or -1, and the matrix is real."""
         return all(2 * f % 1 == 0 for f in self.elements.values())
 
-    def image_tables(
-        self, elements: Sequence[tuple[Sequence[int], bool]]
-    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the images of eight bits at a time, (G, bytes, 256), and whether all spins are turned over, (G,)."""
-        return image_tables(self.spins, elements)
-
     def fixed(self, sites: Sequence[int], turned: bool) -> int:
         """Return how many strings a permutation leaves as they are, with the inversion if `turned`."""
-        return self.base.fixed(_cycles(sites), turned)
-
-    def representatives(self, strings: NDArray[np.int64], norms: NDArray[np.float64]) -> int:
-        """Set the smallest string and nu of every orbit that has a state; return how many."""
-        odd = getattr(self.base, "odd", -1)
-        return int(representatives(self.spins, self.down, odd, *self.group, strings, norms))
+        base = self.base.digits
+        twos, weights = [], []
+        for cycle in cycles_of(sites):
+            two = base.twos[cycle[0]]
+            if not turned:
+                # one digit for all sites of a cycle
+                twos.append(two)
+                weights.append(len(cycle))
+            elif len(cycle) % 2 == 0:
+                # digits d and 2S - d by turns: together len S quanta, whatever d is
+                twos.append(two)
+            elif two % 2:
+                return 0
+        if not turned:
+            return base.count(twos, weights)
+        # quanta of all fixed strings are those of Sz = 0
+        quanta = sum(base.twos) // 2
+        if base.down not in (-1, quanta) or base.odd not in (-1, quanta % 2):
+            return 0
+        return math.prod(two + 1 for two in twos)
 
     @cached_property
     def dimension(self) -> int:
@@ -286,52 +306,80 @@ class SymmetricSector:
             total += fixed * math.cos(2.0 * math.pi * float(f))
         return round(total / len(self.elements))
 
-    @cached_property
-    def orbits(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Smallest string and nu of every orbit that has a state."""
-        strings, norms = np.empty(self.dimension, np.int64), np.empty(self.dimension)
-        count = self.representatives(strings, norms)
-        if count != self.dimension:
-            raise AssertionError(f"{count} orbits, {self.dimension} expected")
-        return strings, norms
+    def orbits(self, device: Device) -> Listed:
+        """Return the orbits that have a state, on a device."""
+        known = self.__dict__.setdefault("_orbits", {})
+        if device.kind not in known:
+            known[device.kind] = _listed(self, device)
+        return known[device.kind]
 
     def whole(self, psi: NDArray[Any]) -> NDArray[Any]:
         """Return a state as a vector of `base`."""
         place, factor = _places(self)
+        vector = on_host(psi)
         # strings of an orbit without a state have the amplitude 0
-        out = np.where(place >= 0, factor * psi[np.maximum(place, 0)], 0.0)
-        return np.ascontiguousarray(out.real if self.is_real and psi.dtype.kind == "f" else out)
+        out = np.where(place >= 0, factor * vector[np.maximum(place, 0)], 0.0)
+        return namespace(psi).asarray(np.ascontiguousarray(out))
 
     def folded(self, psi: NDArray[Any], dtype: Any) -> NDArray[Any]:
         """Return a vector of `base` that lies in the sector as a vector of the sector; the inverse of `whole`."""
         place, factor = _places(self)
         # the isometry of `whole`, transposed and conjugated
-        made = factor.conj() * psi
+        made = factor.conj() * on_host(psi)
         inside = place >= 0
         real = np.bincount(place[inside], made.real[inside], self.dimension)
         imaginary = np.bincount(place[inside], made.imag[inside], self.dimension)
-        return np.asarray(real if np.dtype(dtype).kind == "f" else real + 1j * imaginary, dtype)
+        out = np.asarray(real if np.dtype(dtype).kind == "f" else real + 1j * imaginary, dtype)
+        return namespace(psi).asarray(out)
 
     def __str__(self) -> str:
         """Return ``Sz = 0, momentum 2 pi 3/12``."""
         return ", ".join([str(self.base), *(symmetry.text for symmetry in self.symmetries)])
 
 
+def _listed(sector: SymmetricSector, device: Device) -> Listed:
+    """Return the orbits that have a state: smallest strings, nu, and where to look for a string."""
+    group, base, xp = sector.group, sector.base.digits, device.xp
+    highs, classes, starts, lows = base.halves()
+    # an upper half that begins a smallest string is not larger than what a rotation brings to its place
+    split, kept = base.low * base.bits, np.ones(highs.size, np.bool_)
+    top, size = highs >> split, group.bits - split
+    for k in range(group.cell, size if group.marks > 1 else 0, group.cell):
+        kept &= (top & ((1 << size - k) - 1)) >= top >> k
+    halves = tuple(device.asarray(part) for part in (highs[kept], classes[kept], starts, lows))
+    work = base.dimension // int(group.marks).bit_count()
+    with device.use():
+        # one pass counts, the next one fills
+        count = xp.zeros(int(np.count_nonzero(kept)), np.int64)
+        strings, nu = xp.empty(0, np.int64), xp.empty(0, np.uint16)
+        list_orbits(device, halves, group, count, strings, nu, work)
+        found = int(count.sum())
+        if found != sector.dimension:
+            raise AssertionError(f"{found} orbits, {sector.dimension} expected")
+        strings, nu = xp.empty(found, np.int64), xp.empty(found, np.uint16)
+        if found:
+            list_orbits(device, halves, group, xp.cumsum(count) - count, strings, nu, work)
+        # about two strings for each number of the upper bits
+        most = int(strings[-1]) if found else 0
+        shift = max(0, most.bit_length() - max(0, found.bit_length() - 1))
+        buckets = xp.arange((most >> shift) + 2, dtype=np.int64) << shift
+        return Listed(
+            strings,
+            nu,
+            xp.sqrt(xp.arange(group.characters.size + 1.0)),
+            xp.searchsorted(strings, buckets).astype(np.uint32),
+            shift,
+        )
+
+
 @lru_cache(maxsize=1)
-def _places(sector: SymmetricSector) -> tuple[NDArray[np.int64], NDArray[np.complex128]]:
+def _places(sector: SymmetricSector) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Return the orbit of every string of the base, -1 where it has no state, and the amplitude there."""
     # of the last sector alone, which an evolution asks for at every output
-    strings = sector.base.strings()
-    place, factor = np.empty(strings.size, np.int64), np.empty(strings.size, np.complex128)
-    images_of(strings, sector.spins, *sector.group, *sector.orbits, place, factor)
+    strings, group = sector.base.strings(), sector.group
+    place, factor = np.empty(strings.size, np.int64), np.empty(strings.size, group.characters.dtype)
+    images_of(strings, group, sector.orbits(cpu()), place, factor)
     return place, factor
-
-
-@singledispatch
-def with_characters(base: PlainSpace, *rest: Any) -> SymmetricSector:
-    """Return the states of a space with given eigenvalues of symmetries; see :class:`SymmetricSector`."""
-    assert not isinstance(base, DigitSpace)
-    return SymmetricSector(base, *rest)
 
 
 def _symmetries(
@@ -345,6 +393,22 @@ def _symmetries(
         ):
             text = f"momentum 2 pi {m}/{length}{along}"
             generators.append(Symmetry(text, tuple(to), False, Fraction(m, length)))
+    added: list[Symmetry] = []
+    if block.point_group is not None:
+        group = block.point_group
+        shifts = SymmetricSector(WholeSpace(spins), tuple(generators)).elements
+        for move in point_moves(moves.lattice, spins, group.name, group.irrep):
+            back = sorted(range(spins), key=move.sites.__getitem__)
+            for one in generators:
+                # the shift that this one becomes must have the same eigenvalue
+                turned_to = tuple(move.sites[one.sites[back[j]]] for j in range(spins))
+                if shifts.get((turned_to, False)) != one.phase:
+                    raise DeckError(
+                        f"sector.point_group: {move.text} of {group.name} leads from this momentum to another one; take "
+                        "one that it leaves as it is, such as Gamma, or a smaller group"
+                    )
+            text = f"{group.irrep} under {move.text}"
+            added.append(Symmetry(text, move.sites, False, move.phase))
     for sign, name, sites, turned in (
         (block.reflection, "reflection", reflected(spins), False),
         (block.inversion, "inversion", tuple(range(spins)), True),
@@ -356,7 +420,7 @@ def _symmetries(
         order = order_of(item.sites)
         text = f"exp(-2 pi i {item.number}/{order}) under permutation {index}"
         generators.append(Symmetry(text, tuple(item.sites), False, Fraction(item.number, order)))
-    return tuple(generators)
+    return (*generators, *added)
 
 
 def symmetric_sectors(
@@ -391,144 +455,89 @@ def symmetric_sectors(
                 raise DeckError(f"sector: H is not invariant under {what}: {why}{remedy}")
         for base in bases:
             signs = block.inversion or 0, momentum, block.reflection or 0
-            sectors.append(with_characters(base, symmetries, *signs))
+            sectors.append(SymmetricSector(base, symmetries, *signs))
     left = [sector for sector in sectors if sector.dimension]
     if not left:
         raise DeckError(f"sector: no state has {sectors[0]}: the sector is empty")
     return left
 
 
-class Flips(NamedTuple):
-    """The terms of H that flip spins, as :func:`entries_of_orbits` takes them."""
+def term_bytes(model: Model, spaces: Sequence[Any], *, observed: bool = True, gpu: bool = False) -> int:
+    """Return the bytes of H by its terms in the largest of some spaces, beside the vectors.
 
-    masks: NDArray[np.int64]
-    sites: NDArray[np.int64]
-    coefficients: NDArray[np.complex128]
-
-    def kept(self, strings: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return how many terms flip each string."""
-        count = np.zeros(strings.size, np.int64)
-        for mask, (j, k), row in zip(self.masks, self.sites, self.coefficients, strict=True):
-            flipped = strings ^ mask
-            count += (row != 0.0)[(flipped >> j & 1) + 2 * (flipped >> k & 1)]
-        return count
-
-
-def flips_of(model: Model) -> Flips:
-    """Return the flips of H: of pairs of spins, of one spin beside another, and of single spins in fields."""
-    terms: list[tuple[int, int, int, NDArray[np.complex128]]] = []
-    # of the spins of the flipped string, in the order bit_j + 2 bit_k
-    equal = np.array([1.0, -1.0, -1.0, 1.0])
-    s = {0: 0.5 - np.array([0, 1, 0, 1]), 1: 0.5 - np.array([0, 0, 1, 1])}
-    cross = np.zeros((3, 3, model.spins, model.spins)) if model.cross is None else model.cross
-    coupled = model.J[:2].any(axis=0) | cross.any(axis=(0, 1))
-    for j, k in np.argwhere(np.triu(coupled, 1)).tolist():
-        K, both = cross[:, :, j, k], 1 << j | 1 << k
-        # S^y S^y flips with - s_j s_k, S^x S^y with -i s_k / 2 of the flipped string
-        row = 0.25 * (model.J[0, j, k] - equal * model.J[1, j, k]) - 0.5j * (K[0, 1] * s[1] + K[1, 0] * s[0])
-        terms.append((both, j, k, row))
-        # one spin flips: S^x with 1/2, S^y with -i s, beside S^z of the other
-        terms.append((1 << j, j, k, (0.5 * K[0, 2] - 1j * s[0] * K[1, 2]) * s[1]))
-        terms.append((1 << k, j, k, (0.5 * K[2, 0] - 1j * s[1] * K[2, 1]) * s[0]))
-    for j in range(model.spins):
-        terms.append((1 << j, j, j, 0.5 * model.h[0, j] - 1j * s[0] * model.h[1, j]))
-    terms = [term for term in terms if term[3].any()]
-    return Flips(
-        np.array([term[0] for term in terms], np.int64),
-        np.array([term[1:3] for term in terms], np.int64).reshape(-1, 2),
-        np.array([term[3] for term in terms], np.complex128).reshape(-1, 4),
-    )
+    Parameters
+    ----------
+    spaces : sequence of DigitSpace, Sector or SymmetricSector
+    observed : bool
+        Whether observables are taken; with characters from the space below, by its strings, their places and factors.
+    gpu : bool
+        Whether no matrix is kept.
+    """
+    states = max((space.dimension for space in spaces), default=0)
+    if not states:
+        return 0
+    characters = isinstance(spaces[0], SymmetricSector)
+    bases = [space.base if characters else space for space in spaces]
+    one = bases[0].digits
+    # Lin tables; strings, or smallest strings with nu and buckets
+    tables = (16 << one.low * one.bits) + (20 if characters else 8) * states
+    stored = stored_bytes(model, states, real=not characters and SpinModel.of(model).real)
+    if not gpu and stored <= (MOST_STORED if characters else digits.MOST_STORED):
+        tables += (2 if characters else 3) * stored
+    return tables + (96 * max(base.dimension for base in bases) if characters and observed else 0)
 
 
-def matrix_bytes(model: Model, states: int) -> int:
-    """Return the bytes of the stored matrix of H on some states: strings, and the entries while they are sorted."""
-    return states * (16 + 40 * (1 + flips_of(model).masks.size))
-
-
-class StoredOperator:
-    """H in a sector of further symmetries, as a stored matrix.
+class SymmetricOperator(StoredMatrix):
+    """H in a sector of further symmetries: a stored matrix where it fits, else smallest images in every product.
 
     Parameters
     ----------
     device : Device
-        A CPU.
     sector : SymmetricSector
     model : Model
         Invariant under the symmetries.
     """
 
-    needs_work = False
+    sector: SymmetricSector
 
-    def __init__(self, device: Device, sector: SymmetricSector, model: Model) -> None:
-        self.device, self.sector, self.model = device, sector, model
-        self.products = 0
-
-    @property
-    def size(self) -> int:
-        """Length of a vector."""
-        return self.sector.dimension
-
-    @property
-    def dtype(self) -> Any:
-        """Of the vectors: real where H and all characters are."""
-        return np.dtype(
-            np.float64 if self.sector.is_real and not self.flips.coefficients.imag.any() else np.complex128
-        )
+    @cached_property
+    def terms(self) -> Terms:
+        """The terms, on the host."""
+        return terms_of(self.model, self.sector.base.digits, self.sector.base.digits)
 
     @property
     def is_real(self) -> bool:
-        """True if the matrix elements of H are real."""
-        return bool(self.dtype.kind == "f")
+        """True if the matrix elements of H are real: those between strings, and the characters."""
+        return self.sector.is_real and self.terms.is_real
 
     @cached_property
-    def flips(self) -> Flips:
-        """The terms of H that flip spins."""
-        return flips_of(self.model)
+    def keeps(self) -> bool:
+        """True if H is kept as a sparse matrix, from the first product on."""
+        states = self.sector.dimension
+        return not self.device.is_cuda and stored_bytes(self.model, states, real=False) <= MOST_STORED
 
     @cached_property
     def matrix(self) -> csr_array:
-        """H, (D, D)."""
-        from scipy.sparse import csr_array
+        """H, (D, D); of small sectors."""
+        from scipy.sparse import csr_array, dia_array
 
-        strings, norms = self.sector.orbits
-        # one pass counts, the next one fills
-        first = np.zeros(strings.size + 1, np.int64)
-        # entries of each row first, so that rows can be filled in any order
-        first[1:] = np.cumsum(self.flips.kept(strings))
-        to, data = np.empty(first[-1], np.int32), np.empty(first[-1], np.complex128)
-        entries_of_orbits(self.sector.spins, self.sector.group, strings, norms, *self.flips, first, to, data)
-        # real H and real characters make real entries; the imaginary parts are zero
-        values = data.real.copy() if self.dtype.kind == "f" else data
-        made = csr_array((values, to, first), shape=(strings.size, strings.size))
+        orbits, terms = self.sector.orbits(self.device), self.terms
+        first = rows_of(terms, orbits.strings)
+        to, data = np.empty(first[-1], np.int32), np.empty(first[-1], self.dtype)
+        orbit_columns(orbits, self.sector.group, terms, first, to, data)
+        shape = (self.size,) * 2
+        made = csr_array((data, to, first), shape=shape)
         # flips of one string may lead to the same orbit
         made.sum_duplicates()
-        return csr_array(
-            made + csr_array((self._diagonal(strings), (np.arange(strings.size),) * 2), shape=made.shape)
-        )
+        return csr_array(made + dia_array((diagonal_of(terms, orbits.strings)[None], [0]), shape=shape))
 
-    def _diagonal(self, strings: NDArray[np.int64]) -> NDArray[np.float64]:
-        energy = np.zeros(strings.size)
-        spin = [0.5 - (strings >> site & 1) for site in range(self.sector.spins)]
-        for j, k in np.argwhere(np.triu(self.model.J[2], 1)):
-            energy += self.model.J[2, j, k] * spin[j] * spin[k]
-        for j in np.flatnonzero(self.model.h[2]):
-            energy += self.model.h[2, j] * spin[j]
-        return energy
+    @cached_property
+    def _placed(self) -> tuple[Terms, Images]:
+        """Terms and images on the device."""
+        place = self.device.asarray
+        return Terms(*on_place(place, self.terms)), Images(*on_place(place, self.sector.group))
 
-    def apply(
-        self,
-        psi: NDArray[Any],
-        out: NDArray[Any],
-        alpha: float = 1.0,
-        beta: float = 0.0,
-        gamma: float = 0.0,
-        work: NDArray[Any] | None = None,
-    ) -> None:
-        """Compute ``out = alpha H psi + beta psi + gamma out``; ``work`` is not needed."""
-        self.products += 1
-        made = alpha * (self.matrix @ psi)
-        if beta:
-            made += beta * psi
-        if gamma:
-            made += gamma * out
-        out[...] = made
+    def by_terms(self, psi: NDArray[Any], out: NDArray[Any], factors: tuple[float, float, float]) -> None:
+        """Compute ``out = a H psi + b psi + c out`` by smallest images."""
+        terms, group = self._placed
+        orbit_rows(self.device, terms, self.sector.orbits(self.device), group, psi, out, factors)

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.trotter.measurement.spaces import AnyOperator, Space
+    from qsim.trotter.measurement.spaces import Space
     from qsim.trotter.problem import TaskProblem
+    from qsim.trotter.sectors.linear import SpaceOperator
     from qsim.trotter.sectors.lowest import LowLevels
 
 __all__ = ["LowestLevels", "Member"]
@@ -236,7 +237,7 @@ class LowestLevels:
         return min((entry[:2] for entry in above), key=lambda entry: self.sign * entry[0], default=None)
 
     def _states(
-        self, sector: Space, levels: LowLevels, linear: AnyOperator
+        self, sector: Space, levels: LowLevels, linear: SpaceOperator
     ) -> tuple[list[int], NDArray[np.float64]]:
         """Return the number of states of H for each level of a sector, and its total spin."""
         problem = self.problem
@@ -270,7 +271,7 @@ class LowestLevels:
         group: slice,
         vectors: list[Any],
         spins: NDArray[np.float64],
-        linear: AnyOperator,
+        linear: SpaceOperator,
     ) -> NDArray[np.float64]:
         """Diagonalise H among the states of each S of a group of levels; return S in the new order."""
         device = self.problem.place

@@ -17,7 +17,7 @@ from qsim.core.device.device import namespace
 from qsim.core.device.links import Links, total
 from qsim.core.device.pool import each_part
 
-__all__ = ["Amplitudes", "axpy", "hashes", "norm2", "overlap", "scale"]
+__all__ = ["Amplitudes", "axpy", "hashes", "norm2", "on_host", "overlap", "scale"]
 
 # single or double precision, NumPy or CuPy
 Amplitudes = NDArray[np.complexfloating[Any, Any]]
@@ -111,3 +111,9 @@ def _pieces(a: Amplitudes, cpu: int = PIECE) -> Iterator[slice]:
     size = cpu if namespace(a) is np else PIECE_CUDA
     for start in range(0, a.shape[0], size):
         yield slice(start, min(start + size, a.shape[0]))
+
+
+def on_host(psi: NDArray[Any]) -> NDArray[Any]:
+    """Return a vector of any device in host memory; one that is there as it is."""
+    source: Any = psi
+    return psi if namespace(psi) is np else np.asarray(source.get())

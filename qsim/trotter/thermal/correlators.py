@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.arrays import FloatArray
-    from qsim.trotter.measurement.spaces import AnyOperator, Space
+    from qsim.trotter.measurement.spaces import Space
     from qsim.trotter.observables.base import Pair
+    from qsim.trotter.sectors.linear import SpaceOperator
     from qsim.trotter.thermal.problem import ThermalProblem
 
 __all__ = ["MOST_NUMBERS", "Correlators"]
@@ -137,7 +138,7 @@ class Correlators:
 
     def sampled(
         self,
-        operator: AnyOperator,
+        operator: SpaceOperator,
         start: NDArray[Any],
         made: chain,
         T: NDArray[np.float64],
@@ -166,7 +167,7 @@ class Correlators:
 
     def _of_temperatures(
         self,
-        operator: AnyOperator,
+        operator: SpaceOperator,
         start: NDArray[Any],
         made: chain,
         c: NDArray[np.float64],
@@ -194,7 +195,7 @@ class Correlators:
                     poll()
             return np.array([self._observed(operator, vector) for vector in phi])
 
-    def _observed(self, operator: AnyOperator, vector: NDArray[Any]) -> NDArray[np.float64]:
+    def _observed(self, operator: SpaceOperator, vector: NDArray[Any]) -> NDArray[np.float64]:
         across = [(j, k) for axis, j, k in self.like if axis != "z"]
         moments = moments_in(operator.sector, operator.device, vector, across)
         means = [moments.ss[axis][j, k] for axis, j, k in self.like]

@@ -32,7 +32,7 @@ from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.sectors.digits.measure import magnetisation
 from qsim.trotter.sectors.digits.space import DigitSpace
 from qsim.trotter.sectors.lanczos import chain, random_start, ritz
-from qsim.trotter.sectors.matrix import matrix_of
+from qsim.trotter.sectors.linear import matrix_of
 from qsim.trotter.states.vectors import norm2, overlap
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
     from qsim.trotter.deck.axes import Axis
-    from qsim.trotter.measurement.spaces import AnyOperator, PlainSpace, Space
+    from qsim.trotter.measurement.spaces import PlainSpace, Space
+    from qsim.trotter.sectors.linear import SpaceOperator
     from qsim.trotter.thermal.problem import ThermalProblem
 
 __all__ = ["Response", "band_of", "response_of", "response_of_samples"]
@@ -151,7 +152,7 @@ class Response:
 
     def sampled(
         self,
-        operator: AnyOperator,
+        operator: SpaceOperator,
         start: NDArray[Any],
         band: tuple[float, float],
         temperatures: NDArray[np.float64],
@@ -177,7 +178,7 @@ class Response:
 
     def _of_temperatures(
         self,
-        operator: AnyOperator,
+        operator: SpaceOperator,
         start: NDArray[Any],
         band: tuple[float, float],
         T: NDArray[np.float64],

@@ -31,7 +31,7 @@ from qsim.core.statistics import student
 from qsim.trotter.deck.tasks import MOST_THERMAL_STEPS
 from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.sectors.lanczos import chain, random_start, ritz
-from qsim.trotter.sectors.matrix import matrix_of
+from qsim.trotter.sectors.linear import matrix_of
 from qsim.trotter.thermal.correlators import Correlators
 from qsim.trotter.thermal.response import Response, band_of, response_of, response_of_samples
 from qsim.trotter.thermal.result import ThermalResult
@@ -43,15 +43,15 @@ if TYPE_CHECKING:
 
     from qsim.core.run.loop import Report
     from qsim.core.run.progress import Monitor
-    from qsim.trotter.measurement.spaces import AnyOperator, Space
+    from qsim.trotter.measurement.spaces import Space
+    from qsim.trotter.sectors.linear import SpaceOperator
     from qsim.trotter.thermal.problem import ThermalProblem
 
 __all__ = ["run"]
 
 # of the steps: shorter recurrences that the averages are compared with
 FEWER = (0.8, 0.6)
-# steps before the first and between two looks at the convergence
-FIRST, CHECK = 20, 10
+FIRST, CHECK = 20, 10  # steps before the first and between two looks at the convergence
 # change of ln Z and <H> / T of a vector with the shorter recurrences, at which no more steps are made
 SETTLED = 1e-4
 # of the size of the spectrum over T: changes that are rounding
@@ -190,7 +190,7 @@ class Computation:
         self.sums.append(sums)
         self.changes.append(changes)
 
-    def _start(self, number: int, k: int, operator: AnyOperator) -> NDArray[Any]:
+    def _start(self, number: int, k: int, operator: SpaceOperator) -> NDArray[Any]:
         """Return a random vector of a sector."""
         problem = self.problem
         # seeds of run, sector and vector in separate bits: no vector is used twice

@@ -14,7 +14,7 @@ from qsim.trotter.kernels.product.exchange import exchange, exchange_tables
 from qsim.trotter.kernels.product.operators import operator
 from qsim.trotter.model.hamiltonian import Model, conserved, dense
 from qsim.trotter.sectors.basis import Sector
-from qsim.trotter.sectors.operator import SectorOperator
+from qsim.trotter.sectors.operator import sector_operator
 from qsim.trotter.sectors.selection import mixing
 from tests.trotter.kernels.test_sectors import embedding, vector
 
@@ -129,7 +129,7 @@ def test_product_in_every_sector(device, spins, dtype):
         V, psi, old = embedding(sector), vector(sector, dtype), vector(sector, dtype, 1)
         assert np.abs(H @ V - V @ (V.T @ H @ V)).max() < 1e-12  # H stays inside
         out = device.asarray(old.copy())
-        SectorOperator(device, sector, system).apply(device.asarray(psi), out, 0.7, -0.4, -1.3)
+        sector_operator(device, sector, system).apply(device.asarray(psi), out, 0.7, -0.4, -1.3)
         expected = 0.7 * (V.T @ H @ V @ psi) - 0.4 * psi - 1.3 * old
         np.testing.assert_allclose(device.to_host(out), expected, rtol=0, atol=2 * bound(system, psi))
 

@@ -10,7 +10,7 @@ from qsim.core.errors import DeckError
 from qsim.trotter.measurement.spaces import moments_in, operator_in, schmidt_in
 from qsim.trotter.model.frames import FRAMES
 from qsim.trotter.model.hamiltonian import Model, dense
-from qsim.trotter.sectors.matrix import matrix_of
+from qsim.trotter.sectors.linear import matrix_of
 from qsim.trotter.sectors.parity import ParitySector, WholeSpace
 from qsim_checks.trotter.anywhere import dense as oracle_of
 from qsim_checks.trotter.oracle import spin

@@ -13,7 +13,7 @@ from qsim.core.errors import DeckError
 from qsim.trotter.model.hamiltonian import Model, dense
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.symmetric import (
-    StoredOperator,
+    SymmetricOperator,
     SymmetricSector,
     Symmetry,
     broken,
@@ -91,7 +91,7 @@ def test_every_momentum(n, down, fields, chiral):
         made = sector(n, down, momentum=k)
         if made.dimension == 0:
             continue
-        operator = StoredOperator(cpu(1), made, model)
+        operator = SymmetricOperator(cpu(1), made, model)
         V = np.array([embedded(made, e) for e in np.eye(made.dimension, dtype=operator.dtype)]).T
         np.testing.assert_allclose(V.conj().T @ V, np.eye(made.dimension), atol=1e-13)
         np.testing.assert_allclose(T @ V, np.exp(-2j * np.pi * k / n) * V, atol=1e-13)
@@ -113,7 +113,7 @@ def test_all_symmetries_of_a_ring(n):
                 made = sector(n, n // 2, momentum, p, z)
                 if made.dimension == 0:
                     continue
-                operator = StoredOperator(cpu(1), made, model)
+                operator = SymmetricOperator(cpu(1), made, model)
                 assert operator.dtype == np.float64
                 V = np.array([embedded(made, e) for e in np.eye(made.dimension)]).T
                 np.testing.assert_allclose(unitary(n, reflected(n)) @ V, p * V, atol=1e-13)
@@ -121,7 +121,7 @@ def test_all_symmetries_of_a_ring(n):
                 np.testing.assert_allclose(operator.matrix.toarray(), V.T @ H @ V, atol=1e-12)
                 levels.append(np.linalg.eigvalsh(operator.matrix.toarray()))
     expected = [
-        np.linalg.eigvalsh(StoredOperator(cpu(1), sector(n, n // 2, k), model).matrix.toarray())
+        np.linalg.eigvalsh(SymmetricOperator(cpu(1), sector(n, n // 2, k), model).matrix.toarray())
         for k in (0, n // 2)
     ]
     np.testing.assert_allclose(np.sort(np.concatenate(levels)), np.sort(np.concatenate(expected)), atol=1e-12)
@@ -129,7 +129,7 @@ def test_all_symmetries_of_a_ring(n):
 
 def test_the_product_with_all_factors():
     made, generator = sector(8, 4, momentum=3), np.random.default_rng(0)
-    operator = StoredOperator(cpu(1), made, ring(8))
+    operator = SymmetricOperator(cpu(1), made, ring(8))
     psi, old = generator.normal(size=(2, made.dimension)) + 1j * generator.normal(size=(2, made.dimension))
     out = old.copy()
     operator.apply(psi, out, 0.7, -0.4, -1.3)
@@ -158,7 +158,7 @@ def test_permutations_of_a_torus():
                     Symmetry("y", up, False, Fraction(ky, 3)),
                 ),
             )
-            levels.append(np.linalg.eigvalsh(StoredOperator(cpu(1), made, model).matrix.toarray()))
+            levels.append(np.linalg.eigvalsh(SymmetricOperator(cpu(1), made, model).matrix.toarray()))
     strings = Sector(n, 4).strings()
     expected = np.linalg.eigvalsh(dense(model)[np.ix_(strings, strings)])
     np.testing.assert_allclose(np.sort(np.concatenate(levels)), expected, atol=1e-12)
@@ -183,4 +183,4 @@ def test_dimensions_of_larger_rings():
     assert sector(24, 12, 0, 1, 1).dimension == 28968
     assert sector(20, 10, 0, 1, 1).dimension == 2518
     made = sector(20, 10, 0, 1, 1)
-    assert made.orbits[0].size == 2518
+    assert made.orbits(cpu(1)).strings.size == 2518

@@ -17,7 +17,7 @@ from qsim.trotter.evolve.propagators.orbits import ising_string
 from qsim.trotter.evolve.step_error import hardest
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.moments import sector_moments
-from qsim.trotter.sectors.operator import SectorOperator
+from qsim.trotter.sectors.operator import SectorOperator, sector_operator
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,7 +52,7 @@ class BondPropagator:
         self.problem, self.how = problem, how
         self.model = hamiltonian.at(0.0)
         self.formula = SectorFormula(problem.device, problem.sector, self.model, psi)
-        self.operator = SectorOperator(problem.device, problem.sector, self.model)
+        self.operator = sector_operator(problem.device, problem.sector, self.model)
 
     @property
     def psi(self) -> Any:
@@ -72,6 +72,7 @@ class BondPropagator:
         # <S^x S^x> of the coupled pairs makes the energy, without a product
         flips = np.argwhere(np.triu(self.model.J[0] + self.model.J[1], 1))
         coupled = [(int(j), int(k)) for j, k in flips]
+        assert isinstance(self.operator, SectorOperator)
         return sector_moments(
             self.operator, self.psi, sorted({*self.problem.observables.needs.across, *coupled})
         )

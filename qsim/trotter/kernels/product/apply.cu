@@ -17,7 +17,8 @@
 // qsim-compile: -DBITS=10
 // qsim-compile: -DBITS=3
 // qsim-compile: -DBITS=1
-#include "qsim.cuh"
+// qsim-compile: -DBITS=12 -DWIDTH=1
+#include "../amplitudes.cuh"
 
 #ifndef BITS
 #define BITS 12  // bits of a tile: 1 to 12
@@ -75,13 +76,13 @@ QSIM_DEVICE double energy(const Energy& e, const double* within, int t) {
 }
 
 // gamma = 0 does not read out, which may hold anything.
-QSIM_DEVICE cplx blend(const cplx* out, uint64 n, cplx psi, double alpha, double e, double beta, double gamma) {
-    cplx value = (real)(alpha * e + beta) * psi;
-    return gamma == 0 ? value : cfma((real)gamma, out[n], value);
+QSIM_DEVICE amplitude blend(const amplitude* out, uint64 n, amplitude psi, double alpha, double e, double beta, double gamma) {
+    const amplitude value = (real)(alpha * e + beta) * psi;
+    return gamma == 0 ? value : add_times(gamma, out[n], value);
 }
 
 // out = alpha D psi + beta psi + gamma out with the diagonal D of one axis.
-extern "C" __global__ void diagonal(const cplx* psi, cplx* out, int spins, const double* J, const double* h,
+extern "C" __global__ void diagonal(const amplitude* psi, amplitude* out, int spins, const double* J, const double* h,
                                     const double* within, double alpha, double beta, double gamma) {
     __shared__ Energy e;
     prepare(e, blockIdx.x, spins, J, h);
@@ -93,7 +94,7 @@ extern "C" __global__ void diagonal(const cplx* psi, cplx* out, int spins, const
 
 // out = alpha H psi + beta psi + gamma out.  Pairs: mask of two bits, coefficients for equal and opposite spins.  Flips: site, hx/2,
 // hy/2.  psi and out are different arrays.
-extern "C" __global__ void bonds(const cplx* __restrict__ psi, cplx* out, int spins, const double* J, const double* h,
+extern "C" __global__ void bonds(const amplitude* __restrict__ psi, amplitude* out, int spins, const double* J, const double* h,
                                  const double* within, int pairs, const uint64* mask, const double* same,
                                  const double* opposite, int flips, const int* site, const double* hx, const double* hy,
                                  double alpha, double beta, double gamma) {
@@ -103,20 +104,20 @@ extern "C" __global__ void bonds(const cplx* __restrict__ psi, cplx* out, int sp
     // thread.
     for (int t = threadIdx.x; t < SIZE; t += blockDim.x) {
         const uint64 n = (uint64)blockIdx.x << BITS | t;
-        cplx sum = {0, 0};
+        amplitude sum = {};
         for (int p = 0; p < pairs; ++p) {
             const uint64 m = mask[p];
             const real c = __popcll(n & m) & 1 ? opposite[p] : same[p];
             // parity of the two bits: odd if the spins are opposite
-            if (c != 0) sum = cfma(c, psi[n ^ m], sum);
+            if (c != 0) sum = add_times(c, psi[n ^ m], sum);
         }
         for (int f = 0; f < flips; ++f) {
             const int k = site[f];
             const real re = hx[f], im = n >> k & 1 ? hy[f] : -hy[f];
             // half of hx -+ i hy, by the spin of the result
-            sum = cfma(cplx{re, im}, psi[n ^ 1ull << k], sum);
+            sum = add_product(re, im, psi[n ^ 1ull << k], sum);
         }
-        out[n] = cfma((real)alpha, sum, blend(out, n, psi[n], alpha, energy(e, within, t), beta, gamma));
+        out[n] = add_times(alpha, sum, blend(out, n, psi[n], alpha, energy(e, within, t), beta, gamma));
     }
 }
 
@@ -124,10 +125,10 @@ extern "C" __global__ void bonds(const cplx* __restrict__ psi, cplx* out, int sp
 QSIM_DEVICE int slot(int i) { return i ^ (i >> 4 & (sizeof(real) == 8 ? 7 : 15)); }
 
 // Transform K bits of the tile, from bit q on.
-template <int K> QSIM_DEVICE void transform_bits(cplx* tile, int q) {
+template <int K> QSIM_DEVICE void transform_bits(amplitude* tile, int q) {
     for (int u = threadIdx.x; u < SIZE >> K; u += blockDim.x) {
         const int base = (u >> q) << (q + K) | (u & ((1 << q) - 1));
-        cplx v[1 << K];
+        amplitude v[1 << K];
 #pragma unroll
         for (int m = 0; m < 1 << K; ++m) v[m] = tile[slot(base | m << q)];
 #pragma unroll
@@ -135,7 +136,7 @@ template <int K> QSIM_DEVICE void transform_bits(cplx* tile, int q) {
 #pragma unroll
             for (int m = 0; m < 1 << K; ++m)
                 if (!(m >> k & 1)) {
-                    const cplx a = v[m], b = v[m | 1 << k];
+                    const amplitude a = v[m], b = v[m | 1 << k];
                     v[m] = a + b;
                     v[m | 1 << k] = a - b;
                 }
@@ -145,7 +146,7 @@ template <int K> QSIM_DEVICE void transform_bits(cplx* tile, int q) {
     __syncthreads();
 }
 
-QSIM_DEVICE void transform(cplx* tile, int first) {
+QSIM_DEVICE void transform(amplitude* tile, int first) {
     int q = first;
 #if BITS >= 4
     for (; q + 4 <= BITS; q += 4) transform_bits<4>(tile, q);
@@ -156,26 +157,32 @@ QSIM_DEVICE void transform(cplx* tile, int first) {
     for (; q < BITS; ++q) transform_bits<1>(tile, q);
 }
 
-// a times i^quarters
-QSIM_DEVICE cplx turned(cplx a, int quarters) {
+// a times i^quarters.  Of a real amplitude times (-1)^floor(|quarters| / 2), which is as good: S^y S^y changes the number of spins down
+// by 0 or 2.
+QSIM_DEVICE amplitude turned(amplitude a, int spins, int sign) {
+#if WIDTH == 2
+    const int quarters = sign * spins & 3;
     if (quarters & 2) a = -a;
     return quarters & 1 ? times_i(a) : a;
+#else
+    return spins & 2 ? -a : a;
+#endif
 }
 
 // One pass over tiles of 2^run consecutive amplitudes by the bits position ... position + BITS - run - 1, which are transformed.
 // run = position = 0 for the lowest bits, the only tile that may turn.  in = out is allowed unless ADD is set.
-extern "C" __global__ void walsh(const cplx* in, cplx* out, int position, int run, int flags, int spins, const double* J,
+extern "C" __global__ void walsh(const amplitude* in, amplitude* out, int position, int run, int flags, int spins, const double* J,
                                  const double* h, const double* within, double scale, double alpha) {
     extern __shared__ char memory[];
     __shared__ Energy e;
-    cplx* tile = (cplx*)memory;
+    amplitude* tile = (amplitude*)memory;
     const int gap = position - run;
     const uint64 block = blockIdx.x;
     const uint64 base = block >> gap << (position + BITS - run) | (block & ((1ull << gap) - 1)) << run;
     // A tile: 2^run neighbours of every value of the transformed bits, read in runs for coalesced access.
     for (int t = threadIdx.x; t < SIZE; t += blockDim.x) {
         const uint64 n = base | (uint64)(t >> run) << position | (t & ((1 << run) - 1));
-        tile[slot(t)] = flags & PHASE_IN ? turned(in[n], -__popcll(n) & 3) : in[n];
+        tile[slot(t)] = flags & PHASE_IN ? turned(in[n], __popcll(n), -1) : in[n];
     }
     __syncthreads();
     transform(tile, run);
@@ -190,8 +197,8 @@ extern "C" __global__ void walsh(const cplx* in, cplx* out, int position, int ru
     }
     for (int t = threadIdx.x; t < SIZE; t += blockDim.x) {
         const uint64 n = base | (uint64)(t >> run) << position | (t & ((1 << run) - 1));
-        cplx value = tile[slot(t)];
-        if (flags & PHASE_OUT) value = turned(value, __popcll(n) & 3);
-        out[n] = flags & ADD ? cfma((real)alpha, value, out[n]) : value;
+        amplitude value = tile[slot(t)];
+        if (flags & PHASE_OUT) value = turned(value, __popcll(n), 1);
+        out[n] = flags & ADD ? add_times(alpha, value, out[n]) : value;
     }
 }

@@ -16,6 +16,7 @@ from qsim.core.device import kernels
 from qsim.core.device.cpu.scratch import scratch
 from qsim.core.device.pool import Shared, each_part
 from qsim.core.device.team import ranges, share
+from qsim.trotter.kernels.amplitudes import macros
 from qsim.trotter.kernels.product.exchange import JIT, PART, exchange
 from qsim.trotter.kernels.product.operators import Diagonal, Operator
 
@@ -38,17 +39,17 @@ def apply_h(
     op: Operator,
     psi: StateVector,
     out: StateVector,
-    *,
     alpha: float = 1.0,
     beta: float = 0.0,
     gamma: float = 0.0,
+    *,
     work: StateVector | None = None,
 ) -> None:
     """Compute ``out = alpha H psi + beta psi + gamma out``.
 
     Parameters
     ----------
-    psi : (2^N,) complex, or real on a CPU
+    psi : (2^N,) complex or real
         On the device; site j is bit j of the index, 0 is up.  Real vectors are for H with real matrix elements.
     out : (2^N,), in/out
         Another array of that type; with ``gamma = 0`` it is not read.
@@ -171,7 +172,7 @@ def walsh(
     ----------
     axis : int
         Whose diagonal a turn multiplies by.
-    source, out : (2^N,) complex
+    source, out : (2^N,) complex or real
         May be one array unless ``ADD`` is set.
     position, run : int
         ``run`` is at most ``position``; both are 0 for the lowest bits, the only tile that may ``TURN``.
@@ -214,7 +215,7 @@ def _check(op: Operator, psi: StateVector, out: StateVector) -> None:
 
 
 def _macros(op: Operator, psi: StateVector) -> dict[str, str | int]:
-    return {"REAL": "float" if psi.dtype == np.complex64 else "double", "BITS": op.bits}
+    return {**macros(psi.dtype), "BITS": op.bits}
 
 
 def _tiles(op: Operator) -> tuple[int]:

@@ -14,6 +14,7 @@ import numpy as np
 from qsim.core.device import kernels
 from qsim.core.device.jit import PART as _PART
 from qsim.core.device.pool import each_part
+from qsim.trotter.kernels.amplitudes import macros
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -84,15 +85,14 @@ def exchange(
 
     Parameters
     ----------
-    psi, out : (2^N,) complex, or real on a CPU
+    psi, out : (2^N,) complex or real
         Different arrays on the device.
     """
     if psi.shape != out.shape or psi.dtype != out.dtype or psi is out:
         raise ValueError("psi and out must be different arrays of one shape and type")
     size = int(psi.shape[0])
     if device.is_cuda:
-        real = "float" if psi.dtype == np.complex64 else "double"
-        kernel = kernels.function("trotter/kernels/product", "exchange", "exchange", {"REAL": real})
+        kernel = kernels.function("trotter/kernels/product", "exchange", "exchange", macros(psi.dtype))
         terms = np.int32(tables.mask.shape[0])
         kernel(
             (-(-size // THREADS),),

@@ -5,9 +5,12 @@
 // s the spin of the last site; c_t depends on the spins of site j_t and of the last one in the result, bit_j + 2 bit_last.
 //
 // Bytes per amplitude: 48 (double), and 16 for each flip of a site above what is in cache.
-#include "qsim.cuh"
+//
+// qsim-compile: -DWIDTH=2
+// qsim-compile: -DWIDTH=1
+#include "../amplitudes.cuh"
 
-extern "C" __global__ void parity_last(const cplx* __restrict__ psi, cplx* out, uint64 size, int odd, int flips,
+extern "C" __global__ void parity_last(const amplitude* __restrict__ psi, amplitude* out, uint64 size, int odd, int flips,
                                        const int* __restrict__ site, const double* __restrict__ coefficient,
                                        int bits, const double* __restrict__ J, double field, double alpha) {
     const uint64 n = (uint64)blockIdx.x * blockDim.x + threadIdx.x;
@@ -15,11 +18,11 @@ extern "C" __global__ void parity_last(const cplx* __restrict__ psi, cplx* out, 
     const int last = (__popcll(n) & 1) ^ odd;
     double energy = field;
     for (int j = 0; j < bits; ++j) energy += n >> j & 1 ? -0.5 * J[j] : 0.5 * J[j];
-    cplx sum = (real)(last ? -0.5 * energy : 0.5 * energy) * psi[n];
+    amplitude sum = (real)(last ? -0.5 * energy : 0.5 * energy) * psi[n];
     for (int t = 0; t < flips; ++t) {
         const int j = site[t];
         const double* c = coefficient + 8 * t + 2 * ((int)(n >> j & 1) + 2 * last);
-        sum = cfma(cplx{(real)c[0], (real)c[1]}, psi[n ^ (uint64)1 << j], sum);
+        sum = add_product(c[0], c[1], psi[n ^ (uint64)1 << j], sum);
     }
-    out[n] = cfma((real)alpha, sum, out[n]);
+    out[n] = add_times(alpha, sum, out[n]);
 }

@@ -13,6 +13,7 @@ import numpy as np
 
 from qsim.core.device import kernels
 from qsim.core.device.pool import each_part
+from qsim.trotter.kernels.amplitudes import macros
 
 if TYPE_CHECKING:
     from qsim.core.device.arrays import Array, FloatArray, IndexArray, StateVector
@@ -57,15 +58,14 @@ def parity_last(
 
     Parameters
     ----------
-    psi, out : (2^(N-1),) complex, or real on a CPU
+    psi, out : (2^(N-1),) complex or real
         Different arrays on the device.
     """
     if psi.shape != out.shape or psi.dtype != out.dtype or psi is out:
         raise ValueError("psi and out must be different arrays of one shape and type")
     size = int(psi.shape[0])
     if device.is_cuda:
-        real = "float" if psi.dtype == np.complex64 else "double"
-        kernel = kernels.function("trotter/kernels/product", "parity", "parity_last", {"REAL": real})
+        kernel = kernels.function("trotter/kernels/product", "parity", "parity_last", macros(psi.dtype))
         flips = (np.int32(tables.site.shape[0]), tables.site, tables.coefficient)
         diagonal = (np.int32(tables.J.shape[0]), tables.J, np.float64(tables.field))
         kernel(

@@ -4,53 +4,42 @@ from __future__ import annotations
 
 import numba as nb
 
-from qsim.trotter.kernels.sectors.orbits import image_of
+from qsim.trotter.kernels.sectors.images import image, rotated
 from qsim.trotter.kernels.sectors.product_cpu import JIT
 
 __all__ = ["bessel", "orbits_of", "series"]
 
 
 @nb.njit(**JIT)
-def orbits_of(strings, low, ranks, block, columns, group, full, place, first):
+def orbits_of(strings, numbering, group, place, first):
     """Give the strings of every orbit of a sector its number; return how many orbits there are.
 
     Parameters
     ----------
     strings : (D,) int64
         In the order of their index.
-    low : int
-        Bits of the low part.
-    ranks
-        Ranks of the low and of the high parts among strings of their weight.
-    columns : (H + 1,) int64
-        Columns of the block of every weight of the high part.
-    group
-        Tables and turned, as in :mod:`qsim.trotter.kernels.sectors.orbits`.
+    numbering : Numbering
+        Of their index.
+    group : Images
     place : (D,) int32, in/out
         -1 at first; the number of the orbit of every string.
     first : (D,) int64, out
         Index of the first string of every orbit.
     """
-    low_rank, high_rank = ranks
-    tables, turned = group
+    split, above, below = numbering
+    under = (1 << split) - 1
     count = 0
     # orbits are numbered by their first string in the order of the index
-    under = (1 << low) - 1
     for i in range(strings.size):
         if place[i] >= 0:
             continue
         # the first string of an orbit that comes along stands for it; all its images get the number, some of them several times
         first[count] = i
-        for g in range(turned.size):
-            s = image_of(strings[i], tables, turned, full, g)
-            # index of an image in the sector: block of the weight of the high part, row, column
-            h = s >> low
-            p = 0
-            bits = h
-            while bits:
-                bits &= bits - 1
-                p += 1
-            place[block[p] + high_rank[h] * columns[p] + low_rank[s & under]] = count
+        for r in range(group.tables.shape[0]):
+            x = image(strings[i], group.tables, r)
+            for turn in range(0, group.bits, group.cell):
+                s = rotated(x, turn, group.bits)
+                place[above[s >> split] + below[s & under]] = count
         count += 1
     return count
 

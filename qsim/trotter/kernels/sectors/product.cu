@@ -13,20 +13,8 @@
 // qsim-compile: -DWIDTH=2 -DROWS=4 -DRESIDENT=6
 // qsim-compile: -DWIDTH=1 -DROWS=4 -DRESIDENT=6
 // qsim-compile: may-spill=sector_product
+#include "../amplitudes.cuh"
 #include "strings.cuh"
-
-#ifndef WIDTH
-#define WIDTH 2  // numbers of an amplitude: 2 complex, 1 real
-#endif
-#if WIDTH == 2
-typedef cplx amplitude;
-QSIM_DEVICE double product_of(cplx a, cplx b) { return (double)a.re * b.re + (double)a.im * b.im; }
-QSIM_DEVICE cplx add_times(double c, cplx x, cplx sum) { return cfma((real)c, x, sum); }
-#else
-typedef real amplitude;
-QSIM_DEVICE double product_of(real a, real b) { return (double)a * b; }
-QSIM_DEVICE real add_times(double c, real x, real sum) { return fma((real)c, x, sum); }
-#endif
 
 #define THREADS 256
 #ifndef ROWS

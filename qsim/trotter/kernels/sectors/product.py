@@ -25,6 +25,7 @@ from qsim.core.device import kernels
 from qsim.core.device.cpu.scratch import scratch
 from qsim.core.device.pool import Shared, each_part
 from qsim.core.device.team import ranges, share
+from qsim.trotter.kernels.amplitudes import macros
 from qsim.trotter.kernels.sectors.lanes import pointer
 from qsim.trotter.kernels.sectors.product_cpu import (
     JIT,
@@ -240,11 +241,8 @@ def _launch_product(
 
 
 def _defines(dtype: DTypeLike) -> dict[str, str | int]:
-    kind = np.dtype(dtype)
-    width = 2 if kind.kind == "c" else 1
-    rows, resident = SHAPES[kind.itemsize]
-    real = "float" if kind.itemsize == 4 * width else "double"
-    return {"REAL": real, "WIDTH": width, "ROWS": rows, "RESIDENT": resident}
+    rows, resident = SHAPES[np.dtype(dtype).itemsize]
+    return {**macros(dtype), "ROWS": rows, "RESIDENT": resident}
 
 
 def _place(

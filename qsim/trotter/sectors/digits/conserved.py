@@ -7,16 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.trotter.model.larger import SpinModel, commuting, flipped, half_turn, spin_matrices
+from qsim.trotter.model.larger import SpinModel, commuting, exchanged, flipped, half_turn, spin_matrices
 from qsim.trotter.sectors.digits.space import DigitSpace
 from qsim.trotter.sectors.parity import parity_obstacle
 from qsim.trotter.sectors.selection import mixing, space_with
 from qsim.trotter.sectors.spin_operators import current_of, reach
+from qsim.trotter.sectors.symmetric import broken
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 __all__ = ["isotropic", "isotropic_products"]
+
+# of the largest element of a matrix: a difference that is rounding
+SAME = 1e-13
 
 
 @mixing.register(SpinModel)
@@ -73,3 +79,26 @@ def isotropic_products(twos: tuple[int, ...]) -> SpinModel:
     """Return ``2 sum_(j<k) S_j . S_k`` as a model."""
     n = len(twos)
     return replace(SpinModel.empty(twos), J=np.broadcast_to(2.0 * (1.0 - np.eye(n)), (3, n, n)).copy())
+
+
+@broken.register(SpinModel)
+def _(model: SpinModel, sites: Sequence[int]) -> str:
+    """Return where H is not invariant under a permutation of the sites, ``""`` if it is."""
+    for j, to in enumerate(sites):
+        if model.twos[j] != model.twos[to]:
+            return (
+                f"the spin of site {j} is {0.5 * model.twos[j]:g}, that of site {to}, to which it goes, "
+                f"{0.5 * model.twos[to]:g}"
+            )
+    scale = max((float(np.abs(term.matrix).max()) for term in model.terms), default=0.0)
+    here = {term.sites: term.matrix for term in model.terms}
+    for term in model.terms:
+        images = tuple(sites[j] for j in term.sites)
+        matrix, target = term.matrix, images
+        if len(images) == 2 and images[0] > images[1]:
+            matrix, target = exchanged(matrix, [model.twos[j] for j in term.sites]), images[::-1]
+        other = here.get(target)
+        if other is None or np.abs(other - matrix).max() > SAME * scale:
+            where = " and ".join(str(site) for site in images)
+            return f"H at {term.name} is not that at {'sites' if len(images) == 2 else 'site'} {where}, to which it goes"
+    return ""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
     from qsim.trotter.observables.base import Pair
+    from qsim.trotter.sectors.basis import Sector
     from qsim.trotter.sectors.digits.space import DigitSpace
 
 __all__ = [
@@ -28,7 +29,6 @@ __all__ = [
     "component",
     "magnetisation",
     "moments",
-    "pair_means",
     "product_of",
     "spectrum_of",
     "squares",
@@ -110,21 +110,6 @@ def moments(space: DigitSpace, device: Device, psi: NDArray[Any], pairs: Iterabl
     return Moments(norm, s, ss)
 
 
-def pair_means(
-    space: DigitSpace,
-    device: Device,
-    vectors: NDArray[Any],
-    weights: NDArray[np.float64],
-    keys: Iterable[tuple[str, int, int]],
-) -> list[NDArray[np.float64]]:
-    """Return ``sum_n w_n <n| S^a_j S^a_k |n>`` of states (columns) for axes and pairs, (T,) each; weights are (T, states)."""
-    rows, strings = [], space.strings()
-    for axis, j, k in keys:
-        matrix = DigitOperator(device, space, product_of(space.twos, axis, j, k), strings=strings).matrix
-        rows.append(weights @ np.einsum("sn,sn->n", vectors.conj(), matrix @ vectors).real)
-    return rows
-
-
 def unlike_means(
     space: DigitSpace, device: Device, psi: NDArray[Any], keys: Sequence[tuple[str, int, int]]
 ) -> NDArray[np.float64]:
@@ -155,14 +140,15 @@ def target(space: DigitSpace, c: NDArray[np.complex128]) -> DigitSpace | None:
 
 
 def applied(
-    space: DigitSpace, to: DigitSpace, device: Device, psi: NDArray[Any], c: NDArray[np.complex128]
+    space: DigitSpace | Sector,
+    psi: NDArray[Any],
+    to: DigitSpace | Sector,
+    device: Device,
+    c: NDArray[np.complex128],
 ) -> NDArray[Any]:
     """Return ``sum_aj c_aj S^a_j psi`` in the space that it leads to."""
-    if to == to.everything and space != to:
-        # a string of all states couples to strings outside of the space
-        psi, space = space.whole(device, psi), to
-    made = DigitOperator(device, to, component(space.twos, c), space).applied(psi)
-    return np.asarray(made, np.complex128)
+    made = DigitOperator(device, to, component(to.digits.twos, c), space).applied(psi)
+    return made.astype(np.complex128, copy=False)
 
 
 def spectrum_of(space: DigitSpace, psi: NDArray[Any], sites: Iterable[int]) -> Spectrum:

@@ -15,35 +15,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from qsim.trotter.kernels.sectors.terms import Numbering
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
 
-__all__ = ["DigitSpace", "Numbering", "bits_of"]
+__all__ = ["DigitSpace", "bits_of"]
 
 
 def bits_of(two: int) -> int:
     """Return the bits of a digit 0 to two: 1, 2, 4, ..."""
     return 1 << max(0, (two.bit_length() - 1).bit_length())
-
-
-class Numbering(NamedTuple):
-    """Lin tables.
-
-    Attributes
-    ----------
-    split : int
-        Bits of the lower half.
-    above : (2^bits,) int64
-        First index of the states with an upper half.
-    below : (2^split,) int64
-        Place of a lower half.
-    """
-
-    split: int
-    above: NDArray[np.int64]
-    below: NDArray[np.int64]
 
 
 class _Half(NamedTuple):
@@ -92,6 +76,11 @@ class DigitSpace:
     def bits(self) -> int:
         """Bits of a digit."""
         return bits_of(max(self.twos))
+
+    @property
+    def digits(self) -> DigitSpace:
+        """The space itself, as of spins 1/2."""
+        return self
 
     @property
     def everything(self) -> DigitSpace:
@@ -170,6 +159,18 @@ class DigitSpace:
         above = np.zeros(1 << high, np.int64)
         above[upper.strings] = np.cumsum(sizes) - sizes
         return Numbering(split, above, below)
+
+    def halves(
+        self,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return upper halves in their place, the class of each, first lower half of every class, and lower halves; ascending."""
+        by_class, wanted = self._completing()
+        taken = np.isin(wanted, np.array(sorted(by_class), np.int64))
+        number = np.searchsorted(sorted(by_class), wanted[taken]).astype(np.int64)
+        sizes = [by_class[c].size for c in sorted(by_class)]
+        lows = np.concatenate([by_class[c] for c in sorted(by_class)])
+        highs = self._halves[1].strings[taken] << self.low * self.bits
+        return highs, number, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), lows
 
     def strings(self) -> NDArray[np.int64]:
         """Return the string of every index, (D,) int64, ascending."""

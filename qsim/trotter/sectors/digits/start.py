@@ -9,7 +9,6 @@ import numpy as np
 
 from qsim.core.errors import DeckError
 from qsim.trotter.sectors.digits.measure import turned_to_z
-from qsim.trotter.sectors.digits.orbits import DigitOrbits
 from qsim.trotter.sectors.digits.space import DigitSpace
 from qsim.trotter.sectors.states import normalised
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
     from qsim.trotter.initial.base import InitialState
+    from qsim.trotter.sectors.symmetric import SymmetricSector
 
 __all__ = ["coherent", "state_in"]
 
@@ -35,7 +35,7 @@ def coherent(two: int, theta: float, phi: float) -> NDArray[np.complex128]:
 
 
 def state_in(
-    sector: DigitSpace | DigitOrbits,
+    sector: DigitSpace | SymmetricSector,
     block: InitialState,
     device: Device,
     dtype: DTypeLike,
@@ -50,15 +50,15 @@ def state_in(
     DeckError
         If the state does not lie in the space, or is one of spins 1/2.
     """
-    base = sector.base if isinstance(sector, DigitOrbits) else sector
+    base = sector if isinstance(sector, DigitSpace) else sector.base.digits
     if base.axis == "z":
         psi = _along_z(base, block)
     else:
         every = DigitSpace(base.twos)
         psi = base.restricted(device, turned_to_z(every, device, _along_z(every, block), base.axis))
-    if isinstance(sector, DigitOrbits):
+    if not isinstance(sector, DigitSpace):
         psi = sector.folded(psi, np.complex128)
-    return normalised(sector, psi.astype(dtype), block)
+    return normalised(sector, device.asarray(psi.astype(dtype)), block)
 
 
 def _along_z(space: DigitSpace, block: InitialState) -> NDArray[np.complex128]:
