@@ -25,6 +25,9 @@
 #define GROUP 8    // parts that a thread adds up
 #define FAMILIES 4  // of disjoint pairs of lanes, at most
 #define SUMS 6      // norm, two components of dipole and force, norm of the last l
+// what an operation is, if not the number of a family of pairs
+#define RADIAL_STEP (-1)
+#define NOTHING (-2)
 #define MOVES 4     // numbers per sweep in length gauge: angles per bohr, of the step before and after; turns of the frame
 
 // 1 / x to rounding for x between 1e-300 and 1e300.

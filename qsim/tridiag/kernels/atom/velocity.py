@@ -17,6 +17,7 @@ from qsim.core.device.pool import Shared, each_together
 from qsim.core.device.team import ranges, share
 from qsim.tridiag.kernels.atom.cuda_tables import CudaTables
 from qsim.tridiag.kernels.atom.launch import launch_velocity, operations
+from qsim.tridiag.kernels.atom.march import MarchTables, march_velocity
 from qsim.tridiag.kernels.atom.length import (
     EVEN,
     EVEN_GROWTH,
@@ -287,7 +288,7 @@ def velocity_steps(s, tables, kicks, halves, dt, samples=None, sharing=ALONE):
     ----------
     s : (n, 4 K) float64, or on a GPU (members, padded n, 2 K) complex128
         State, worked on in place.
-    tables : qsim.tridiag.atom.evolution.propagator.Tables, or on a GPU CudaTables
+    tables : qsim.tridiag.atom.evolution.propagator.Tables, or on a GPU CudaTables or MarchTables
         What a step needs of grid, potential and lanes.
     kicks : (steps + 1,) float64, or on a GPU (members, steps + 1)
         A at the ends of the steps, a.u.: of the even pairs.
@@ -306,9 +307,11 @@ def velocity_steps(s, tables, kicks, halves, dt, samples=None, sharing=ALONE):
         Norm that was set to zero near the nucleus; on a GPU after the sums, as of
         :func:`qsim.tridiag.kernels.atom.launch.launch_velocity`.
     """
-    if isinstance(tables, CudaTables):
+    if isinstance(tables, (CudaTables, MarchTables)):
         taken = np.full(halves.shape[1] + 1, -1, np.int32) if samples is None else samples
-        made = operations((dt * kicks, dt * halves), taken, masked=tables.mask is not None)
+        made = operations((dt * kicks, dt * halves), taken, masked=tables.masked)
+        if isinstance(tables, MarchTables):
+            return march_velocity(s, tables, made)
         return launch_velocity(("velocity", "velocity_steps"), s, tables, made)
     t = tables
     pivots, grid = Pivots(t.down, t.up), (t.radial, t.mix, t.couplings, t.mask, t.inner)

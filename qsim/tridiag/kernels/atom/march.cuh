@@ -1,0 +1,495 @@
+// Steps along z of states that do not fit on the chip: warps that march along r.
+//
+// An operation of a step (the radial step of all lanes, or the Cayley step of a family of pairs) is a tridiagonal system per lane.  It is
+// eliminated along r in one sweep and substituted against it in the next, and what is local in r lies between: a sweep ends one operation
+// and begins the next, and reads and writes one complex number per point.  A thread has two lanes, an odd one (l = |m| + 2k - 1) and the even one
+// after it; a warp has 32 such columns, of which OWNED are its own, and a chunk of rows.  Nothing is exchanged between warps: the couplings
+// reach one column to either side, and a march begins as many rows before its chunk as are felt (march.py).
+//
+// Radial step, with w = -12 W, W_(j-1) + (12 (M2)_jj + 12 q_j) W_j + W_(j+1) = q_j f_j: from the side that the elimination comes from ("behind")
+//
+//     P_j = 1 / (12 (M2)_jj + 12 q_j - P_behind),   v_j = P_j (q_j f_j - v_behind),      kept: v,
+//
+// and in the other direction, in which "behind" of the elimination comes last,
+//
+//     W_j = v_j - P_j W_before,   q_j f_j = v_j / P_j + v_behind,   f'_j = 24 i a q_j W_j - (B_j + i a') q_j f_j.
+//
+// Pivots of the direction of the march are made on the way; those of the other one begin at the kept pivot beside each block of ROWS rows.
+// Cayley steps of pairs, T v' = T- v (cayley.cuh), go the same way: y_j = p_j (T- v - T_(j,behind) y_behind) is kept, and
+// v'_j = y_j - p_j T_(j,before) v'_before.
+#ifndef QSIM_ATOM_MARCH_CUH
+#define QSIM_ATOM_MARCH_CUH
+#include "chunks.cuh"
+
+#define MARCH_THREADS 128  // of a block
+#ifndef MARCH_BLOCKS
+#define MARCH_BLOCKS 2  // on a multiprocessor
+#endif
+#define OWNED 30  // columns of a warp without those that only pass on what their neighbours need
+#define FIRST_PIVOT real(1.5)  // of a Cayley step where a march begins: forgotten before its chunk
+// bits of a sweep: it ends an operation, it begins one, and what lies between
+#define ENDING 1
+#define BEGINNING 2
+#define CLEARED 4
+#define MASKED 8
+
+// What the rows have in common for all lanes; beyond the grid `diagonal` and `mix` are so large that all pivots vanish.
+struct __align__(16) Row {
+    real potential, rotation;  // B = potential + rotation l (l + 1)
+    real near, far, twice;     // a of q and of f', 24 a
+    real diagonal;             // 12 (M2)_jj; of the first row: of each lane
+    real r, weight, force, mask, inverse_r, slope, root, inverse_root;  // slope: 1/r'; root: sqrt(r')
+    real mix, corner;          // T_jj = mix + k corner
+};
+
+struct March {
+    const cplx* from;         // (members, rows, lanes)
+    cplx* to;
+    const cplx *down, *up;    // (blocks, lanes): pivots of the row before each block of ROWS rows, and of the row after it
+    const Row* rows;
+    const real *of_lanes;     // (2, lanes): l (l + 1), 12 (M2)_11
+    const real *of_columns;   // (4, columns): couplings of the pairs (2k, 2k+1) and (2k-1, 2k), and these times (l + 1)
+    const real* edge;         // (lanes): 1 for the last l
+    const int* begins;        // (2, chunks): blocks where marches down and up begin
+    const real* moves;        // (members, moves, width)
+    const real* inner;        // (inner_rows, lanes): 1 / r'^2 where the core is emptied
+    const real* pivots_from;  // (members, blocks, lanes): of a Cayley step, of the row behind each block
+    real* pivots_to;
+    real* sums;               // (members, places, chunks, strips, SUMS)
+    real* lost;               // (members, chunks, strips)
+    int lanes, length, chunks, strips, blocks, members, direction, sweep, sweeps, place, places, what, inner_rows;  // length: blocks of a chunk
+};
+
+// A warp's place, and the lanes of a thread: [odd, even].
+struct Column {
+    int member, chunk, strip, at, first, end;  // at: which column; first ... end - 1: blocks of the chunk
+    int lane[2];
+    bool is[2], own;
+};
+
+QSIM_DEVICE bool column_of(const March& m, Column& c) {
+    const int warp = (blockIdx.x * blockDim.x + threadIdx.x) / QSIM_WARP, thread = threadIdx.x % QSIM_WARP;
+    const int half = m.lanes / 2;
+    c.strip = warp % m.strips, c.chunk = warp / m.strips % m.chunks, c.member = warp / m.strips / m.chunks;
+    c.at = c.strip * OWNED + thread;
+    c.first = c.chunk * m.length, c.end = min(c.first + m.length, m.blocks);
+    c.is[0] = c.at >= 1 && c.at <= half, c.is[1] = c.at < half;
+    c.lane[0] = c.is[0] ? half + c.at - 1 : 0, c.lane[1] = c.is[1] ? c.at : 0;
+    // the first and the last column have no neighbour that would have to be known
+    c.own = (thread > 0 || c.strip == 0) && (thread < QSIM_WARP - 1 || c.strip == m.strips - 1);
+    return c.member < m.members;
+}
+
+QSIM_DEVICE real of_column(const March& m, const Column& c, int which) {
+    const int columns = m.lanes / 2 + 1;
+    return c.at < columns ? m.of_columns[which * columns + c.at] : real(0);
+}
+
+QSIM_DEVICE real of_left(real x) { return __shfl_up_sync(QSIM_ALL_LANES, x, 1); }
+QSIM_DEVICE real of_right(real x) { return __shfl_down_sync(QSIM_ALL_LANES, x, 1); }
+QSIM_DEVICE cplx of_left(cplx x) { return {of_left(x.re), of_left(x.im)}; }
+QSIM_DEVICE cplx of_right(cplx x) { return {of_right(x.re), of_right(x.im)}; }
+
+// The rows of a block in the order of the march; zero beyond the grid.
+QSIM_DEVICE void load_rows(const March& m, const Column& c, int block, cplx (&x)[ROWS][2]) {
+    const bool in = block >= 0 && block < m.blocks;
+    const int64 start = ((int64)c.member * m.blocks + block) * ROWS + (m.direction > 0 ? 0 : ROWS - 1);
+#pragma unroll
+    for (int i = 0; i < ROWS; ++i) {
+        const cplx* from = m.from + (start + i * m.direction) * m.lanes;
+#pragma unroll
+        for (int s = 0; s < 2; ++s) x[i][s] = in && c.is[s] ? from[c.lane[s]] : cplx{0, 0};
+    }
+}
+
+QSIM_DEVICE void store_row(const March& m, const Column& c, int row, int s, cplx value) {
+    if (c.own && c.is[s]) m.to[((int64)c.member * m.blocks * ROWS + row) * m.lanes + c.lane[s]] = value;
+}
+
+QSIM_DEVICE cplx inverted(cplx z) {
+    const real d = inverse(abs2(z));
+    return {z.re * d, -z.im * d};
+}
+
+// ------------------------------------------------------------------------------------- radial step
+
+struct RadialEnd {
+    cplx w[2];  // W of the row before
+};
+struct RadialBegin {
+    cplx v[2], pivot[2];  // of the row before
+};
+
+QSIM_DEVICE void radial_q(const Row* row, int d, const real (&ll)[2], cplx (&q)[ROWS][2]) {
+#pragma unroll
+    for (int i = 0; i < ROWS; ++i) {
+        const Row& here = row[i * d];
+#pragma unroll
+        for (int s = 0; s < 2; ++s) {
+            const real b = fma(here.rotation, ll[s], here.potential), inv = inverse(fma(b, b, here.near * here.near));
+            q[i][s] = {b * inv, here.near * inv};
+        }
+    }
+}
+
+// f' in place of v; `pivot`, of the row behind the block; `behind`, v there.
+QSIM_DEVICE void radial_end(const Row* row, int d, int first_at, const real (&ll)[2], const real (&corner)[2], const cplx (&q)[ROWS][2],
+                            cplx (&pivot)[2], const cplx (&behind)[2], cplx (&x)[ROWS][2], RadialEnd& carry) {
+    cplx p[ROWS][2], g[ROWS][2];
+#pragma unroll
+    for (int i = ROWS - 1; i >= 0; --i) {
+        const real diagonal = row[i * d].diagonal;
+#pragma unroll
+        for (int s = 0; s < 2; ++s) {
+            const cplx next = i + 1 < ROWS ? x[i + 1 < ROWS ? i + 1 : i][s] : behind[s];
+            const cplx den = {fma(real(12), q[i][s].re, (i == first_at ? corner[s] : diagonal) - pivot[s].re),
+                              fma(real(12), q[i][s].im, -pivot[s].im)};
+            g[i][s] = cfma(x[i][s], den, next);
+            p[i][s] = pivot[s] = inverted(den);
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < ROWS; ++i) {
+        const Row& here = row[i * d];
+#pragma unroll
+        for (int s = 0; s < 2; ++s) {
+            const cplx w = cfma(-p[i][s], carry.w[s], x[i][s]), z = q[i][s] * w, y = g[i][s];
+            const real b = fma(here.rotation, ll[s], here.potential);
+            carry.w[s] = w;
+            x[i][s] = {fma(-here.twice, z.im, fma(here.far, y.im, -b * y.re)), fma(here.twice, z.re, fma(-here.far, y.re, -b * y.im))};
+        }
+    }
+}
+
+// v in place of f.
+QSIM_DEVICE void radial_begin(const Row* row, int d, int first_at, const real (&corner)[2], const cplx (&q)[ROWS][2], cplx (&x)[ROWS][2],
+                              RadialBegin& carry) {
+#pragma unroll
+    for (int i = 0; i < ROWS; ++i) {
+        const real diagonal = row[i * d].diagonal;
+#pragma unroll
+        for (int s = 0; s < 2; ++s) {
+            const cplx p = inverted(cplx{fma(real(12), q[i][s].re, (i == first_at ? corner[s] : diagonal) - carry.pivot[s].re),
+                                         fma(real(12), q[i][s].im, -carry.pivot[s].im)});
+            carry.pivot[s] = p;
+            x[i][s] = carry.v[s] = p * cfma(q[i][s], x[i][s], -carry.v[s]);
+        }
+    }
+}
+
+// -------------------------------------------------------------------------- Cayley steps of pairs
+
+// A family of pairs with its strength.  Even pairs are the even lane of a column and the odd one of the next; odd pairs lie in a column.
+struct Pairs {
+    real k[2], angle;  // k of the sums (+) and differences (-) that take the places of the lanes, times the direction of the march
+    bool even, alone;  // alone: a column without the other lane of its pair
+};
+
+QSIM_DEVICE Pairs pairs_of(const March& m, const Column& c, bool even, real g) {
+    Pairs p;
+    p.even = even;
+    const real rate = real(0.25) * g * of_column(m, c, even ? 0 : 1) * m.direction;
+    p.angle = real(0.25) * g * of_column(m, c, even ? 2 : 3);
+    // differences of even pairs belong to the pair of the column before
+    const real other = even ? of_left(rate) : rate;
+    p.k[0] = even ? -other : rate, p.k[1] = even ? rate : -rate;
+    p.alone = !even && c.is[0] != c.is[1];
+    return p;
+}
+
+struct PairEnd {
+    cplx v[2];  // of the row before
+};
+struct PairBegin {
+    cplx v[2], before[2], y[2];  // v of the last two rows; y of the last but one
+    real pivot[2];
+};
+
+// Sums and differences, turned, to lanes (`back`) or the other way.
+QSIM_DEVICE void convert(const Row& here, const Pairs& p, bool back, cplx (&x)[2]) {
+    const real t = p.angle * here.inverse_r, one = inverse(fma(t, t, real(1)));
+    const real scale = (back ? real(0.5) * here.root : here.inverse_root) * one;
+    const real c = fma(-t, t, real(1)) * scale, s = real(2) * t * scale;
+    if (p.even) {
+        const cplx right = of_right(x[0]), left = of_left(x[1]);
+        const real left_c = of_left(c), left_s = of_left(s);
+        if (back) {
+            const cplx a = x[1] + right, b = x[1] - right, e = left + x[0], f = left - x[0];
+            x[1] = {fma(c, a.re, -s * b.re), fma(c, a.im, -s * b.im)};
+            x[0] = {fma(left_s, e.re, left_c * f.re), fma(left_s, e.im, left_c * f.im)};
+        } else {
+            // sum: (c + s) a + (c - s) b, difference: (c - s) a - (c + s) b
+            const real u = c + s, w = c - s, left_u = left_c + left_s, left_w = left_c - left_s;
+            const cplx own = x[1], odd = x[0];
+            x[1] = {fma(u, own.re, w * right.re), fma(u, own.im, w * right.im)};
+            x[0] = {fma(left_w, left.re, -left_u * odd.re), fma(left_w, left.im, -left_u * odd.im)};
+        }
+    } else if (p.alone) {
+        const real factor = back ? here.root : here.inverse_root;
+        x[0] = factor * x[0], x[1] = factor * x[1];
+    } else if (back) {
+        const cplx a = x[0] + x[1], b = x[0] - x[1];
+        x[0] = {fma(c, a.re, -s * b.re), fma(c, a.im, -s * b.im)};
+        x[1] = {fma(s, a.re, c * b.re), fma(s, a.im, c * b.im)};
+    } else {
+        const real u = c + s, w = c - s;
+        const cplx a = x[0], b = x[1];
+        x[0] = {fma(u, a.re, w * b.re), fma(u, a.im, w * b.im)};
+        x[1] = {fma(w, a.re, -u * b.re), fma(w, a.im, -u * b.im)};
+    }
+}
+
+// Lanes after the step in place of y; pivot: of the row behind the block.
+QSIM_DEVICE void pair_end(const Row* row, int d, const Pairs& pairs, real (&pivot)[2], cplx (&x)[ROWS][2], PairEnd& carry) {
+    const real sixth = real(1.0 / 6.0);
+    real p[ROWS][2];
+    // the elimination went against this march: its pivots from behind
+#pragma unroll
+    for (int i = ROWS - 1; i >= 0; --i) {
+        const Row& here = row[i * d];
+        const real behind = row[(i + 1) * d].slope;
+#pragma unroll
+        for (int s = 0; s < 2; ++s) {
+            const real k = pairs.k[s], bond = fma(k, behind, sixth) * fma(-k, here.slope, sixth);
+            p[i][s] = pivot[s] = inverse(fma(-bond, pivot[s], fma(k * d, here.corner, here.mix)));
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < ROWS; ++i) {
+        const real before = row[(i - 1) * d].slope;
+#pragma unroll
+        for (int s = 0; s < 2; ++s)
+            x[i][s] = carry.v[s] = cfma(-p[i][s] * fma(-pairs.k[s], before, sixth), carry.v[s], x[i][s]);
+        convert(row[i * d], pairs, true, x[i]);
+    }
+}
+
+// y of the row before `here` (one row of the march earlier), now that the lanes of this one are known; the values of this row in x.
+QSIM_DEVICE void pair_begin(const Row* here, int d, const Pairs& pairs, cplx (&x)[2], PairBegin& carry) {
+    const real sixth = real(1.0 / 6.0);
+    const Row &last = here[-d], &before = here[-2 * d];
+    convert(*here, pairs, false, x);
+#pragma unroll
+    for (int s = 0; s < 2; ++s) {
+        const real k = pairs.k[s], low = fma(-k, before.slope, sixth), high = fma(k, before.slope, sixth);
+        const real p = inverse(fma(-low * fma(k, last.slope, sixth), carry.pivot[s], fma(k * d, last.corner, last.mix)));
+        // T- has k of the other sign
+        cplx sum = fma(-k * d, last.corner, last.mix) * carry.v[s];
+        sum = cfma(high, carry.before[s], sum);
+        sum = cfma(fma(-k, here->slope, sixth), x[s], sum);
+        carry.y[s] = p * cfma(-low, carry.y[s], sum);
+        carry.pivot[s] = p, carry.before[s] = carry.v[s], carry.v[s] = x[s];
+    }
+}
+
+// -------------------------------------------------------------------------------- between operations
+
+// cos and sin of a rotation from half its angle.
+struct Rotation {
+    real cosine, sine;
+};
+
+QSIM_DEVICE Rotation rotation_of(real half) {
+    const real t = tangent(half), s = real(2) * inverse(fma(t, t, real(1)));
+    return {s - real(1), t * s};
+}
+
+// x cos - i y sin
+QSIM_DEVICE cplx rotated(Rotation r, cplx x, cplx y) {
+    return {fma(r.cosine, x.re, r.sine * y.im), fma(r.cosine, x.im, -r.sine * y.re)};
+}
+
+QSIM_DEVICE void turn_odd(real half, cplx (&x)[2]) {
+    const Rotation r = rotation_of(half);
+    const cplx a = x[0], b = x[1];
+    x[0] = rotated(r, a, b), x[1] = rotated(r, b, a);
+}
+
+QSIM_DEVICE void turn_even(real half, cplx (&x)[2]) {
+    const Rotation r = rotation_of(half), left = {of_left(r.cosine), of_left(r.sine)};
+    const cplx even = of_left(x[1]), odd = of_right(x[0]);
+    x[0] = rotated(left, x[0], even), x[1] = rotated(r, x[1], odd);
+}
+
+struct Totals {
+    real norm, along, force, edge, lost;
+};
+
+QSIM_DEVICE void add_sums(const March& m, const Column& c, const Row& here, const real (&couplings)[2], const cplx (&x)[2], bool inside,
+                          Totals& t) {
+    const cplx right = of_right(x[0]);
+    if (!c.own || !inside) return;
+#pragma unroll
+    for (int s = 0; s < 2; ++s)
+        if (c.is[s]) {
+            const real part = here.weight * abs2(x[s]);
+            t.norm += part, t.edge = fma(m.edge[c.lane[s]], part, t.edge);
+        }
+    // even pairs with the next column, odd pairs in this one
+    real along = 0;
+    if (c.is[1]) along = couplings[0] * fma(x[1].re, right.re, x[1].im * right.im);
+    if (c.is[0] && c.is[1]) along = fma(couplings[1], fma(x[0].re, x[1].re, x[0].im * x[1].im), along);
+    along *= real(2) * here.weight;
+    t.along = fma(here.r, along, t.along), t.force = fma(here.force, along, t.force);
+}
+
+QSIM_DEVICE void write_totals(const March& m, const Column& c, const Totals& t) {
+    const int place = c.chunk * m.strips + c.strip, all = m.chunks * m.strips;
+    const real each[5] = {warp_sum(t.norm), warp_sum(t.along), warp_sum(t.force), warp_sum(t.edge), warp_sum(t.lost)};
+    if (threadIdx.x % QSIM_WARP) return;
+    if (m.place >= 0) {
+        real* out = m.sums + (((int64)c.member * m.places + m.place) * all + place) * SUMS;
+        out[0] = each[0], out[1] = each[1], out[3] = each[2], out[5] = each[3];
+    }
+    if (m.what & CLEARED) m.lost[(int64)c.member * all + place] += each[4];
+}
+
+// What a column does with the rows of a block between two operations in length gauge; angles: per bohr, of the step before and after.
+struct LengthTurns {
+    real odd[2], even[2], couplings[2];
+    bool whole;
+    QSIM_MEMBER void operator()(const March& m, const Column& c, const Row* row, int block, cplx (&x)[ROWS][2], Totals& t) const {
+        const bool inside = block >= c.first && block < c.end;
+#pragma unroll
+        for (int i = 0; i < ROWS; ++i) {
+            const Row& here = row[i * m.direction];
+            turn_odd(odd[0] * here.r, x[i]);
+            if (whole) {
+                turn_even(even[0] * here.r, x[i]);
+                if (m.what & MASKED) x[i][0] = here.mask * x[i][0], x[i][1] = here.mask * x[i][1];
+                if (m.place >= 0) add_sums(m, c, here, couplings, x[i], inside, t);
+                turn_even(even[1] * here.r, x[i]);
+            } else
+                turn_even((even[0] + even[1]) * here.r, x[i]);
+            turn_odd(odd[1] * here.r, x[i]);
+        }
+    }
+};
+
+// The same in velocity gauge.
+struct Actions {
+    real couplings[2];
+    QSIM_MEMBER void operator()(const March& m, const Column& c, const Row* row, int block, cplx (&x)[ROWS][2], Totals& t) const {
+        if (!(m.what & (CLEARED | MASKED)) && m.place < 0) return;
+        const bool inside = block >= c.first && block < c.end;
+#pragma unroll
+        for (int i = 0; i < ROWS; ++i) {
+            const int j = block * ROWS + (m.direction > 0 ? i : ROWS - 1 - i);
+            const Row& here = row[i * m.direction];
+            if (m.what & CLEARED && j >= 0 && j < m.inner_rows) {
+#pragma unroll
+                for (int s = 0; s < 2; ++s) {
+                    const real weight = c.is[s] ? m.inner[(int64)j * m.lanes + c.lane[s]] : real(0);
+                    if (weight == real(0)) continue;
+                    if (c.own && inside) t.lost = fma(weight, abs2(x[i][s]), t.lost);
+                    x[i][s] = {0, 0};
+                }
+            }
+            if (m.what & MASKED) x[i][0] = here.mask * x[i][0], x[i][1] = here.mask * x[i][1];
+            if (m.place >= 0) add_sums(m, c, here, couplings, x[i], inside, t);
+        }
+    }
+};
+
+// ------------------------------------------------------------------------------------------- sweeps
+
+// ENDS, BEGINS: RADIAL_STEP, or a family of pairs; with `m.what` without ENDING or BEGINNING there is none.
+template <int ENDS, int BEGINS, typename Between>
+QSIM_DEVICE void march(const March& m, const Column& c, const Pairs& of_end, const Pairs& of_begin, const Between& between) {
+    const bool ending = m.what & ENDING, beginning = m.what & BEGINNING, lags = BEGINS >= 0 && beginning;
+    const int d = m.direction, start = m.begins[(d < 0) * m.chunks + c.chunk];
+    const int stop = d > 0 ? c.end + lags : c.first - 1 - lags;
+    real ll[2], corner[2];
+#pragma unroll
+    for (int s = 0; s < 2; ++s) ll[s] = m.of_lanes[c.lane[s]], corner[s] = m.of_lanes[m.lanes + c.lane[s]];
+    RadialEnd radial_ended = {};
+    RadialBegin radial_begun = {};
+    PairEnd pair_ended = {};
+    PairBegin pair_begun = {};
+    pair_begun.pivot[0] = pair_begun.pivot[1] = FIRST_PIVOT;
+    // pivots of the elimination against the march, and along it: behind the first block
+    const cplx *against = d > 0 ? m.up : m.down, *along = d > 0 ? m.down : m.up;
+    if (BEGINS == RADIAL_STEP)
+        for (int s = 0; s < 2; ++s) radial_begun.pivot[s] = along[(int64)start * m.lanes + c.lane[s]];
+    Totals totals = {0, 0, 0, 0, 0};
+    cplx x[ROWS][2], next[ROWS][2];
+    load_rows(m, c, start, x);
+    for (int block = start; block != stop; block += d) {
+        load_rows(m, c, block + d, next);
+        const bool in = block >= 0 && block < m.blocks, inside = block >= c.first && block < c.end;
+        const Row* row = m.rows + block * ROWS + (d > 0 ? 0 : ROWS - 1);
+        // place of the first row of the grid in the block
+        const int first_at = block == 0 ? (d > 0 ? 0 : ROWS - 1) : -1;
+        const int64 beside = (int64)(in ? block : 0) * m.lanes, here = (int64)c.member * m.blocks * m.lanes + beside;
+        cplx q[ROWS][2];
+        if (ENDS == RADIAL_STEP || BEGINS == RADIAL_STEP) radial_q(row, d, ll, q);
+        if (ending) {
+            if (ENDS == RADIAL_STEP) {
+                cplx pivot[2] = {against[beside + c.lane[0]], against[beside + c.lane[1]]};
+                const cplx behind[2] = {next[0][0], next[0][1]};
+                radial_end(row, d, first_at, ll, corner, q, pivot, behind, x, radial_ended);
+            } else {
+                real pivot[2] = {m.pivots_from[here + c.lane[0]], m.pivots_from[here + c.lane[1]]};
+                pair_end(row, d, of_end, pivot, x, pair_ended);
+            }
+        }
+        between(m, c, row, block, x, totals);
+        if (BEGINS == RADIAL_STEP || !beginning) {
+            if (BEGINS == RADIAL_STEP && beginning) radial_begin(row, d, first_at, corner, q, x, radial_begun);
+            if (inside) {
+#pragma unroll
+                for (int i = 0; i < ROWS; ++i)
+#pragma unroll
+                    for (int s = 0; s < 2; ++s) store_row(m, c, block * ROWS + (d > 0 ? i : ROWS - 1 - i), s, x[i][s]);
+            }
+        } else {
+            const bool before = block - d >= c.first && block - d < c.end;
+#pragma unroll
+            for (int i = 0; i < ROWS; ++i) {
+                pair_begin(row + i * d, d, of_begin, x[i], pair_begun);
+#pragma unroll
+                for (int s = 0; s < 2; ++s) {
+                    // one row back in the march
+                    if (i == 0 ? before : inside) store_row(m, c, block * ROWS + (d > 0 ? i : ROWS - 1 - i) - d, s, pair_begun.y[s]);
+                    if (i == 0 && inside && c.own && c.is[s]) m.pivots_to[here + c.lane[s]] = pair_begun.pivot[s];
+                }
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < ROWS; ++i)
+#pragma unroll
+            for (int s = 0; s < 2; ++s) x[i][s] = next[i][s];
+    }
+    if (m.place >= 0 || m.what & CLEARED) write_totals(m, c, totals);
+}
+
+template <bool WHOLE> QSIM_DEVICE void march_length(const March& m) {
+    Column c;
+    if (!column_of(m, c)) return;
+    const real* move = m.moves + ((int64)c.member * m.sweeps + m.sweep) * MOVES;
+    LengthTurns turns;
+    turns.whole = WHOLE;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        // a sweep that only ends, or only begins, leaves the half of the other step
+        const real angle = (i == 0 ? m.what & ENDING : m.what & BEGINNING) ? real(0.5) * move[i] : real(0);
+        turns.couplings[i] = of_column(m, c, i);
+        turns.even[i] = angle * of_column(m, c, 0), turns.odd[i] = angle * of_column(m, c, 1);
+    }
+    march<RADIAL_STEP, RADIAL_STEP>(m, c, Pairs{}, Pairs{}, turns);
+}
+
+template <int ENDS, int BEGINS> QSIM_DEVICE void march_velocity(const March& m) {
+    Column c;
+    if (!column_of(m, c)) return;
+    // g of the operation that ends, and of the one that begins
+    const real* move = m.moves + (int64)c.member * m.sweeps + m.sweep;
+    Actions actions;
+    actions.couplings[0] = of_column(m, c, 0), actions.couplings[1] = of_column(m, c, 1);
+    Pairs ended = {}, begun = {};
+    if (ENDS >= 0) ended = pairs_of(m, c, ENDS == 0, m.what & ENDING ? move[-1] : real(0));
+    if (BEGINS >= 0) begun = pairs_of(m, c, BEGINS == 0, m.what & BEGINNING ? move[0] : real(0));
+    march<ENDS, BEGINS>(m, c, ended, begun, actions);
+}
+
+#endif  // QSIM_ATOM_MARCH_CUH

@@ -1,0 +1,308 @@
+"""Tables and launches of steps along z whose states do not fit on the chip: warps that march along r (``march.cuh``).
+
+A sweep is one launch, ends one operation of a step and begins the next, and goes against the direction of the sweep before.  It reads
+one array and writes another.  Each warp has 60 lanes of a chunk of rows, and begins as far before them as is felt: within that
+distance the factors of both recurrences, elimination and substitution, multiply up to less than rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.device import kernels
+from qsim.tridiag.kernels.atom.cuda_tables import NEGLIGIBLE, ROWS, WARP, mixing_decay
+from qsim.tridiag.kernels.atom.launch import CLEAR, MASK, NOTHING, RADIAL_STEP, SUMS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from qsim.core.device.arrays import Array
+    from qsim.core.device.device import Device
+    from qsim.tridiag.kernels.atom.cuda_tables import CudaShape, Families, Observed
+
+__all__ = ["MarchTables", "march_length", "march_velocity"]
+
+# of a block
+THREADS = 128
+# numbers of a row, and rows of zeros on either side of the grid
+NUMBERS, MARGIN = 16, 2 * ROWS
+# diagonal of rows beyond the grid: its inverse is nothing
+WALL = 1e120
+# the errors of elimination and substitution add up along the rows: what they may be is divided by their number
+FELT = 100.0
+# steps of the strength of a Cayley step in which distances are kept
+BUCKET = 1.25
+# bits of a sweep
+ENDING, BEGINNING, CLEARED, MASKED = 1, 2, 4, 8
+# kernels of two operations: even pairs 0, odd pairs 1
+VELOCITY = {
+    (0, 1): "march_even_odd",
+    (1, RADIAL_STEP): "march_odd_radial",
+    (RADIAL_STEP, 1): "march_radial_odd",
+    (1, 0): "march_odd_even",
+    (0, 0): "march_even_even",
+}
+# (M1)_11 = (4 + y) / 6, D_11 = y
+CORNER = math.sqrt(3.0) - 2.0
+
+
+class MarchTables:
+    """Arrays of a run on the device, for steps of one length.
+
+    Parameters
+    ----------
+    device : Device
+    layout : CudaShape
+    arrays : tuple
+        Arguments of :func:`qsim.tridiag.kernels.atom.length.pivots`.
+    pivots : (n, 2 lanes) float64 and the same
+        What it returns.
+    r, slope : (n,) float64
+        Radii and r'.
+    families : Families
+    observed : Observed
+    inner : (rows, lanes) float64
+        ``1 / r'^2`` where the core of high l is emptied, 0 elsewhere.
+    mask : (n,) float64 or None
+        Factor after every step.
+    members : int
+    velocity : bool
+        Gauge.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        layout: CudaShape,
+        arrays: tuple[NDArray[np.float64], ...],
+        pivots: tuple[NDArray[np.float64], NDArray[np.float64]],
+        r: NDArray[np.float64],
+        slope: NDArray[np.float64],
+        families: Families,
+        observed: Observed,
+        inner: NDArray[np.float64],
+        *,
+        mask: NDArray[np.float64] | None,
+        members: int,
+        velocity: bool,
+    ) -> None:
+        self.device, self.shape, self.members = device, layout, members
+        self.masked = mask is not None
+        n, lanes, put, xp = r.size, layout.lanes, device.asarray, device.xp
+        _, _, _, ll, first = arrays
+        self.rows = put(_row_table(layout.padded, arrays, r, slope, observed, mask))
+        self.of_lanes = put(np.stack([ll, 12.0 * first]))
+        # pairs of lanes (k, K + k) and (K + k - 1, k), by the column of their even or upper lane
+        columns = np.zeros((4, lanes // 2 + 1))
+        for family in range(2):
+            at = families.pairs[family][family]
+            columns[family, at], columns[2 + family, at] = families.coupling[family], families.growth[family]
+        self.of_columns = put(columns)
+        edge = np.zeros(lanes)
+        edge[observed.last] = 1.0
+        self.edge = put(edge)
+        # of w / 12: off-diagonals are 1; the pivots beside each block of rows
+        down, up = (((one[:, :lanes] + 1j * one[:, lanes:]) / 12.0) for one in pivots)
+        blocks = layout.padded // ROWS
+        beside = np.zeros((2, blocks, lanes), dtype=np.complex128)
+        known = np.arange(1, blocks) * ROWS
+        beside[0, 1:][known <= n] = down[known[known <= n] - 1]
+        beside[1, :-1][known < n] = up[known[known < n]]
+        self.down, self.up = put(beside[0]), put(beside[1])
+        # the slowest decay of any lane
+        self._radial = np.minimum(*(-np.log(np.abs(one).max(axis=1)) for one in (down, up)))
+        self._slope, self._begins = slope, {}
+        self._strongest = max((float(np.abs(one).max(initial=0.0)) for one in families.coupling), default=0.0)
+        self.inner_rows = inner.shape[0]
+        self.inner = put(inner if inner.size else np.zeros((1, lanes)))
+        with device.use():
+            self.other = xp.zeros((members, layout.padded, lanes), dtype=np.complex128)
+            between = (members, blocks, lanes) if velocity else (1,)
+            self.pivots = [xp.zeros(between), xp.zeros(between)]
+            self.lost = xp.zeros((members, layout.chunks * layout.strips))
+
+    def begins(self, g: float) -> Any:
+        """Return in which blocks of rows marches down and up begin, (2, chunks), for Cayley steps up to `g`."""
+        # as Mixing.felt: one table for strengths within a factor
+        bucket = math.ceil(math.log(g) / math.log(BUCKET)) if g > 0.0 else -(10**6)
+        if bucket not in self._begins:
+            decay = np.zeros(self.shape.padded)
+            decay[: self._slope.size] = self._radial
+            if self.pivots[0].size > 1:
+                k = 0.25 * self._strongest * (BUCKET**bucket if g > 0.0 else 0.0) / self._slope
+                decay[: k.size] = np.minimum(self._radial, mixing_decay(k))
+            sums = np.concatenate([[0.0], np.cumsum(decay)])
+            edges = np.arange(self.shape.chunks + 1) * self.shape.rows
+            enough = math.log(FELT / NEGLIGIBLE)
+            low = np.maximum(np.searchsorted(sums, sums[edges[:-1]] - enough, side="right") - 1, 0)
+            high = np.searchsorted(sums, sums[edges[1:]] + enough)
+            high = np.minimum(np.maximum(high, edges[1:]), self.shape.padded)
+            found = np.stack([low // ROWS, (high - 1) // ROWS]).astype(np.int32)
+            self._begins[bucket] = self.device.asarray(found)
+        return self._begins[bucket]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes on the device."""
+        own = [one for one in vars(self).values() if hasattr(one, "nbytes")]
+        return sum(int(one.nbytes) for one in (*own, *self.pivots))
+
+
+def _row_table(
+    padded: int,
+    arrays: tuple[NDArray[np.float64], ...],
+    r: NDArray[np.float64],
+    slope: NDArray[np.float64],
+    observed: Observed,
+    mask: NDArray[np.float64] | None,
+) -> NDArray[np.float64]:
+    """Return what the rows have in common for all lanes, (padded + margins, NUMBERS): `Row` of ``march.cuh``."""
+    a, potential, rotation, _, _ = arrays
+    n = r.size
+    rows = np.zeros((padded + 2 * MARGIN, NUMBERS))
+    rows[:, [2, 9]] = 1.0
+    rows[:, [5, 14]] = WALL
+    inverse = 1.0 / slope
+    corner = np.zeros(n)
+    corner[0], corner[-1] = CORNER * inverse[0], -CORNER * inverse[-1]
+    diagonal = np.full(n, 4.0 / 6.0)
+    diagonal[[0, -1]] = (4.0 + CORNER) / 6.0
+    root = np.sqrt(slope)
+    absorbed = potential[:, 1]
+    rows[MARGIN : MARGIN + n] = np.column_stack(
+        [
+            potential[:, 0] - 1.0, rotation, a - absorbed, a + absorbed, 24.0 * a, np.full(n, 10.0), r,
+            observed.weight, observed.force, np.ones(n) if mask is None else mask, 1.0 / r, inverse, root,
+            1.0 / root, diagonal, corner,
+        ]
+    )  # fmt: skip
+    return rows
+
+
+class _Launches:
+    """Sweeps of one call, with the arrays that take turns."""
+
+    def __init__(
+        self,
+        s: Array,
+        tables: MarchTables,
+        moves: NDArray[np.float64],
+        places: int,
+        begins: Any,
+    ) -> None:
+        self.s, self.tables = s, tables
+        layout, device = tables.shape, tables.device
+        self.moves, self.sweeps, self.places = device.asarray(moves), moves.shape[1], places
+        self.begins, self.direction = begins, 1
+        self.states, self.pivots = [s, tables.other], list(tables.pivots)
+        warps = tables.members * layout.chunks * layout.strips
+        self.grid = -(-warps * WARP // THREADS)
+        self.sums = device.xp.zeros((tables.members, max(places, 1), layout.chunks * layout.strips, SUMS))
+
+    def sweep(self, name: str, sweep: int, what: int, place: int) -> None:
+        """Make one sweep; one that only begins is like the first of a call, whatever came before."""
+        tables, layout = self.tables, self.tables.shape
+        self.direction = -self.direction if what & ENDING else 1
+        numbers = (
+            layout.lanes, layout.rows // ROWS, layout.chunks, layout.strips, layout.padded // ROWS, tables.members,
+            self.direction, sweep, self.sweeps, place, max(self.places, 1), what, tables.inner_rows,
+        )  # fmt: skip
+        run = kernels.function("tridiag/kernels/atom", "march", name, {"ROWS": ROWS})
+        run(
+            (self.grid,),
+            (THREADS,),
+            (
+                *self.states, tables.down, tables.up, tables.rows[MARGIN:], tables.of_lanes, tables.of_columns, tables.edge,
+                self.begins, self.moves, tables.inner, *self.pivots, self.sums, tables.lost,
+                *(np.int32(number) for number in numbers),
+            ),
+        )  # fmt: skip
+        self.states.reverse()
+        self.pivots.reverse()
+
+    def finish(self) -> Any:
+        """Return the sums; the state is in its array."""
+        if self.states[0] is not self.s:
+            self.s[...] = self.states[0]
+        return self.sums.sum(axis=2)[:, : self.places]
+
+
+def march_length(s: Array, tables: MarchTables, table: NDArray[np.float64], samples: NDArray[np.int32]) -> Any:
+    """Make steps in length gauge on the device and return the sums that were taken.
+
+    Parameters
+    ----------
+    s : (members, padded rows, lanes) complex128
+        States on the device, worked on in place.
+    tables : MarchTables
+    table : (members, steps + 1, 4) float64
+        Of :func:`qsim.tridiag.kernels.atom.launch.moves`.
+    samples : (steps + 1,) int32
+        Place of the sums taken after that many steps, -1 for none.
+
+    Returns
+    -------
+    (members, places, 6) float64
+        As of :func:`qsim.tridiag.kernels.atom.launch.launch_length`.
+    """
+    steps = samples.size - 1
+    with tables.device.use():
+        launches = _Launches(s, tables, table, int(samples.max(initial=-1)) + 1, tables.begins(0.0))
+        for k, place in enumerate(samples.tolist()):
+            for what, taken in _parts(k > 0, k < steps, place):
+                what |= MASKED * (tables.masked and bool(what & ENDING))
+                whole = what != ENDING | BEGINNING
+                launches.sweep("march_length_whole" if whole else "march_length_sweep", k, what, taken)
+        return launches.finish()
+
+
+def march_velocity(
+    s: Array,
+    tables: MarchTables,
+    made: tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]],
+) -> tuple[Any, Any]:
+    """Make steps in velocity gauge on the device; return the sums that were taken, and what was set to zero.
+
+    Parameters
+    ----------
+    s : (members, padded rows, lanes) complex128
+        States on the device, worked on in place.
+    tables : MarchTables
+    made : tuple
+        Of :func:`qsim.tridiag.kernels.atom.launch.operations`.
+
+    Returns
+    -------
+    (members, places, 6) float64, (members,) float64
+        As of :func:`qsim.tridiag.kernels.atom.launch.launch_velocity`.
+    """
+    kinds, actions, samples, table = made
+    strengths = np.ascontiguousarray(table[:, :, 0])
+    with tables.device.use():
+        begins = tables.begins(float(np.abs(strengths).max()))
+        launches = _Launches(s, tables, strengths, int(samples.max(initial=-1)) + 1, begins)
+        tables.lost.fill(0.0)
+        for k, (kind, action, place) in enumerate(zip(kinds.tolist(), actions.tolist(), samples.tolist(), strict=True)):
+            before = int(kinds[k - 1]) if k > 0 else NOTHING
+            for what, taken in _parts(before != NOTHING, kind != NOTHING, place):
+                if what & ENDING:
+                    what |= CLEARED * bool(action & CLEAR) | MASKED * bool(action & MASK)
+                whole = not what & ENDING or not what & BEGINNING
+                name = VELOCITY[(0, 0) if whole else (before, kind)]
+                launches.sweep(name, k, what, taken)
+        return launches.finish(), tables.lost.sum(axis=1)
+
+
+def _parts(ends: bool, begins: bool, place: int) -> Iterator[tuple[int, int]]:
+    """Return the sweeps between two operations, and where their sums go."""
+    if ends and begins and place >= 0:
+        # the state is whole between them: a run that is continued from here goes on with the same sweeps
+        yield ENDING, place
+        yield BEGINNING, -1
+    else:
+        yield ENDING * ends | BEGINNING * begins, place
