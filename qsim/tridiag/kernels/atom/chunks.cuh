@@ -42,6 +42,19 @@ QSIM_DEVICE real inverse(real x) {
 #endif
 }
 
+// 1 / sqrt(x) to rounding for x between 1e-300 and 1e300.
+QSIM_DEVICE real inverse_root(real x) {
+#ifdef __CUDACC__
+    double r;
+    asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"((double)x));
+    const double half = 0.5 * (double)x;
+    r = fma(r, fma(-half * r, r, 0.5), r);
+    return (real)fma(r, fma(-half * r, r, 0.5), r);
+#else
+    return real(1) / sqrt(x);
+#endif
+}
+
 QSIM_DEVICE int read_flag(const int* flag) {
 #ifdef __CUDACC__
     int value;

@@ -50,7 +50,7 @@ struct March {
     const real *of_lanes;     // (2, lanes): l (l + 1), 12 (M2)_11
     const real *of_columns;   // (4, columns): couplings of the pairs (2k, 2k+1) and (2k-1, 2k), and these times (l + 1)
     const real* edge;         // (lanes): 1 for the last l
-    const int* begins;        // (2, chunks): blocks where marches down and up begin
+    const int* begins;        // (2, chunks): blocks where marches down and up begin; then (1 + blocks + 1): where Cayley steps are alike
     const real* moves;        // (members, moves, width)
     const real* inner;        // (inner_rows, lanes): 1 / r'^2 where the core is emptied
     const real* pivots_from;  // (members, blocks, lanes): of a Cayley step, of the row behind each block
@@ -197,6 +197,21 @@ QSIM_DEVICE Pairs pairs_of(const March& m, const Column& c, bool even, real g) {
     return p;
 }
 
+// Where 1 / r' is the same in all rows that are felt, pivots have a closed form: the fixed point of x = 2/3 - (1/36 - k^2) / x.
+struct Alike {
+    real slope, pivot[2];  // 1/r' of which the pivots are
+};
+
+QSIM_DEVICE void find_alike(const Pairs& pairs, real slope, Alike& a) {
+    if (a.slope == slope) return;
+    a.slope = slope;
+#pragma unroll
+    for (int s = 0; s < 2; ++s) {
+        const real k = pairs.k[s] * slope, square = fma(k, k, real(1.0 / 12.0));
+        a.pivot[s] = inverse(fma(square, inverse_root(square), real(1.0 / 3.0)));
+    }
+}
+
 struct PairEnd {
     cplx v[2];  // of the row before
 };
@@ -264,6 +279,18 @@ QSIM_DEVICE void pair_end(const Row* row, int d, const Pairs& pairs, real (&pivo
     }
 }
 
+QSIM_DEVICE void pair_end_alike(const Row* row, int d, const Pairs& pairs, const Alike& a, cplx (&x)[ROWS][2], PairEnd& carry) {
+    real factor[2];
+#pragma unroll
+    for (int s = 0; s < 2; ++s) factor[s] = a.pivot[s] * fma(pairs.k[s], a.slope, real(-1.0 / 6.0));
+#pragma unroll
+    for (int i = 0; i < ROWS; ++i) {
+#pragma unroll
+        for (int s = 0; s < 2; ++s) x[i][s] = carry.v[s] = cfma(factor[s], carry.v[s], x[i][s]);
+        convert(row[i * d], pairs, true, x[i]);
+    }
+}
+
 // y of the row before `here` (one row of the march earlier), now that the lanes of this one are known; the values of this row in x.
 QSIM_DEVICE void pair_begin(const Row* here, int d, const Pairs& pairs, cplx (&x)[2], PairBegin& carry) {
     const real sixth = real(1.0 / 6.0);
@@ -278,6 +305,17 @@ QSIM_DEVICE void pair_begin(const Row* here, int d, const Pairs& pairs, cplx (&x
         sum = cfma(high, carry.before[s], sum);
         sum = cfma(fma(-k, here->slope, sixth), x[s], sum);
         carry.y[s] = p * cfma(-low, carry.y[s], sum);
+        carry.pivot[s] = p, carry.before[s] = carry.v[s], carry.v[s] = x[s];
+    }
+}
+
+QSIM_DEVICE void pair_begin_alike(const Row* here, const Pairs& pairs, const Alike& a, cplx (&x)[2], PairBegin& carry) {
+    convert(*here, pairs, false, x);
+#pragma unroll
+    for (int s = 0; s < 2; ++s) {
+        const real p = a.pivot[s], third = real(1.0 / 6.0) * p, k = pairs.k[s] * a.slope;
+        const cplx sum = cfma(fma(k, p, third), carry.before[s], (real(4) * third) * carry.v[s]);
+        carry.y[s] = cfma(fma(-k, p, third), x[s] - carry.y[s], sum);
         carry.pivot[s] = p, carry.before[s] = carry.v[s], carry.v[s] = x[s];
     }
 }
@@ -411,6 +449,7 @@ QSIM_DEVICE void march(const March& m, const Column& c, const Pairs& of_end, con
     const cplx *against = d > 0 ? m.up : m.down, *along = d > 0 ? m.down : m.up;
     if (BEGINS == RADIAL_STEP)
         for (int s = 0; s < 2; ++s) radial_begun.pivot[s] = along[(int64)start * m.lanes + c.lane[s]];
+    Alike end_alike = {}, begin_alike = {};
     Totals totals = {0, 0, 0, 0, 0};
     cplx x[ROWS][2], next[ROWS][2];
     load_rows(m, c, start, x);
@@ -420,6 +459,7 @@ QSIM_DEVICE void march(const March& m, const Column& c, const Pairs& of_end, con
         const Row* row = m.rows + block * ROWS + (d > 0 ? 0 : ROWS - 1);
         // place of the first row of the grid in the block
         const int first_at = block == 0 ? (d > 0 ? 0 : ROWS - 1) : -1;
+        const bool alike = (ENDS >= 0 || BEGINS >= 0) && m.begins[2 * m.chunks + 1 + block];
         const int64 beside = (int64)(in ? block : 0) * m.lanes, here = (int64)c.member * m.blocks * m.lanes + beside;
         cplx q[ROWS][2];
         if (ENDS == RADIAL_STEP || BEGINS == RADIAL_STEP) radial_q(row, d, ll, q);
@@ -428,6 +468,9 @@ QSIM_DEVICE void march(const March& m, const Column& c, const Pairs& of_end, con
                 cplx pivot[2] = {against[beside + c.lane[0]], against[beside + c.lane[1]]};
                 const cplx behind[2] = {next[0][0], next[0][1]};
                 radial_end(row, d, first_at, ll, corner, q, pivot, behind, x, radial_ended);
+            } else if (alike) {
+                find_alike(of_end, row->slope, end_alike);
+                pair_end_alike(row, d, of_end, end_alike, x, pair_ended);
             } else {
                 real pivot[2] = {m.pivots_from[here + c.lane[0]], m.pivots_from[here + c.lane[1]]};
                 pair_end(row, d, of_end, pivot, x, pair_ended);
@@ -444,14 +487,18 @@ QSIM_DEVICE void march(const March& m, const Column& c, const Pairs& of_end, con
             }
         } else {
             const bool before = block - d >= c.first && block - d < c.end;
+            if (alike) find_alike(of_begin, row->slope, begin_alike);
 #pragma unroll
             for (int i = 0; i < ROWS; ++i) {
-                pair_begin(row + i * d, d, of_begin, x[i], pair_begun);
+                if (alike)
+                    pair_begin_alike(row + i * d, of_begin, begin_alike, x[i], pair_begun);
+                else
+                    pair_begin(row + i * d, d, of_begin, x[i], pair_begun);
 #pragma unroll
                 for (int s = 0; s < 2; ++s) {
                     // one row back in the march
                     if (i == 0 ? before : inside) store_row(m, c, block * ROWS + (d > 0 ? i : ROWS - 1 - i) - d, s, pair_begun.y[s]);
-                    if (i == 0 && inside && c.own && c.is[s]) m.pivots_to[here + c.lane[s]] = pair_begun.pivot[s];
+                    if (i == 0 && !alike && inside && c.own && c.is[s]) m.pivots_to[here + c.lane[s]] = pair_begun.pivot[s];
                 }
             }
         }

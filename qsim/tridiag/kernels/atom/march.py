@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.device import kernels
-from qsim.tridiag.kernels.atom.cuda_tables import NEGLIGIBLE, ROWS, WARP, mixing_decay
+from qsim.tridiag.kernels.atom.cuda_tables import ALIKE, NEGLIGIBLE, ROWS, WARP, mixing_decay
 from qsim.tridiag.kernels.atom.launch import CLEAR, MASK, NOTHING, RADIAL_STEP, SUMS
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class MarchTables:
             self.lost = xp.zeros((members, layout.chunks * layout.strips))
 
     def begins(self, g: float) -> Any:
-        """Return in which blocks of rows marches down and up begin, (2, chunks), for Cayley steps up to `g`."""
+        """Return in which blocks of rows marches down and up begin, and where Cayley steps up to `g` are alike, flat."""
         # as Mixing.felt: one table for strengths within a factor
         bucket = math.ceil(math.log(g) / math.log(BUCKET)) if g > 0.0 else -(10**6)
         if bucket not in self._begins:
@@ -142,9 +142,22 @@ class MarchTables:
             low = np.maximum(np.searchsorted(sums, sums[edges[:-1]] - enough, side="right") - 1, 0)
             high = np.searchsorted(sums, sums[edges[1:]] + enough)
             high = np.minimum(np.maximum(high, edges[1:]), self.shape.padded)
-            found = np.stack([low // ROWS, (high - 1) // ROWS]).astype(np.int32)
-            self._begins[bucket] = self.device.asarray(found)
+            found = [low // ROWS, (high - 1) // ROWS, self._alike(sums)]
+            self._begins[bucket] = self.device.asarray(np.concatenate(found).astype(np.int32))
         return self._begins[bucket]
+
+    def _alike(self, sums: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return in which blocks, and in the one before and after all, pivots of Cayley steps have the closed form."""
+        # a pivot forgets by the square of the decay, of which `sums` are a lower bound
+        n = self._slope.size
+        first = np.arange(0, self.shape.padded, ROWS)
+        enough = 0.5 * math.log(FELT / NEGLIGIBLE)
+        low = np.searchsorted(sums, sums[np.maximum(first - 2, 0)] - enough, side="right") - 2
+        high = np.searchsorted(sums, sums[np.minimum(first + ROWS + 2, self.shape.padded)] + enough) + 1
+        changes = np.concatenate([[0], np.cumsum(np.abs(self._slope[1:] / self._slope[:-1] - 1.0) > ALIKE)])
+        within = (low > 0) & (high < n - 1)
+        alike = changes[np.clip(high, 0, n - 1)] == changes[np.clip(low, 0, n - 1)]
+        return np.concatenate([[False], within & alike, [False]])
 
     @property
     def nbytes(self) -> int:
