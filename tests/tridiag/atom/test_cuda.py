@@ -6,9 +6,9 @@ import pytest
 from qsim.core.device.device import cpu
 from qsim.core.run.progress import Monitor
 from qsim.tridiag import build
+from qsim.tridiag.atom.evolution import cuda as evolution
 from qsim.tridiag.atom.evolution.cuda import CudaBatch, Stepping
 from qsim.tridiag.atom.run import AtomEvolution
-from qsim.tridiag.atom.evolution import cuda as evolution
 from qsim.tridiag.kernels.atom.cuda_tables import marching, shape
 from qsim.tridiag.tdse.scan.run import _Batch, run_scan
 
@@ -91,7 +91,11 @@ def marches(monkeypatch):
 
     def found(points, lanes, members, processors, shared, **keys):
         along = keys.get("warps", True)
-        return marching(points, lanes, members, 1) if along else shape(points, lanes, members, processors, shared, **keys)
+        return (
+            marching(points, lanes, members, 1)
+            if along
+            else shape(points, lanes, members, processors, shared, **keys)
+        )
 
     monkeypatch.setattr(evolution, "shape", found)
 

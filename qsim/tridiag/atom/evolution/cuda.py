@@ -198,9 +198,7 @@ class CudaBatch:
         if mask is not None and self.parts > 1:
             mask = mask ** (1.0 / self.parts)
         families, grid = families_of(lanes), lattice.grid
-        observed = Observed(
-            1.0 / grid.slope**2, weighted_force(lattice), lanes.order[lanes.ls == lanes.lmax]
-        )
+        observed = Observed(1.0 / grid.slope**2, weighted_force(lattice), lanes.order[lanes.ls == lanes.lmax])
         inner = emptied(lattice, lanes) if self.velocity and self.cleared else np.zeros((0, 2 * lanes.pairs))
         if self.shape.strips:
             return MarchTables(
@@ -292,7 +290,9 @@ class CudaBatch:
     def _sums(self) -> Any:
         return self._run(self.made[0], 0.0, 0, self.dt, np.zeros(1, dtype=np.int64))
 
-    def _run(self, tables: CudaTables | MarchTables, start: float, count: int, dt: float, marks: NDArray[np.int64]) -> Any:
+    def _run(
+        self, tables: CudaTables | MarchTables, start: float, count: int, dt: float, marks: NDArray[np.int64]
+    ) -> Any:
         """Make `count` steps of length `dt` from a time on; return the sums on the device."""
         dt, count = dt / self.parts, count * self.parts
         middle = start + (np.arange(count) + 0.5) * dt

@@ -1,7 +1,7 @@
 """Tables and launches of steps along z whose states do not fit on the chip: warps that march along r (``march.cuh``).
 
-A sweep is one launch, ends one operation of a step and begins the next, and goes against the direction of the sweep before.  It reads
-one array and writes another.  Each warp has 60 lanes of a chunk of rows, and begins as far before them as is felt: within that
+A sweep is one launch, ends one operation of a step and begins the next, and goes against the direction of the sweep before.
+It reads one array and writes another.  Each warp has 60 lanes of a chunk of rows, and begins as far before them as is felt: within that
 distance the factors of both recurrences, elimination and substitution, multiply up to less than rounding.
 """
 
@@ -245,7 +245,9 @@ class _Launches:
         return self.sums.sum(axis=2)[:, : self.places]
 
 
-def march_length(s: Array, tables: MarchTables, table: NDArray[np.float64], samples: NDArray[np.int32]) -> Any:
+def march_length(
+    s: Array, tables: MarchTables, table: NDArray[np.float64], samples: NDArray[np.int32]
+) -> Any:
     """Make steps in length gauge on the device and return the sums that were taken.
 
     Parameters
@@ -300,7 +302,9 @@ def march_velocity(
         begins = tables.begins(float(np.abs(strengths).max()))
         launches = _Launches(s, tables, strengths, int(samples.max(initial=-1)) + 1, begins)
         tables.lost.fill(0.0)
-        for k, (kind, action, place) in enumerate(zip(kinds.tolist(), actions.tolist(), samples.tolist(), strict=True)):
+        for k, (kind, action, place) in enumerate(
+            zip(kinds.tolist(), actions.tolist(), samples.tolist(), strict=True)
+        ):
             before = int(kinds[k - 1]) if k > 0 else NOTHING
             for what, taken in _parts(before != NOTHING, kind != NOTHING, place):
                 if what & ENDING:

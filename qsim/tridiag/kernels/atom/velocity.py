@@ -17,7 +17,6 @@ from qsim.core.device.pool import Shared, each_together
 from qsim.core.device.team import ranges, share
 from qsim.tridiag.kernels.atom.cuda_tables import CudaTables
 from qsim.tridiag.kernels.atom.launch import launch_velocity, operations
-from qsim.tridiag.kernels.atom.march import MarchTables, march_velocity
 from qsim.tridiag.kernels.atom.length import (
     EVEN,
     EVEN_GROWTH,
@@ -30,6 +29,7 @@ from qsim.tridiag.kernels.atom.length import (
     _read,
     _write,
 )
+from qsim.tridiag.kernels.atom.march import MarchTables, march_velocity
 from qsim.tridiag.kernels.atom.records import Kicks, Pivots, Way
 from qsim.tridiag.kernels.atom.sharing import ALONE, TRIAL, progress
 from qsim.tridiag.kernels.atom.sweeps import mix_work, share_of, velocity_sweep
