@@ -1,8 +1,8 @@
 """Tables and launches of steps along z whose states do not fit on the chip: warps that march along r (``march.cuh``).
 
 A sweep is one launch, ends one operation of a step and begins the next, and goes against the direction of the sweep before.
-It reads one array and writes another.  Each warp has 60 lanes of a chunk of rows, and begins as far before them as is felt: within that
-distance the factors of both recurrences, elimination and substitution, multiply up to less than rounding.
+It reads one array and writes another.  Each warp has 60 lanes of a chunk of rows, and begins as far before them as is felt:
+within that distance the factors of both recurrences, elimination and substitution, multiply up to less than rounding.
 """
 
 from __future__ import annotations
