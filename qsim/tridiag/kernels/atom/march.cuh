@@ -25,6 +25,9 @@
 #ifndef MARCH_BLOCKS
 #define MARCH_BLOCKS 2  // on a multiprocessor
 #endif
+#ifndef STAGES
+#define STAGES 5  // blocks of rows of a warp in shared memory: the last one, this one, the next one, and those on their way
+#endif
 #define OWNED 30  // columns of a warp without those that only pass on what their neighbours need
 #define FIRST_PIVOT real(1.5)  // of a Cayley step where a march begins: forgotten before its chunk
 // bits of a sweep: it ends an operation, it begins one, and what lies between
@@ -90,17 +93,71 @@ QSIM_DEVICE real of_right(real x) { return __shfl_down_sync(QSIM_ALL_LANES, x, 1
 QSIM_DEVICE cplx of_left(cplx x) { return {of_left(x.re), of_left(x.im)}; }
 QSIM_DEVICE cplx of_right(cplx x) { return {of_right(x.re), of_right(x.im)}; }
 
-// The rows of a block in the order of the march; zero beyond the grid.
-QSIM_DEVICE void load_rows(const March& m, const Column& c, int block, cplx (&x)[ROWS][2]) {
-    const bool in = block >= 0 && block < m.blocks;
-    const int64 start = ((int64)c.member * m.blocks + block) * ROWS + (m.direction > 0 ? 0 : ROWS - 1);
-#pragma unroll
-    for (int i = 0; i < ROWS; ++i) {
-        const cplx* from = m.from + (start + i * m.direction) * m.lanes;
-#pragma unroll
-        for (int s = 0; s < 2; ++s) x[i][s] = in && c.is[s] ? from[c.lane[s]] : cplx{0, 0};
-    }
+// What a warp has of a block of rows in shared memory.
+struct Stage {
+    cplx x[ROWS][2][QSIM_WARP];  // rows in the order of the march
+    cplx pivot[2][QSIM_WARP];    // of the operation that ends: of the row behind the block (real ones in Cayley steps)
+    Row rows[ROWS];
+};
+
+// Copy BYTES from memory into shared memory, past the registers; zeros if not `in`.
+template <int BYTES> QSIM_DEVICE void fetch(void* to, const void* from, bool in) {
+#ifdef __CUDACC__
+    const uint32 place = (uint32)__cvta_generic_to_shared(to);
+    if (BYTES == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(in ? 16 : 0) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;" ::"r"(place), "l"(from), "r"(in ? BYTES : 0), "n"(BYTES)
+                     : "memory");
+#else
+    if (in)
+        memcpy(to, from, BYTES);
+    else
+        memset(to, 0, BYTES);
+#endif
 }
+
+// Everything fetched since the last call is one group; wait until all but the last STAGES - 4 groups are there.
+QSIM_DEVICE void fetched() {
+#ifdef __CUDACC__
+    asm volatile("cp.async.commit_group;" ::: "memory");
+    asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 4) : "memory");
+#endif
+    __syncwarp();
+}
+
+// One thread's part of a block of rows; nothing of the state beyond the grid.
+template <int ENDS> QSIM_DEVICE void fetch_rows(const March& m, const Column& c, int block, Stage& to) {
+    const int thread = threadIdx.x % QSIM_WARP, whole = ROWS * (int)sizeof(Row) / 16;
+    const bool in = block >= 0 && block < m.blocks;
+    const int64 row = ((int64)c.member * m.blocks + block) * ROWS + (m.direction > 0 ? 0 : ROWS - 1);
+#pragma unroll
+    for (int i = 0; i < ROWS; ++i)
+#pragma unroll
+        for (int s = 0; s < 2; ++s)
+            fetch<sizeof(cplx)>(&to.x[i][s][thread], in ? m.from + (row + i * m.direction) * m.lanes + c.lane[s] : m.from, in && c.is[s]);
+    const int64 beside = (int64)(in ? block : 0) * m.lanes;
+    const cplx* against = m.direction > 0 ? m.up : m.down;
+#pragma unroll
+    for (int s = 0; s < 2; ++s)
+        if (ENDS == RADIAL_STEP)
+            fetch<sizeof(cplx)>(&to.pivot[s][thread], against + beside + c.lane[s], in);
+        else
+            fetch<sizeof(real)>((real*)to.pivot[s] + thread, m.pivots_from + (int64)c.member * m.blocks * m.lanes + beside + c.lane[s], in);
+    // rows in the order of the grid: MARGIN of march.py is two blocks
+    const bool known = block >= -2 && block < m.blocks + 2;
+    for (int i = thread; i < whole; i += QSIM_WARP)
+        fetch<16>((char*)to.rows + 16 * i, (const char*)(m.rows + (known ? block : 0) * ROWS) + 16 * i, known);
+}
+
+// Rows around a block in the order of the march: -2 ... -1 lie in the block before, ROWS in the next one.
+struct Around {
+    const Row *last, *here, *next;  // each the first row in the order of the march
+    int d;
+    QSIM_MEMBER const Row& operator[](int i) const {
+        return i < 0 ? last[(i + ROWS) * d] : i < ROWS ? here[i * d] : next[(i - ROWS) * d];
+    }
+};
 
 QSIM_DEVICE void store_row(const March& m, const Column& c, int row, int s, cplx value) {
     if (c.own && c.is[s]) m.to[((int64)c.member * m.blocks * ROWS + row) * m.lanes + c.lane[s]] = value;
@@ -120,10 +177,10 @@ struct RadialBegin {
     cplx v[2], pivot[2];  // of the row before
 };
 
-QSIM_DEVICE void radial_q(const Row* row, int d, const real (&ll)[2], cplx (&q)[ROWS][2]) {
+QSIM_DEVICE void radial_q(const Around& row, const real (&ll)[2], cplx (&q)[ROWS][2]) {
 #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
-        const Row& here = row[i * d];
+        const Row& here = row[i];
 #pragma unroll
         for (int s = 0; s < 2; ++s) {
             const real b = fma(here.rotation, ll[s], here.potential), inv = inverse(fma(b, b, here.near * here.near));
@@ -133,12 +190,12 @@ QSIM_DEVICE void radial_q(const Row* row, int d, const real (&ll)[2], cplx (&q)[
 }
 
 // f' in place of v; `pivot`, of the row behind the block; `behind`, v there.
-QSIM_DEVICE void radial_end(const Row* row, int d, int first_at, const real (&ll)[2], const real (&corner)[2], const cplx (&q)[ROWS][2],
+QSIM_DEVICE void radial_end(const Around& row, int first_at, const real (&ll)[2], const real (&corner)[2], const cplx (&q)[ROWS][2],
                             cplx (&pivot)[2], const cplx (&behind)[2], cplx (&x)[ROWS][2], RadialEnd& carry) {
     cplx p[ROWS][2], g[ROWS][2];
 #pragma unroll
     for (int i = ROWS - 1; i >= 0; --i) {
-        const real diagonal = row[i * d].diagonal;
+        const real diagonal = row[i].diagonal;
 #pragma unroll
         for (int s = 0; s < 2; ++s) {
             const cplx next = i + 1 < ROWS ? x[i + 1 < ROWS ? i + 1 : i][s] : behind[s];
@@ -150,7 +207,7 @@ QSIM_DEVICE void radial_end(const Row* row, int d, int first_at, const real (&ll
     }
 #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
-        const Row& here = row[i * d];
+        const Row& here = row[i];
 #pragma unroll
         for (int s = 0; s < 2; ++s) {
             const cplx w = cfma(-p[i][s], carry.w[s], x[i][s]), z = q[i][s] * w, y = g[i][s];
@@ -162,11 +219,11 @@ QSIM_DEVICE void radial_end(const Row* row, int d, int first_at, const real (&ll
 }
 
 // v in place of f.
-QSIM_DEVICE void radial_begin(const Row* row, int d, int first_at, const real (&corner)[2], const cplx (&q)[ROWS][2], cplx (&x)[ROWS][2],
+QSIM_DEVICE void radial_begin(const Around& row, int first_at, const real (&corner)[2], const cplx (&q)[ROWS][2], cplx (&x)[ROWS][2],
                               RadialBegin& carry) {
 #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
-        const real diagonal = row[i * d].diagonal;
+        const real diagonal = row[i].diagonal;
 #pragma unroll
         for (int s = 0; s < 2; ++s) {
             const cplx p = inverted(cplx{fma(real(12), q[i][s].re, (i == first_at ? corner[s] : diagonal) - carry.pivot[s].re),
@@ -255,14 +312,14 @@ QSIM_DEVICE void convert(const Row& here, const Pairs& p, bool back, cplx (&x)[2
 }
 
 // Lanes after the step in place of y; pivot: of the row behind the block.
-QSIM_DEVICE void pair_end(const Row* row, int d, const Pairs& pairs, real (&pivot)[2], cplx (&x)[ROWS][2], PairEnd& carry) {
+QSIM_DEVICE void pair_end(const Around& row, int d, const Pairs& pairs, real (&pivot)[2], cplx (&x)[ROWS][2], PairEnd& carry) {
     const real sixth = real(1.0 / 6.0);
     real p[ROWS][2];
     // the elimination went against this march: its pivots from behind
 #pragma unroll
     for (int i = ROWS - 1; i >= 0; --i) {
-        const Row& here = row[i * d];
-        const real behind = row[(i + 1) * d].slope;
+        const Row& here = row[i];
+        const real behind = row[i + 1].slope;
 #pragma unroll
         for (int s = 0; s < 2; ++s) {
             const real k = pairs.k[s], bond = fma(k, behind, sixth) * fma(-k, here.slope, sixth);
@@ -271,15 +328,15 @@ QSIM_DEVICE void pair_end(const Row* row, int d, const Pairs& pairs, real (&pivo
     }
 #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
-        const real before = row[(i - 1) * d].slope;
+        const real before = row[i - 1].slope;
 #pragma unroll
         for (int s = 0; s < 2; ++s)
             x[i][s] = carry.v[s] = cfma(-p[i][s] * fma(-pairs.k[s], before, sixth), carry.v[s], x[i][s]);
-        convert(row[i * d], pairs, true, x[i]);
+        convert(row[i], pairs, true, x[i]);
     }
 }
 
-QSIM_DEVICE void pair_end_alike(const Row* row, int d, const Pairs& pairs, const Alike& a, cplx (&x)[ROWS][2], PairEnd& carry) {
+QSIM_DEVICE void pair_end_alike(const Around& row, const Pairs& pairs, const Alike& a, cplx (&x)[ROWS][2], PairEnd& carry) {
     real factor[2];
 #pragma unroll
     for (int s = 0; s < 2; ++s) factor[s] = a.pivot[s] * fma(pairs.k[s], a.slope, real(-1.0 / 6.0));
@@ -287,15 +344,15 @@ QSIM_DEVICE void pair_end_alike(const Row* row, int d, const Pairs& pairs, const
     for (int i = 0; i < ROWS; ++i) {
 #pragma unroll
         for (int s = 0; s < 2; ++s) x[i][s] = carry.v[s] = cfma(factor[s], carry.v[s], x[i][s]);
-        convert(row[i * d], pairs, true, x[i]);
+        convert(row[i], pairs, true, x[i]);
     }
 }
 
 // y of the row before `here` (one row of the march earlier), now that the lanes of this one are known; the values of this row in x.
-QSIM_DEVICE void pair_begin(const Row* here, int d, const Pairs& pairs, cplx (&x)[2], PairBegin& carry) {
+QSIM_DEVICE void pair_begin(const Around& row, int i, int d, const Pairs& pairs, cplx (&x)[2], PairBegin& carry) {
     const real sixth = real(1.0 / 6.0);
-    const Row &last = here[-d], &before = here[-2 * d];
-    convert(*here, pairs, false, x);
+    const Row &here = row[i], &last = row[i - 1], &before = row[i - 2];
+    convert(here, pairs, false, x);
 #pragma unroll
     for (int s = 0; s < 2; ++s) {
         const real k = pairs.k[s], low = fma(-k, before.slope, sixth), high = fma(k, before.slope, sixth);
@@ -303,14 +360,14 @@ QSIM_DEVICE void pair_begin(const Row* here, int d, const Pairs& pairs, cplx (&x
         // T- has k of the other sign
         cplx sum = fma(-k * d, last.corner, last.mix) * carry.v[s];
         sum = cfma(high, carry.before[s], sum);
-        sum = cfma(fma(-k, here->slope, sixth), x[s], sum);
+        sum = cfma(fma(-k, here.slope, sixth), x[s], sum);
         carry.y[s] = p * cfma(-low, carry.y[s], sum);
         carry.pivot[s] = p, carry.before[s] = carry.v[s], carry.v[s] = x[s];
     }
 }
 
-QSIM_DEVICE void pair_begin_alike(const Row* here, const Pairs& pairs, const Alike& a, cplx (&x)[2], PairBegin& carry) {
-    convert(*here, pairs, false, x);
+QSIM_DEVICE void pair_begin_alike(const Row& here, const Pairs& pairs, const Alike& a, cplx (&x)[2], PairBegin& carry) {
+    convert(here, pairs, false, x);
 #pragma unroll
     for (int s = 0; s < 2; ++s) {
         const real p = a.pivot[s], third = real(1.0 / 6.0) * p, k = pairs.k[s] * a.slope;
@@ -386,11 +443,11 @@ QSIM_DEVICE void write_totals(const March& m, const Column& c, const Totals& t) 
 struct LengthTurns {
     real odd[2], even[2], couplings[2];
     bool whole;
-    QSIM_MEMBER void operator()(const March& m, const Column& c, const Row* row, int block, cplx (&x)[ROWS][2], Totals& t) const {
+    QSIM_MEMBER void operator()(const March& m, const Column& c, const Around& row, int block, cplx (&x)[ROWS][2], Totals& t) const {
         const bool inside = block >= c.first && block < c.end;
 #pragma unroll
         for (int i = 0; i < ROWS; ++i) {
-            const Row& here = row[i * m.direction];
+            const Row& here = row[i];
             turn_odd(odd[0] * here.r, x[i]);
             if (whole) {
                 turn_even(even[0] * here.r, x[i]);
@@ -407,13 +464,13 @@ struct LengthTurns {
 // The same in velocity gauge.
 struct Actions {
     real couplings[2];
-    QSIM_MEMBER void operator()(const March& m, const Column& c, const Row* row, int block, cplx (&x)[ROWS][2], Totals& t) const {
+    QSIM_MEMBER void operator()(const March& m, const Column& c, const Around& row, int block, cplx (&x)[ROWS][2], Totals& t) const {
         if (!(m.what & (CLEARED | MASKED)) && m.place < 0) return;
         const bool inside = block >= c.first && block < c.end;
 #pragma unroll
         for (int i = 0; i < ROWS; ++i) {
             const int j = block * ROWS + (m.direction > 0 ? i : ROWS - 1 - i);
-            const Row& here = row[i * m.direction];
+            const Row& here = row[i];
             if (m.what & CLEARED && j >= 0 && j < m.inner_rows) {
 #pragma unroll
                 for (int s = 0; s < 2; ++s) {
@@ -445,40 +502,56 @@ QSIM_DEVICE void march(const March& m, const Column& c, const Pairs& of_end, con
     PairEnd pair_ended = {};
     PairBegin pair_begun = {};
     pair_begun.pivot[0] = pair_begun.pivot[1] = FIRST_PIVOT;
-    // pivots of the elimination against the march, and along it: behind the first block
-    const cplx *against = d > 0 ? m.up : m.down, *along = d > 0 ? m.down : m.up;
+    // pivots along the march, behind the first block
+    const cplx* along = d > 0 ? m.down : m.up;
     if (BEGINS == RADIAL_STEP)
         for (int s = 0; s < 2; ++s) radial_begun.pivot[s] = along[(int64)start * m.lanes + c.lane[s]];
     Alike end_alike = {}, begin_alike = {};
     Totals totals = {0, 0, 0, 0, 0};
-    cplx x[ROWS][2], next[ROWS][2];
-    load_rows(m, c, start, x);
+    extern __shared__ __align__(16) char raw[];
+    Stage* stages = (Stage*)raw + threadIdx.x / QSIM_WARP * STAGES;
+    const int thread = threadIdx.x % QSIM_WARP, to_first = d > 0 ? 0 : ROWS - 1;
+    // the block before the first one, of which only what belongs to the rows is used, up to the last but one that may be on its way
+    int slot = 1, ahead = STAGES - 1;  // of this block, and of the one to be fetched
+    for (int n = -1; n < STAGES - 2; ++n) {
+        fetch_rows<ENDS>(m, c, start + n * d, stages[n + 1]);
+        if (n < STAGES - 3) fetched();
+    }
+    const int* flags = m.begins + 2 * m.chunks + 1;
+    int alike_next = flags[start];
     for (int block = start; block != stop; block += d) {
-        load_rows(m, c, block + d, next);
-        const bool in = block >= 0 && block < m.blocks, inside = block >= c.first && block < c.end;
-        const Row* row = m.rows + block * ROWS + (d > 0 ? 0 : ROWS - 1);
+        fetched();
+        const bool inside = block >= c.first && block < c.end, alike = (ENDS >= 0 || BEGINS >= 0) && alike_next;
+        if (block + d != stop) alike_next = flags[block + d];
+        Stage &here_at = stages[slot], &next_at = stages[slot + 1 < STAGES ? slot + 1 : 0], &last_at = stages[slot > 0 ? slot - 1 : STAGES - 1];
+        fetch_rows<ENDS>(m, c, block + (STAGES - 2) * d, stages[ahead]);
+        const Around row = {last_at.rows + to_first, here_at.rows + to_first, next_at.rows + to_first, d};
+        cplx x[ROWS][2];
+#pragma unroll
+        for (int i = 0; i < ROWS; ++i)
+#pragma unroll
+            for (int s = 0; s < 2; ++s) x[i][s] = here_at.x[i][s][thread];
         // place of the first row of the grid in the block
-        const int first_at = block == 0 ? (d > 0 ? 0 : ROWS - 1) : -1;
-        const bool alike = (ENDS >= 0 || BEGINS >= 0) && m.begins[2 * m.chunks + 1 + block];
-        const int64 beside = (int64)(in ? block : 0) * m.lanes, here = (int64)c.member * m.blocks * m.lanes + beside;
+        const int first_at = block == 0 ? to_first : -1;
+        const int64 here = ((int64)c.member * m.blocks + block) * m.lanes;
         cplx q[ROWS][2];
-        if (ENDS == RADIAL_STEP || BEGINS == RADIAL_STEP) radial_q(row, d, ll, q);
+        if (ENDS == RADIAL_STEP || BEGINS == RADIAL_STEP) radial_q(row, ll, q);
         if (ending) {
             if (ENDS == RADIAL_STEP) {
-                cplx pivot[2] = {against[beside + c.lane[0]], against[beside + c.lane[1]]};
-                const cplx behind[2] = {next[0][0], next[0][1]};
-                radial_end(row, d, first_at, ll, corner, q, pivot, behind, x, radial_ended);
+                cplx pivot[2] = {here_at.pivot[0][thread], here_at.pivot[1][thread]};
+                const cplx behind[2] = {next_at.x[0][0][thread], next_at.x[0][1][thread]};
+                radial_end(row, first_at, ll, corner, q, pivot, behind, x, radial_ended);
             } else if (alike) {
-                find_alike(of_end, row->slope, end_alike);
-                pair_end_alike(row, d, of_end, end_alike, x, pair_ended);
+                find_alike(of_end, row[0].slope, end_alike);
+                pair_end_alike(row, of_end, end_alike, x, pair_ended);
             } else {
-                real pivot[2] = {m.pivots_from[here + c.lane[0]], m.pivots_from[here + c.lane[1]]};
+                real pivot[2] = {((const real*)here_at.pivot[0])[thread], ((const real*)here_at.pivot[1])[thread]};
                 pair_end(row, d, of_end, pivot, x, pair_ended);
             }
         }
         between(m, c, row, block, x, totals);
         if (BEGINS == RADIAL_STEP || !beginning) {
-            if (BEGINS == RADIAL_STEP && beginning) radial_begin(row, d, first_at, corner, q, x, radial_begun);
+            if (BEGINS == RADIAL_STEP && beginning) radial_begin(row, first_at, corner, q, x, radial_begun);
             if (inside) {
 #pragma unroll
                 for (int i = 0; i < ROWS; ++i)
@@ -487,13 +560,13 @@ QSIM_DEVICE void march(const March& m, const Column& c, const Pairs& of_end, con
             }
         } else {
             const bool before = block - d >= c.first && block - d < c.end;
-            if (alike) find_alike(of_begin, row->slope, begin_alike);
+            if (alike) find_alike(of_begin, row[0].slope, begin_alike);
 #pragma unroll
             for (int i = 0; i < ROWS; ++i) {
                 if (alike)
-                    pair_begin_alike(row + i * d, of_begin, begin_alike, x[i], pair_begun);
+                    pair_begin_alike(row[i], of_begin, begin_alike, x[i], pair_begun);
                 else
-                    pair_begin(row + i * d, d, of_begin, x[i], pair_begun);
+                    pair_begin(row, i, d, of_begin, x[i], pair_begun);
 #pragma unroll
                 for (int s = 0; s < 2; ++s) {
                     // one row back in the march
@@ -502,10 +575,7 @@ QSIM_DEVICE void march(const March& m, const Column& c, const Pairs& of_end, con
                 }
             }
         }
-#pragma unroll
-        for (int i = 0; i < ROWS; ++i)
-#pragma unroll
-            for (int s = 0; s < 2; ++s) x[i][s] = next[i][s];
+        slot = slot + 1 < STAGES ? slot + 1 : 0, ahead = ahead + 1 < STAGES ? ahead + 1 : 0;
     }
     if (m.place >= 0 || m.what & CLEARED) write_totals(m, c, totals);
 }

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 __all__ = ["MarchTables", "march_length", "march_velocity"]
 
-# of a block
-THREADS = 128
+# of a block, and blocks of rows that each of its warps has in shared memory
+THREADS, STAGES = 128, 5
 # numbers of a row, and rows of zeros on either side of the grid
 NUMBERS, MARGIN = 16, 2 * ROWS
 # diagonal of rows beyond the grid: its inverse is nothing
 WALL = 1e120
 # the errors of elimination and substitution add up along the rows: what they may be is divided by their number
-FELT = 100.0
+FELT = 10.0
 # steps of the strength of a Cayley step in which distances are kept
 BUCKET = 1.25
 # bits of a sweep
@@ -116,7 +116,8 @@ class MarchTables:
         self.down, self.up = put(beside[0]), put(beside[1])
         # the slowest decay of any lane
         self._radial = np.minimum(*(-np.log(np.abs(one).max(axis=1)) for one in (down, up)))
-        self._slope, self._begins = slope, {}
+        self._slope = slope
+        self._begins: dict[int, Any] = {}
         self._strongest = max((float(np.abs(one).max(initial=0.0)) for one in families.coupling), default=0.0)
         self.inner_rows = inner.shape[0]
         self.inner = put(inner if inner.size else np.zeros((1, lanes)))
@@ -225,7 +226,10 @@ class _Launches:
             layout.lanes, layout.rows // ROWS, layout.chunks, layout.strips, layout.padded // ROWS, tables.members,
             self.direction, sweep, self.sweeps, place, max(self.places, 1), what, tables.inner_rows,
         )  # fmt: skip
-        run = kernels.function("tridiag/kernels/atom", "march", name, {"ROWS": ROWS})
+        # of each stage: state, pivots beside it, what the rows have in common
+        shared = THREADS // WARP * STAGES * (32 * WARP * (ROWS + 1) + 8 * NUMBERS * ROWS)
+        macros = {"ROWS": ROWS, "STAGES": STAGES}
+        run = kernels.function("tridiag/kernels/atom", "march", name, macros, shared_bytes=shared)
         run(
             (self.grid,),
             (THREADS,),
@@ -234,6 +238,7 @@ class _Launches:
                 self.begins, self.moves, tables.inner, *self.pivots, self.sums, tables.lost,
                 *(np.int32(number) for number in numbers),
             ),
+            shared_mem=shared,
         )  # fmt: skip
         self.states.reverse()
         self.pivots.reverse()
