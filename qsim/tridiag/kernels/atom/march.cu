@@ -4,19 +4,18 @@
 // gauge (one of four operations of a step), all times the rows in which marches begin before their chunks.
 //
 // qsim-compile: -DREAL=double -DROWS=4
-// qsim-compile: may-spill=march_length_whole,march_radial_odd
 #include "march.cuh"
 
-#define MARCH_KERNEL(name, body)                                                                                                     \
-    extern "C" __global__ void __launch_bounds__(MARCH_THREADS, MARCH_BLOCKS) name(                                                            \
-        const cplx* from, cplx* to, const cplx* down, const cplx* up, const Row* rows, const real* of_lanes, const real* of_columns, \
-        const real* edge, const int* begins, const real* moves, const real* inner, const real* pivots_from, real* pivots_to,         \
-        real* sums, real* lost, int lanes, int length, int chunks, int strips, int blocks, int members, int direction, int sweep,    \
-        int sweeps, int place, int places, int what, int inner_rows) {                                                               \
-        const March m = {from,   to,      down,      up,    rows,  of_lanes, of_columns, edge,    begins, moves,                     \
-                         inner,  pivots_from, pivots_to, sums,  lost,  lanes,    length,     chunks,  strips, blocks,                \
-                         members, direction, sweep,    sweeps, place, places,   what,       inner_rows};                            \
-        body(m);                                                                                                                     \
+#define MARCH_KERNEL(name, body)                                                                                                      \
+    extern "C" __global__ void __launch_bounds__(MARCH_THREADS, MARCH_BLOCKS) name(                                                  \
+        const cplx* from, cplx* to, const cplx* down, const cplx* up, const Row* rows, const real* of_lanes, const real* of_columns,  \
+        const real* edge, const int* begins, const int* alike, const real* moves, const real* inner, const real* pivots_from,         \
+        real* pivots_to, real* sums, real* lost, int lanes, int length, int chunks, int strips, int blocks, int members, int sweeps,  \
+        int places, int inner_rows, int direction, int sweep, int place, int what) {                                                  \
+        const March m = {from, to, down, up, rows, of_lanes, of_columns, edge, begins, alike, moves, inner, pivots_from, pivots_to,   \
+                         sums, lost, lanes, length, chunks, strips, blocks, members, sweeps, places, inner_rows, direction, sweep,    \
+                         place, what};                                                                                                \
+        body(m);                                                                                                                      \
     }
 
 // all of a step between two radial steps; the same where the state is needed whole, and at the ends of a run

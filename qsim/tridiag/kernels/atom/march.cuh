@@ -53,14 +53,16 @@ struct March {
     const real *of_lanes;     // (2, lanes): l (l + 1), 12 (M2)_11
     const real *of_columns;   // (4, columns): couplings of the pairs (2k, 2k+1) and (2k-1, 2k), and these times (l + 1)
     const real* edge;         // (lanes): 1 for the last l
-    const int* begins;        // (2, chunks): blocks where marches down and up begin; then (1 + blocks + 1): where Cayley steps are alike
+    const int* begins;        // (2, chunks): blocks where marches down and up begin
+    const int* alike;         // (1 + blocks + 1): whether pivots of Cayley steps have the closed form
     const real* moves;        // (members, moves, width)
     const real* inner;        // (inner_rows, lanes): 1 / r'^2 where the core is emptied
     const real* pivots_from;  // (members, blocks, lanes): of a Cayley step, of the row behind each block
     real* pivots_to;
     real* sums;               // (members, places, chunks, strips, SUMS)
     real* lost;               // (members, chunks, strips)
-    int lanes, length, chunks, strips, blocks, members, direction, sweep, sweeps, place, places, what, inner_rows;  // length: blocks of a chunk
+    int lanes, length, chunks, strips, blocks, members, sweeps, places, inner_rows;  // length: blocks of a chunk
+    int direction, sweep, place, what;
 };
 
 // A warp's place, and the lanes of a thread: [odd, even].
@@ -517,12 +519,11 @@ QSIM_DEVICE void march(const March& m, const Column& c, const Pairs& of_end, con
         fetch_rows<ENDS>(m, c, start + n * d, stages[n + 1]);
         if (n < STAGES - 3) fetched();
     }
-    const int* flags = m.begins + 2 * m.chunks + 1;
-    int alike_next = flags[start];
+    int alike_next = m.alike[start + 1];
     for (int block = start; block != stop; block += d) {
         fetched();
         const bool inside = block >= c.first && block < c.end, alike = (ENDS >= 0 || BEGINS >= 0) && alike_next;
-        if (block + d != stop) alike_next = flags[block + d];
+        if (block + d != stop) alike_next = m.alike[block + d + 1];
         Stage &here_at = stages[slot], &next_at = stages[slot + 1 < STAGES ? slot + 1 : 0], &last_at = stages[slot > 0 ? slot - 1 : STAGES - 1];
         fetch_rows<ENDS>(m, c, block + (STAGES - 2) * d, stages[ahead]);
         const Around row = {last_at.rows + to_first, here_at.rows + to_first, next_at.rows + to_first, d};

@@ -33,10 +33,8 @@ THREADS, STAGES = 128, 5
 NUMBERS, MARGIN = 16, 2 * ROWS
 # diagonal of rows beyond the grid: its inverse is nothing
 WALL = 1e120
-# the errors of elimination and substitution add up along the rows: what they may be is divided by their number
-FELT = 10.0
-# steps of the strength of a Cayley step in which distances are kept
-BUCKET = 1.25
+# steps of the strength of a Cayley step in which distances are kept, and the first of them
+BUCKET, WEAK = 1.25, -60
 # bits of a sweep
 ENDING, BEGINNING, CLEARED, MASKED = 1, 2, 4, 8
 # kernels of two operations: even pairs 0, odd pairs 1
@@ -95,7 +93,7 @@ class MarchTables:
         self.masked = mask is not None
         n, lanes, put, xp = r.size, layout.lanes, device.asarray, device.xp
         _, _, _, ll, first = arrays
-        self.rows = put(_row_table(layout.padded, arrays, r, slope, observed, mask))
+        self.rows = put(_row_table(layout.padded, arrays, r, slope, observed, mask))[MARGIN:]
         self.of_lanes = put(np.stack([ll, 12.0 * first]))
         # pairs of lanes (k, K + k) and (K + k - 1, k), by the column of their even or upper lane
         columns = np.zeros((4, lanes // 2 + 1))
@@ -118,6 +116,7 @@ class MarchTables:
         self._radial = np.minimum(*(-np.log(np.abs(one).max(axis=1)) for one in (down, up)))
         self._slope = slope
         self._begins: dict[int, Any] = {}
+        self._alike: dict[int, Any] = {}
         self._strongest = max((float(np.abs(one).max(initial=0.0)) for one in families.coupling), default=0.0)
         self.inner_rows = inner.shape[0]
         self.inner = put(inner if inner.size else np.zeros((1, lanes)))
@@ -128,43 +127,55 @@ class MarchTables:
             self.lost = xp.zeros((members, layout.chunks * layout.strips))
 
     def begins(self, g: float) -> Any:
-        """Return in which blocks of rows marches down and up begin, and where Cayley steps up to `g` are alike, flat."""
-        # as Mixing.felt: one table for strengths within a factor
-        bucket = math.ceil(math.log(g) / math.log(BUCKET)) if g > 0.0 else -(10**6)
+        """Return in which blocks of rows marches down and up begin, (2, chunks), with Cayley steps up to `g`."""
+        bucket = _bucket(g)
         if bucket not in self._begins:
-            decay = np.zeros(self.shape.padded)
-            decay[: self._slope.size] = self._radial
-            if self.pivots[0].size > 1:
-                k = 0.25 * self._strongest * (BUCKET**bucket if g > 0.0 else 0.0) / self._slope
-                decay[: k.size] = np.minimum(self._radial, mixing_decay(k))
-            sums = np.concatenate([[0.0], np.cumsum(decay)])
+            sums = self._decays(bucket)
             edges = np.arange(self.shape.chunks + 1) * self.shape.rows
-            enough = math.log(FELT / NEGLIGIBLE)
+            enough = -math.log(NEGLIGIBLE)
             low = np.maximum(np.searchsorted(sums, sums[edges[:-1]] - enough, side="right") - 1, 0)
             high = np.searchsorted(sums, sums[edges[1:]] + enough)
             high = np.minimum(np.maximum(high, edges[1:]), self.shape.padded)
-            found = [low // ROWS, (high - 1) // ROWS, self._alike(sums)]
-            self._begins[bucket] = self.device.asarray(np.concatenate(found).astype(np.int32))
+            found = np.stack([low // ROWS, (high - 1) // ROWS]).astype(np.int32)
+            self._begins[bucket] = self.device.asarray(found)
         return self._begins[bucket]
 
-    def _alike(self, sums: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return in which blocks, and in the one before and after all, pivots of Cayley steps have the closed form."""
-        # a pivot forgets by the square of the decay, of which `sums` are a lower bound
-        n = self._slope.size
-        first = np.arange(0, self.shape.padded, ROWS)
-        enough = 0.5 * math.log(FELT / NEGLIGIBLE)
-        low = np.searchsorted(sums, sums[np.maximum(first - 2, 0)] - enough, side="right") - 2
-        high = np.searchsorted(sums, sums[np.minimum(first + ROWS + 2, self.shape.padded)] + enough) + 1
-        changes = np.concatenate([[0], np.cumsum(np.abs(self._slope[1:] / self._slope[:-1] - 1.0) > ALIKE)])
-        within = (low > 0) & (high < n - 1)
-        alike = changes[np.clip(high, 0, n - 1)] == changes[np.clip(low, 0, n - 1)]
-        return np.concatenate([[False], within & alike, [False]])
+    def alike(self, g: float) -> Any:
+        """Return in which blocks, and in the one before and after all, pivots up to `g` have the closed form."""
+        bucket = _bucket(g)
+        if bucket not in self._alike:
+            sums, n = self._decays(bucket), self._slope.size
+            first = np.arange(0, self.shape.padded, ROWS)
+            # a pivot forgets by the square of the decay
+            enough = -0.5 * math.log(NEGLIGIBLE)
+            low = np.searchsorted(sums, sums[np.maximum(first - 2, 0)] - enough, side="right") - 2
+            high = np.searchsorted(sums, sums[np.minimum(first + ROWS + 2, self.shape.padded)] + enough) + 1
+            changes = np.abs(self._slope[1:] / self._slope[:-1] - 1.0) > ALIKE
+            changes = np.concatenate([[0], np.cumsum(changes)])
+            same = changes[np.clip(high, 0, n - 1)] == changes[np.clip(low, 0, n - 1)]
+            found = np.concatenate([[False], (low > 0) & (high < n - 1) & same, [False]])
+            self._alike[bucket] = self.device.asarray(found.astype(np.int32))
+        return self._alike[bucket]
+
+    def _decays(self, bucket: int) -> NDArray[np.float64]:
+        """Return e-foldings by which influence has decayed before each row, at least, (padded + 1,)."""
+        decay = np.zeros(self.shape.padded)
+        decay[: self._slope.size] = self._radial
+        if self.pivots[0].size > 1:
+            k = 0.25 * self._strongest * (BUCKET**bucket if bucket > WEAK else 0.0) / self._slope
+            decay[: k.size] = np.minimum(self._radial, mixing_decay(k))
+        return np.concatenate([[0.0], np.cumsum(decay)])
 
     @property
     def nbytes(self) -> int:
         """Bytes on the device."""
         own = [one for one in vars(self).values() if hasattr(one, "nbytes")]
         return sum(int(one.nbytes) for one in (*own, *self.pivots))
+
+
+def _bucket(g: float) -> int:
+    """Return which power of BUCKET is not below a strength."""
+    return max(math.ceil(math.log(g) / math.log(BUCKET)), WEAK) if g > 0.0 else WEAK
 
 
 def _row_table(
@@ -202,44 +213,41 @@ class _Launches:
     """Sweeps of one call, with the arrays that take turns."""
 
     def __init__(
-        self,
-        s: Array,
-        tables: MarchTables,
-        moves: NDArray[np.float64],
-        places: int,
-        begins: Any,
+        self, s: Array, tables: MarchTables, moves: NDArray[np.float64], places: int, strongest: float
     ) -> None:
-        self.s, self.tables = s, tables
+        self.s, self.tables, self.places = s, tables, places
         layout, device = tables.shape, tables.device
-        self.moves, self.sweeps, self.places = device.asarray(moves), moves.shape[1], places
-        self.begins, self.direction = begins, 1
-        self.states, self.pivots = [s, tables.other], list(tables.pivots)
-        warps = tables.members * layout.chunks * layout.strips
-        self.grid = -(-warps * WARP // THREADS)
+        self.states, self.pivots, self.direction = [s, tables.other], list(tables.pivots), 1
         self.sums = device.xp.zeros((tables.members, max(places, 1), layout.chunks * layout.strips, SUMS))
-
-    def sweep(self, name: str, sweep: int, what: int, place: int) -> None:
-        """Make one sweep; one that only begins is like the first of a call, whatever came before."""
-        tables, layout = self.tables, self.tables.shape
-        self.direction = -self.direction if what & ENDING else 1
+        # arguments around those that change from sweep to sweep
+        self._before = (
+            tables.down, tables.up, tables.rows, tables.of_lanes, tables.of_columns, tables.edge,
+        )  # fmt: skip
+        self._between = tables.alike(strongest), device.asarray(moves), tables.inner
         numbers = (
             layout.lanes, layout.rows // ROWS, layout.chunks, layout.strips, layout.padded // ROWS, tables.members,
-            self.direction, sweep, self.sweeps, place, max(self.places, 1), what, tables.inner_rows,
+            moves.shape[1], max(places, 1), tables.inner_rows,
         )  # fmt: skip
+        self._after = (self.sums, tables.lost, *(np.int32(number) for number in numbers))
+        warps = tables.members * layout.chunks * layout.strips
         # of each stage: state, pivots beside it, what the rows have in common
         shared = THREADS // WARP * STAGES * (32 * WARP * (ROWS + 1) + 8 * NUMBERS * ROWS)
-        macros = {"ROWS": ROWS, "STAGES": STAGES}
-        run = kernels.function("tridiag/kernels/atom", "march", name, macros, shared_bytes=shared)
-        run(
-            (self.grid,),
-            (THREADS,),
-            (
-                *self.states, tables.down, tables.up, tables.rows[MARGIN:], tables.of_lanes, tables.of_columns, tables.edge,
-                self.begins, self.moves, tables.inner, *self.pivots, self.sums, tables.lost,
-                *(np.int32(number) for number in numbers),
-            ),
-            shared_mem=shared,
+        self._grid, self._shared = (-(-warps * WARP // THREADS),), shared
+        self._kernels: dict[str, Any] = {}
+
+    def sweep(self, name: str, sweep: int, what: int, place: int, g: float = 0.0) -> None:
+        """Make one sweep, with Cayley steps up to `g`; if it only begins, it is like the first of a call."""
+        if name not in self._kernels:
+            macros, shared = {"ROWS": ROWS, "STAGES": STAGES}, self._shared
+            self._kernels[name] = kernels.function(
+                "tridiag/kernels/atom", "march", name, macros, shared_bytes=shared
+            )
+        self.direction = -self.direction if what & ENDING else 1
+        arguments = (
+            *self.states, *self._before, self.tables.begins(g), *self._between, *self.pivots, *self._after,
+            *(np.int32(number) for number in (self.direction, sweep, place, what)),
         )  # fmt: skip
+        self._kernels[name](self._grid, (THREADS,), arguments, shared_mem=self._shared)
         self.states.reverse()
         self.pivots.reverse()
 
@@ -272,7 +280,7 @@ def march_length(
     """
     steps = samples.size - 1
     with tables.device.use():
-        launches = _Launches(s, tables, table, int(samples.max(initial=-1)) + 1, tables.begins(0.0))
+        launches = _Launches(s, tables, table, int(samples.max(initial=-1)) + 1, 0.0)
         for k, place in enumerate(samples.tolist()):
             for what, taken in _parts(k > 0, k < steps, place):
                 what |= MASKED * (tables.masked and bool(what & ENDING))
@@ -304,8 +312,10 @@ def march_velocity(
     kinds, actions, samples, table = made
     strengths = np.ascontiguousarray(table[:, :, 0])
     with tables.device.use():
-        begins = tables.begins(float(np.abs(strengths).max()))
-        launches = _Launches(s, tables, strengths, int(samples.max(initial=-1)) + 1, begins)
+        strongest = np.abs(strengths).max(axis=0)
+        # of the operation that ends and of the one that begins
+        felt = np.maximum(strongest, np.concatenate([[0.0], strongest[:-1]])).tolist()
+        launches = _Launches(s, tables, strengths, int(samples.max(initial=-1)) + 1, float(strongest.max()))
         tables.lost.fill(0.0)
         for k, (kind, action, place) in enumerate(
             zip(kinds.tolist(), actions.tolist(), samples.tolist(), strict=True)
@@ -316,7 +326,7 @@ def march_velocity(
                     what |= CLEARED * bool(action & CLEAR) | MASKED * bool(action & MASK)
                 whole = not what & ENDING or not what & BEGINNING
                 name = VELOCITY[(0, 0) if whole else (before, kind)]
-                launches.sweep(name, k, what, taken)
+                launches.sweep(name, k, what, taken, felt[k])
         return launches.finish(), tables.lost.sum(axis=1)
 
 
