@@ -28,7 +28,7 @@ from qsim.tridiag.kernels.atom.cuda_tables import (
     radial_tables,
     shape,
 )
-from qsim.tridiag.kernels.atom.march import MarchTables
+from qsim.tridiag.kernels.atom.march import MarchTables, march_length, march_velocity
 from qsim.tridiag.kernels.atom.planar import planar_length_steps, planar_velocity_steps
 from qsim.tridiag.kernels.atom.velocity import velocity_steps
 from qsim.tridiag.kernels.atom.warps import warp_length_steps, warp_velocity_steps
@@ -202,8 +202,8 @@ class CudaBatch:
         inner = emptied(lattice, lanes) if self.velocity and self.cleared else np.zeros((0, 2 * lanes.pairs))
         if self.shape.strips:
             return MarchTables(
-                self.device, self.shape, arrays, pivots, grid.r, grid.slope, families, observed, inner, mask=mask,
-                members=self.members, velocity=self.velocity,
+                self.device, self.shape, (arrays, pivots), np.stack([grid.r, grid.slope]), families, observed,
+                inner=inner if self.velocity else None, mask=mask,
             )  # fmt: skip
         made = CudaTables(
             self.device,
@@ -310,14 +310,19 @@ class CudaBatch:
         else:
             table = np.array(fields).reshape(self.members, count)
             if not self.velocity:
+                if isinstance(tables, MarchTables):
+                    return march_length(self.state, tables, table, dt, samples)
                 # chunks that fit into registers have kernels of their own (warps.cu)
                 make = warp_length_steps if tables.shape.warps else kernels.length_steps
                 return make(self.state, tables, table, dt, samples)
             ends = start + np.arange(count + 1) * dt
             kicks = np.array([np.asarray(one(ends), dtype=float) for one in self.fields])
             kicks = kicks.reshape(self.members, count + 1)
-            steps = warp_velocity_steps if tables.shape.warps else velocity_steps
-            sums, lost = steps(self.state, tables, kicks, table, dt, samples)
+            if isinstance(tables, MarchTables):
+                sums, lost = march_velocity(self.state, tables, kicks, table, dt, samples)
+            else:
+                steps = warp_velocity_steps if tables.shape.warps else velocity_steps
+                sums, lost = steps(self.state, tables, kicks, table, dt, samples)
         if self.cleared:
             self.lost += self.device.to_host(lost)
         return sums

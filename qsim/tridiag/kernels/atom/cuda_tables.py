@@ -68,8 +68,10 @@ PLACES = 36
 AROUND = 64
 # numbers of a message between such blocks
 MAIL = 3
-# of warps that march along r (march.cuh): columns of two lanes of a warp, warps of a multiprocessor, least rows of a chunk
-OWNED, MARCHING, LEAST_MARCH = 30, 8, 16
+# of warps that march along r (march.cuh): columns of a warp, warps of a multiprocessor, least and most rows of a chunk
+OWNED, MARCHING, LEAST_MARCH, MOST_MARCH = 30, 8, 16, 168
+# lanes from which on they are faster than blocks that keep the state on the chip
+WIDE = 121
 # of a multiprocessor, of a thread
 REGISTERS, MOST_REGISTERS = 65_536, 256
 # relative difference of 1/r' up to which a grid is uniform
@@ -206,6 +208,8 @@ def shape(
         if layout.chunks <= at_once:
             together = members if layout.chunks == 1 else min(members, at_once // layout.chunks)
             return replace(layout, together=together, warps=True)
+    if warps and lanes >= WIDE:
+        return marching(points, lanes, members, processors)
     each = max(1, processors // members)
     rows = min(-(-max(-(-points // each), LEAST_ROWS) // ROWS) * ROWS, most(shared))
     layout = _of_rows(points, lanes, rows, waits=waits)
@@ -225,7 +229,8 @@ def shape(
 def marching(points: int, lanes: int, members: int, processors: int) -> CudaShape:
     """Return a shape for the kernels of ``march.cu``: one wave of warps, if their chunks are not too short."""
     strips = max(1, -(-(lanes // 2 - 1) // OWNED))
-    rows = max(-(-points * strips * members // (MARCHING * processors)), LEAST_MARCH)
+    # longer chunks begin less often, but their rows lie farther apart in memory than several waves of shorter ones
+    rows = min(max(-(-points * strips * members // (MARCHING * processors)), LEAST_MARCH), MOST_MARCH)
     chunks = -(-points // (-(-rows // ROWS) * ROWS))
     rows = -(-points // (chunks * ROWS)) * ROWS
     chunks = -(-points // rows)
@@ -445,7 +450,7 @@ class CudaTables:
         mask: NDArray[np.float64] | None = None,
         members: int = 1,
     ) -> None:
-        self.device, self.shape, self.members, self.masked = device, layout, members, mask is not None
+        self.device, self.shape, self.members = device, layout, members
         chunks, rows, lanes = layout.chunks, layout.rows, layout.lanes
         put = device.asarray
         padded = [self._rows(one) for one in radial]

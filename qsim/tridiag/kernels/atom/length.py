@@ -27,7 +27,6 @@ from qsim.core.device.pool import Shared, each_part, each_together
 from qsim.core.device.team import ranges, share
 from qsim.tridiag.kernels.atom.cuda_tables import CudaTables
 from qsim.tridiag.kernels.atom.launch import launch_length, moves
-from qsim.tridiag.kernels.atom.march import MarchTables, march_length
 from qsim.tridiag.kernels.atom.phases import SUMS, meet, radial_phase, row_sums, turn_phase, work_space
 from qsim.tridiag.kernels.atom.records import Pivots, Rows, Way
 from qsim.tridiag.kernels.atom.sharing import ALONE, TRIAL, lined, progress, unsampled
@@ -306,7 +305,7 @@ def length_steps(s, tables, fields, dt, samples=None, sharing=ALONE):
     ----------
     s : (n, 4 K) float64, or on a GPU (members, padded n, 2 K) complex128
         State, worked on in place.
-    tables : qsim.tridiag.atom.evolution.propagator.Tables, or on a GPU CudaTables or MarchTables
+    tables : qsim.tridiag.atom.evolution.propagator.Tables, or on a GPU CudaTables
         What a step needs of grid, potential and lanes.
     fields : (steps,) float64, or on a GPU (members, steps)
         E of every step, a.u.
@@ -322,10 +321,8 @@ def length_steps(s, tables, fields, dt, samples=None, sharing=ALONE):
     None, or on a GPU (members, places, 6) float64
         Sums as of :func:`qsim.tridiag.kernels.atom.launch.launch_length`.
     """
-    if isinstance(tables, (CudaTables, MarchTables)):
+    if isinstance(tables, CudaTables):
         taken = np.full(fields.shape[1] + 1, -1, np.int32) if samples is None else samples
-        if isinstance(tables, MarchTables):
-            return march_length(s, tables, moves(fields, dt, taken), taken)
         return launch_length(("length", "length_steps"), s, tables, moves(fields, dt, taken), taken)
     if samples is None and sharing.choices == [1]:
         pivots, grid = Pivots(tables.down, tables.up), (tables.r, tables.radial, tables.couplings)

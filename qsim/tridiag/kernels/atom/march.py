@@ -14,7 +14,9 @@ import numpy as np
 
 from qsim.core.device import kernels
 from qsim.tridiag.kernels.atom.cuda_tables import ALIKE, NEGLIGIBLE, ROWS, WARP, mixing_decay
-from qsim.tridiag.kernels.atom.launch import CLEAR, MASK, NOTHING, RADIAL_STEP, SUMS
+from qsim.tridiag.kernels.atom.launch import CLEAR, MASK, NOTHING, RADIAL_STEP, SUMS, moves, operations
+from qsim.tridiag.kernels.atom.length import _length_steps_cpu
+from qsim.tridiag.kernels.atom.velocity import _velocity_steps_cpu
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["MarchTables", "march_length", "march_velocity"]
 
 # of a block, and blocks of rows that each of its warps has in shared memory
-THREADS, STAGES = 128, 5
+THREADS, STAGES = 128, 4
 # numbers of a row, and rows of zeros on either side of the grid
 NUMBERS, MARGIN = 16, 2 * ROWS
 # diagonal of rows beyond the grid: its inverse is nothing
@@ -37,14 +39,9 @@ WALL = 1e120
 BUCKET, WEAK = 1.25, -60
 # bits of a sweep
 ENDING, BEGINNING, CLEARED, MASKED = 1, 2, 4, 8
-# kernels of two operations: even pairs 0, odd pairs 1
-VELOCITY = {
-    (0, 1): "march_even_odd",
-    (1, RADIAL_STEP): "march_odd_radial",
-    (RADIAL_STEP, 1): "march_radial_odd",
-    (1, 0): "march_odd_even",
-    (0, 0): "march_even_even",
-}
+# kinds of sweeps: in length gauge those that need the whole state; in velocity gauge two operations, even pairs 0, odd pairs 1
+KIND, WHOLE = 16, 1
+VELOCITY = {(0, 1): 0, (1, RADIAL_STEP): 1, (RADIAL_STEP, 1): 2, (1, 0): 3, (0, 0): 4}
 # (M1)_11 = (4 + y) / 6, D_11 = y
 CORNER = math.sqrt(3.0) - 2.0
 
@@ -56,39 +53,31 @@ class MarchTables:
     ----------
     device : Device
     layout : CudaShape
-    arrays : tuple
-        Arguments of :func:`qsim.tridiag.kernels.atom.length.pivots`.
-    pivots : (n, 2 lanes) float64 and the same
-        What it returns.
-    r, slope : (n,) float64
+    radial : tuple, tuple
+        Arguments of :func:`qsim.tridiag.kernels.atom.length.pivots`, and what it returns.
+    grid : (2, n) float64
         Radii and r'.
     families : Families
     observed : Observed
-    inner : (rows, lanes) float64
-        ``1 / r'^2`` where the core of high l is emptied, 0 elsewhere.
+    inner : (rows, lanes) float64 or None
+        In velocity gauge: ``1 / r'^2`` where the core of high l is emptied, 0 elsewhere.
     mask : (n,) float64 or None
         Factor after every step.
-    members : int
-    velocity : bool
-        Gauge.
     """
 
     def __init__(
         self,
         device: Device,
         layout: CudaShape,
-        arrays: tuple[NDArray[np.float64], ...],
-        pivots: tuple[NDArray[np.float64], NDArray[np.float64]],
-        r: NDArray[np.float64],
-        slope: NDArray[np.float64],
+        radial: tuple[tuple[NDArray[np.float64], ...], tuple[NDArray[np.float64], NDArray[np.float64]]],
+        grid: NDArray[np.float64],
         families: Families,
         observed: Observed,
-        inner: NDArray[np.float64],
         *,
+        inner: NDArray[np.float64] | None,
         mask: NDArray[np.float64] | None,
-        members: int,
-        velocity: bool,
     ) -> None:
+        (arrays, pivots), (r, slope), members = radial, grid, layout.together
         self.device, self.shape, self.members = device, layout, members
         self.masked = mask is not None
         n, lanes, put, xp = r.size, layout.lanes, device.asarray, device.xp
@@ -118,11 +107,11 @@ class MarchTables:
         self._begins: dict[int, Any] = {}
         self._alike: dict[int, Any] = {}
         self._strongest = max((float(np.abs(one).max(initial=0.0)) for one in families.coupling), default=0.0)
-        self.inner_rows = inner.shape[0]
-        self.inner = put(inner if inner.size else np.zeros((1, lanes)))
+        self.inner_rows = 0 if inner is None else inner.shape[0]
+        self.inner = put(np.zeros((1, lanes)) if inner is None or not inner.size else inner)
         with device.use():
             self.other = xp.zeros((members, layout.padded, lanes), dtype=np.complex128)
-            between = (members, blocks, lanes) if velocity else (1,)
+            between = (1,) if inner is None else (members, blocks, lanes)
             self.pivots = [xp.zeros(between), xp.zeros(between)]
             self.lost = xp.zeros((members, layout.chunks * layout.strips))
 
@@ -213,7 +202,13 @@ class _Launches:
     """Sweeps of one call, with the arrays that take turns."""
 
     def __init__(
-        self, s: Array, tables: MarchTables, moves: NDArray[np.float64], places: int, strongest: float
+        self,
+        name: str,
+        s: Array,
+        tables: MarchTables,
+        moves: NDArray[np.float64],
+        places: int,
+        strongest: float,
     ) -> None:
         self.s, self.tables, self.places = s, tables, places
         layout, device = tables.shape, tables.device
@@ -233,21 +228,17 @@ class _Launches:
         # of each stage: state, pivots beside it, what the rows have in common
         shared = THREADS // WARP * STAGES * (32 * WARP * (ROWS + 1) + 8 * NUMBERS * ROWS)
         self._grid, self._shared = (-(-warps * WARP // THREADS),), shared
-        self._kernels: dict[str, Any] = {}
+        macros = {"ROWS": ROWS, "STAGES": STAGES}
+        self._run = kernels.function("tridiag/kernels/atom", "march", name, macros, shared_bytes=shared)
 
-    def sweep(self, name: str, sweep: int, what: int, place: int, g: float = 0.0) -> None:
+    def sweep(self, kind: int, sweep: int, what: int, place: int, g: float = 0.0) -> None:
         """Make one sweep, with Cayley steps up to `g`; if it only begins, it is like the first of a call."""
-        if name not in self._kernels:
-            macros, shared = {"ROWS": ROWS, "STAGES": STAGES}, self._shared
-            self._kernels[name] = kernels.function(
-                "tridiag/kernels/atom", "march", name, macros, shared_bytes=shared
-            )
         self.direction = -self.direction if what & ENDING else 1
         arguments = (
             *self.states, *self._before, self.tables.begins(g), *self._between, *self.pivots, *self._after,
-            *(np.int32(number) for number in (self.direction, sweep, place, what)),
+            *(np.int32(number) for number in (self.direction, sweep, place, what + KIND * kind)),
         )  # fmt: skip
-        self._kernels[name](self._grid, (THREADS,), arguments, shared_mem=self._shared)
+        self._run(self._grid, (THREADS,), arguments, shared_mem=self._shared)
         self.states.reverse()
         self.pivots.reverse()
 
@@ -258,64 +249,76 @@ class _Launches:
         return self.sums.sum(axis=2)[:, : self.places]
 
 
+def _march_length_cpu(*arguments):
+    return _length_steps_cpu(*arguments)
+
+
 def march_length(
-    s: Array, tables: MarchTables, table: NDArray[np.float64], samples: NDArray[np.int32]
+    s: Array, tables: MarchTables, fields: NDArray[np.float64], dt: float, samples: NDArray[np.int32]
 ) -> Any:
-    """Make steps in length gauge on the device and return the sums that were taken.
+    """Make steps in length gauge; the state is whole before and after.
 
     Parameters
     ----------
-    s : (members, padded rows, lanes) complex128
+    s : (members, padded n, 2 K) complex128
         States on the device, worked on in place.
     tables : MarchTables
-    table : (members, steps + 1, 4) float64
-        Of :func:`qsim.tridiag.kernels.atom.launch.moves`.
+    fields : (members, steps) float64
+        E of every step, a.u.
+    dt : float
+        Time step, a.u.
     samples : (steps + 1,) int32
-        Place of the sums taken after that many steps, -1 for none.
+        Place of the sums to be taken after that many steps, -1 for none.
 
     Returns
     -------
     (members, places, 6) float64
-        As of :func:`qsim.tridiag.kernels.atom.launch.launch_length`.
+        Sums as of :func:`qsim.tridiag.kernels.atom.launch.launch_length`.
     """
-    steps = samples.size - 1
+    steps, table = samples.size - 1, moves(fields, dt, samples)
     with tables.device.use():
-        launches = _Launches(s, tables, table, int(samples.max(initial=-1)) + 1, 0.0)
+        launches = _Launches("march_length", s, tables, table, int(samples.max(initial=-1)) + 1, 0.0)
         for k, place in enumerate(samples.tolist()):
             for what, taken in _parts(k > 0, k < steps, place):
                 what |= MASKED * (tables.masked and bool(what & ENDING))
-                whole = what != ENDING | BEGINNING
-                launches.sweep("march_length_whole" if whole else "march_length_sweep", k, what, taken)
+                launches.sweep(WHOLE * (what != ENDING | BEGINNING), k, what, taken)
         return launches.finish()
+
+
+def _march_velocity_cpu(*arguments):
+    return _velocity_steps_cpu(*arguments)
 
 
 def march_velocity(
     s: Array,
     tables: MarchTables,
-    made: tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]],
+    kicks: NDArray[np.float64],
+    halves: NDArray[np.float64],
+    dt: float,
+    samples: NDArray[np.int32],
 ) -> tuple[Any, Any]:
-    """Make steps in velocity gauge on the device; return the sums that were taken, and what was set to zero.
+    """Make steps in velocity gauge; the state is whole before and after.
 
     Parameters
     ----------
-    s : (members, padded rows, lanes) complex128
-        States on the device, worked on in place.
-    tables : MarchTables
-    made : tuple
-        Of :func:`qsim.tridiag.kernels.atom.launch.operations`.
+    s, tables, dt, samples
+        As of `march_length`.
+    kicks, halves : (members, steps + 1) and (members, steps) float64
+        A at the ends of the steps and at their midpoints, a.u.
 
     Returns
     -------
-    (members, places, 6) float64, (members,) float64
-        As of :func:`qsim.tridiag.kernels.atom.launch.launch_velocity`.
+    (members, places, 6) and (members,) float64
+        Sums, and the norm that was set to zero near the nucleus.
     """
-    kinds, actions, samples, table = made
+    kinds, actions, samples, table = operations((dt * kicks, dt * halves), samples, masked=tables.masked)
     strengths = np.ascontiguousarray(table[:, :, 0])
     with tables.device.use():
         strongest = np.abs(strengths).max(axis=0)
         # of the operation that ends and of the one that begins
         felt = np.maximum(strongest, np.concatenate([[0.0], strongest[:-1]])).tolist()
-        launches = _Launches(s, tables, strengths, int(samples.max(initial=-1)) + 1, float(strongest.max()))
+        places = int(samples.max(initial=-1)) + 1
+        launches = _Launches("march_velocity", s, tables, strengths, places, float(strongest.max()))
         tables.lost.fill(0.0)
         for k, (kind, action, place) in enumerate(
             zip(kinds.tolist(), actions.tolist(), samples.tolist(), strict=True)
@@ -324,9 +327,8 @@ def march_velocity(
             for what, taken in _parts(before != NOTHING, kind != NOTHING, place):
                 if what & ENDING:
                     what |= CLEARED * bool(action & CLEAR) | MASKED * bool(action & MASK)
-                whole = not what & ENDING or not what & BEGINNING
-                name = VELOCITY[(0, 0) if whole else (before, kind)]
-                launches.sweep(name, k, what, taken, felt[k])
+                both = what & ENDING and what & BEGINNING
+                launches.sweep(VELOCITY[(before, kind) if both else (0, 0)], k, what, taken, felt[k])
         return launches.finish(), tables.lost.sum(axis=1)
 
 

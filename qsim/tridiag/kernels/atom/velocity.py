@@ -29,7 +29,6 @@ from qsim.tridiag.kernels.atom.length import (
     _read,
     _write,
 )
-from qsim.tridiag.kernels.atom.march import MarchTables, march_velocity
 from qsim.tridiag.kernels.atom.records import Kicks, Pivots, Way
 from qsim.tridiag.kernels.atom.sharing import ALONE, TRIAL, progress
 from qsim.tridiag.kernels.atom.sweeps import mix_work, share_of, velocity_sweep
@@ -288,7 +287,7 @@ def velocity_steps(s, tables, kicks, halves, dt, samples=None, sharing=ALONE):
     ----------
     s : (n, 4 K) float64, or on a GPU (members, padded n, 2 K) complex128
         State, worked on in place.
-    tables : qsim.tridiag.atom.evolution.propagator.Tables, or on a GPU CudaTables or MarchTables
+    tables : qsim.tridiag.atom.evolution.propagator.Tables, or on a GPU CudaTables
         What a step needs of grid, potential and lanes.
     kicks : (steps + 1,) float64, or on a GPU (members, steps + 1)
         A at the ends of the steps, a.u.: of the even pairs.
@@ -307,11 +306,9 @@ def velocity_steps(s, tables, kicks, halves, dt, samples=None, sharing=ALONE):
         Norm that was set to zero near the nucleus; on a GPU after the sums, as of
         :func:`qsim.tridiag.kernels.atom.launch.launch_velocity`.
     """
-    if isinstance(tables, (CudaTables, MarchTables)):
+    if isinstance(tables, CudaTables):
         taken = np.full(halves.shape[1] + 1, -1, np.int32) if samples is None else samples
-        made = operations((dt * kicks, dt * halves), taken, masked=tables.masked)
-        if isinstance(tables, MarchTables):
-            return march_velocity(s, tables, made)
+        made = operations((dt * kicks, dt * halves), taken, masked=tables.mask is not None)
         return launch_velocity(("velocity", "velocity_steps"), s, tables, made)
     t = tables
     pivots, grid = Pivots(t.down, t.up), (t.radial, t.mix, t.couplings, t.mask, t.inner)
