@@ -261,7 +261,8 @@ def test_shapes_fit_the_device(points, lanes, members, velocity):
     assert found.rows % ROWS == 0
     assert found.padded >= points
     assert (found.chunks - 1) * found.rows < points
-    if found.strips:  # warps that wait for none: all members at once, one wave of warps or several of short chunks
+    # warps that wait for none: all members at once, one wave of warps or several of short chunks
+    if found.strips:
         assert lanes // 2 + 1 <= 30 * found.strips + 2
         assert found.together == members
         assert found.rows <= 168
