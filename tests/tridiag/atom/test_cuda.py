@@ -6,9 +6,10 @@ import pytest
 from qsim.core.device.device import cpu
 from qsim.core.run.progress import Monitor
 from qsim.tridiag import build
+from qsim.tridiag.atom.evolution import cuda as evolution
 from qsim.tridiag.atom.evolution.cuda import CudaBatch, Stepping
 from qsim.tridiag.atom.run import AtomEvolution
-from qsim.tridiag.kernels.atom.cuda_tables import shape
+from qsim.tridiag.kernels.atom.cuda_tables import marching, shape
 from qsim.tridiag.tdse.scan.run import _Batch, run_scan
 
 ROUNDING = 1e-11  # of a few hundred operations per point, in states and sums of norm 1
@@ -82,6 +83,41 @@ def test_a_run(tridiag, cuda, kind):
         run.advance(lambda progress: None)
         results.append(run.result())
     compare(*results)
+
+
+@pytest.fixture
+def marches(monkeypatch):
+    """Runs along z are made by the kernels of large states, in chunks of a few rows."""
+
+    def found(points, lanes, members, processors, shared, **keys):
+        along = keys.get("warps", True)
+        return (
+            marching(points, lanes, members, 1)
+            if along
+            else shape(points, lanes, members, processors, shared, **keys)
+        )
+
+    monkeypatch.setattr(evolution, "shape", found)
+
+
+ALONG = [kind for kind in KINDS if kind not in ("circular", "velocity, circular", "x")]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", ALONG)
+def test_a_large_run(marches, tridiag, cuda, kind):
+    test_a_run(tridiag, cuda, kind)
+
+
+@pytest.mark.gpu
+def test_a_large_run_that_stops(marches, tridiag, cuda):
+    test_a_stop(tridiag, cuda)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("gauge", ["length", "velocity"])
+def test_large_members(marches, tridiag, cuda, gauge):
+    test_a_scan(tridiag, cuda, SMALL | {"laser": laser(gauge=gauge)})
 
 
 @pytest.mark.gpu

@@ -28,6 +28,7 @@ from qsim.tridiag.kernels.atom.cuda_tables import (
     radial_tables,
     shape,
 )
+from qsim.tridiag.kernels.atom.march import MarchTables, march_length, march_velocity
 from qsim.tridiag.kernels.atom.planar import planar_length_steps, planar_velocity_steps
 from qsim.tridiag.kernels.atom.velocity import velocity_steps
 from qsim.tridiag.kernels.atom.warps import warp_length_steps, warp_velocity_steps
@@ -188,7 +189,7 @@ class CudaBatch:
         self.step = 0
         self.lost = np.zeros(self.members)
 
-    def _tables(self, dt: float) -> CudaTables:
+    def _tables(self, dt: float) -> CudaTables | MarchTables:
         """Return the tables of steps of length `dt`."""
         lattice, lanes = self.lattice, self.lanes
         arrays = radial_arrays(lattice, lanes, dt, cap=self.order == 2)
@@ -196,26 +197,27 @@ class CudaBatch:
         mask = lattice.mask
         if mask is not None and self.parts > 1:
             mask = mask ** (1.0 / self.parts)
-        families = families_of(lanes)
+        families, grid = families_of(lanes), lattice.grid
+        observed = Observed(1.0 / grid.slope**2, weighted_force(lattice), lanes.order[lanes.ls == lanes.lmax])
+        inner = emptied(lattice, lanes) if self.velocity and self.cleared else np.zeros((0, 2 * lanes.pairs))
+        if self.shape.strips:
+            return MarchTables(
+                self.device, self.shape, (arrays, pivots), np.stack([grid.r, grid.slope]), families, observed,
+                inner=inner if self.velocity else None, mask=mask,
+            )  # fmt: skip
         made = CudaTables(
             self.device,
             self.shape,
             radial_tables(*arrays, *pivots),
-            lattice.grid.r,
+            grid.r,
             families,
-            Observed(
-                1.0 / lattice.grid.slope**2,
-                weighted_force(lattice),
-                lanes.order[lanes.ls == lanes.lmax],
-            ),
+            observed,
             mask=mask,
             members=self.members,
         )
         if self.velocity:
-            inner = emptied(lattice, lanes) if self.cleared else np.zeros((0, 2 * lanes.pairs))
             # the reach of a Cayley step grows with its coupling: the strongest one is safe for all pairs
             strongest = max((float(np.abs(one).max(initial=0.0)) for one in families.coupling), default=0.0)
-            grid = lattice.grid
             made.mix = Mixing(
                 self.device,
                 self.shape,
@@ -288,7 +290,9 @@ class CudaBatch:
     def _sums(self) -> Any:
         return self._run(self.made[0], 0.0, 0, self.dt, np.zeros(1, dtype=np.int64))
 
-    def _run(self, tables: CudaTables, start: float, count: int, dt: float, marks: NDArray[np.int64]) -> Any:
+    def _run(
+        self, tables: CudaTables | MarchTables, start: float, count: int, dt: float, marks: NDArray[np.int64]
+    ) -> Any:
         """Make `count` steps of length `dt` from a time on; return the sums on the device."""
         dt, count = dt / self.parts, count * self.parts
         middle = start + (np.arange(count) + 0.5) * dt
@@ -306,14 +310,19 @@ class CudaBatch:
         else:
             table = np.array(fields).reshape(self.members, count)
             if not self.velocity:
+                if isinstance(tables, MarchTables):
+                    return march_length(self.state, tables, table, dt, samples)
                 # chunks that fit into registers have kernels of their own (warps.cu)
                 make = warp_length_steps if tables.shape.warps else kernels.length_steps
                 return make(self.state, tables, table, dt, samples)
             ends = start + np.arange(count + 1) * dt
             kicks = np.array([np.asarray(one(ends), dtype=float) for one in self.fields])
             kicks = kicks.reshape(self.members, count + 1)
-            steps = warp_velocity_steps if tables.shape.warps else velocity_steps
-            sums, lost = steps(self.state, tables, kicks, table, dt, samples)
+            if isinstance(tables, MarchTables):
+                sums, lost = march_velocity(self.state, tables, kicks, table, dt, samples)
+            else:
+                steps = warp_velocity_steps if tables.shape.warps else velocity_steps
+                sums, lost = steps(self.state, tables, kicks, table, dt, samples)
         if self.cleared:
             self.lost += self.device.to_host(lost)
         return sums

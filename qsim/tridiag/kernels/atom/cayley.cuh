@@ -45,19 +45,6 @@ struct CayleyAlike {
     QSIM_MEMBER CayleyAlike other() const { return {one_b, one_a, one_z, one_s, one_gain, one_keep}; }  // of the differences
 };
 
-// 1 / sqrt(x) to rounding for x between 1e-300 and 1e300.
-QSIM_DEVICE real inverse_root(real x) {
-#ifdef __CUDACC__
-    double r;
-    asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"((double)x));
-    const double half = 0.5 * (double)x;
-    r = fma(r, fma(-half * r, r, 0.5), r);
-    return (real)fma(r, fma(-half * r, r, 0.5), r);
-#else
-    return real(1) / sqrt(x);
-#endif
-}
-
 QSIM_DEVICE CayleyAlike cayley_uniform(real k) {
     // fixed point of p = 2/3 - (1/36 - k^2) / p, the pivot of an endless uniform grid
     const real sixth = real(1.0 / 6.0), third = real(1.0 / 3.0), square = fma(k, k, real(1.0 / 12.0)), root = inverse_root(square);

@@ -25,6 +25,9 @@
 #define GROUP 8    // parts that a thread adds up
 #define FAMILIES 4  // of disjoint pairs of lanes, at most
 #define SUMS 6      // norm, two components of dipole and force, norm of the last l
+// what an operation is, if not the number of a family of pairs
+#define RADIAL_STEP (-1)
+#define NOTHING (-2)
 #define MOVES 4     // numbers per sweep in length gauge: angles per bohr, of the step before and after; turns of the frame
 
 // 1 / x to rounding for x between 1e-300 and 1e300.
@@ -36,6 +39,19 @@ QSIM_DEVICE real inverse(real x) {
     return (real)fma(r, fma(-r, (double)x, 1.0), r);
 #else
     return real(1) / x;
+#endif
+}
+
+// 1 / sqrt(x) to rounding for x between 1e-300 and 1e300.
+QSIM_DEVICE real inverse_root(real x) {
+#ifdef __CUDACC__
+    double r;
+    asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"((double)x));
+    const double half = 0.5 * (double)x;
+    r = fma(r, fma(-half * r, r, 0.5), r);
+    return (real)fma(r, fma(-half * r, r, 0.5), r);
+#else
+    return real(1) / sqrt(x);
 #endif
 }
 

@@ -37,6 +37,8 @@ __all__ = [
     "Families",
     "Mixing",
     "Observed",
+    "marching",
+    "mixing_decay",
     "radial_tables",
     "shape",
     "waits_of",
@@ -66,6 +68,10 @@ PLACES = 36
 AROUND = 64
 # numbers of a message between such blocks
 MAIL = 3
+# of warps that march along r (march.cuh): columns of a warp, warps of a multiprocessor, least and most rows of a chunk
+OWNED, MARCHING, LEAST_MARCH, MOST_MARCH = 30, 8, 16, 168
+# lanes from which on they are faster than blocks that keep the state on the chip
+WIDE = 121
 # of a multiprocessor, of a thread
 REGISTERS, MOST_REGISTERS = 65_536, 256
 # relative difference of 1/r' up to which a grid is uniform
@@ -106,6 +112,8 @@ class CudaShape:
     warps : bool
         Whether the kernels of ``warps.cu`` can make the steps along z, with chunks in registers: only if `waits`, or
         with one chunk.
+    strips : int
+        Parts of the lanes that warps of ``march.cu`` have, each in all rows of a chunk; 0: these kernels do not make the steps.
     """
 
     points: int
@@ -117,6 +125,7 @@ class CudaShape:
     together: int
     waits: bool = True
     warps: bool = False
+    strips: int = 0
 
     @property
     def padded(self) -> int:
@@ -187,7 +196,7 @@ def shape(
         rows = ROWS * int((limit - STATIC - 16 * OTHERS * lanes) // (16 * lanes * (ROWS + 2)))
         return max(rows, ROWS * (limit - STATIC >= 16 * lanes * (ROWS + 3)))
 
-    if most(shared) < 1:
+    if not warps and most(shared) < 1:
         raise DeviceError(
             f"{ROWS} radial points of {lanes} channels do not fit in the {shared} bytes of shared memory of a CUDA block",
             hint="run.device: cpu, or a lower grid.l_max",
@@ -199,18 +208,33 @@ def shape(
         if layout.chunks <= at_once:
             together = members if layout.chunks == 1 else min(members, at_once // layout.chunks)
             return replace(layout, together=together, warps=True)
+    if warps and lanes >= WIDE:
+        return marching(points, lanes, members, processors)
     each = max(1, processors // members)
     rows = min(-(-max(-(-points // each), LEAST_ROWS) // ROWS) * ROWS, most(shared))
     layout = _of_rows(points, lanes, rows, waits=waits)
     if layout.chunks <= processors:
         at_once = members if layout.chunks == 1 else processors // layout.chunks
         return replace(layout, together=min(members, at_once))
+    if warps:
+        return marching(points, lanes, members, processors)
     rows = min(max(most(min(STREAMED_BYTES, shared)), ROWS), STREAMED_ROWS)
     chunks = -(-points // rows)
     two = not velocity and 2 * (16 * lanes * (rows + 2 * (rows // ROWS) + OTHERS) + STATIC) <= shared
     return CudaShape(
         points, lanes, rows, chunks, min(chunks, (1 + two) * processors), STREAMED_THREADS, 1, waits
     )
+
+
+def marching(points: int, lanes: int, members: int, processors: int) -> CudaShape:
+    """Return a shape for the kernels of ``march.cu``: one wave of warps, if their chunks are not too short."""
+    strips = max(1, -(-(lanes // 2 - 1) // OWNED))
+    # longer chunks begin less often, but their rows lie farther apart in memory than several waves of shorter ones
+    rows = min(max(-(-points * strips * members // (MARCHING * processors)), LEAST_MARCH), MOST_MARCH)
+    chunks = -(-points // (-(-rows // ROWS) * ROWS))
+    rows = -(-points // (chunks * ROWS)) * ROWS
+    chunks = -(-points // rows)
+    return CudaShape(points, lanes, rows, chunks, chunks * strips, WARP, members, strips=strips)
 
 
 def _of_rows(points: int, lanes: int, most: int, *, waits: bool) -> CudaShape:
@@ -287,6 +311,12 @@ class Observed:
     last: NDArray[np.int64]
 
 
+def mixing_decay(k: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how the influence of a row on a Cayley step with ``k = g c / (4 r')`` decays per row, at least, in e-foldings."""
+    # either way and for either sign of k: off-diagonal over pivot
+    return np.asarray(-np.log((1.0 / 3.0 + 2.0 * k) / (2.0 / 3.0 + np.sqrt(1.0 / 3.0 + 4.0 * k**2))))
+
+
 class Mixing:
     """Tables of the Cayley steps of ``A d/dr``, beside the tables of the radial step.
 
@@ -340,8 +370,7 @@ class Mixing:
 
         The first, (3, chunks): parts before, parts after; rows from which pivots are found, -1 where they are those of a
         uniform grid without end.  Then `waits_of` all parts of a step, (2, chunks), and the largest of them.
-        With ``k = g c / (4 r')`` the influence of a row decays per row, either way and for either sign of k, by at most
-        ``(1/3 + 2 k) / (2/3 + sqrt(1/3 + 4 k^2))``, and that on a pivot by its square.
+        The influence on a pivot decays by the square of `mixing_decay`.
         """
         # tables for the next larger power of BUCKET: a pulse needs a few of them instead of one per step
         bucket = math.ceil(math.log(g) / math.log(BUCKET)) if g > 0.0 else -(10**6)
@@ -350,7 +379,7 @@ class Mixing:
             k[: self._slope.size] = (
                 0.25 * self._strongest * (BUCKET**bucket if g > 0.0 else 0.0) / self._slope
             )
-            decay = -np.log((1.0 / 3.0 + 2.0 * k) / (2.0 / 3.0 + np.sqrt(1.0 / 3.0 + 4.0 * k**2)))
+            decay = mixing_decay(k)
             parts = self._shape.rows // ROWS
             # decay from the first row to the end of each part: differences tell how far two parts are apart in
             # e-foldings

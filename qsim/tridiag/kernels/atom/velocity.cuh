@@ -5,10 +5,7 @@
 
 #define MIX_THREADS 256  // with twice the registers of THREADS
 #define MIX_MOVES 3      // numbers per operation: g, turns of the frame before and after a sample
-// what an operation is, if not the number of a family; along z:
-#define RADIAL_STEP (-1)
-#define NOTHING (-2)
-#define ODD_PAIRS 1
+#define ODD_PAIRS 1      // along z
 // what is done before it begins, a bit each; and whether pairs turn otherwise than in the last operation that turned any: never
 // after a radial step
 #define CLEAR 1
