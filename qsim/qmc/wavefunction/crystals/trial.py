@@ -150,7 +150,8 @@ def build_crystal(
         f"{kind} determinants of {size}, {orbitals.channels} real functions, {orbitals.table_bytes / 1e6:.3g} MB"
     )
     jastrow = _jastrow(wavefunction.jastrow, system, supercell)
-    return CrystalWavefunction(system, orbitals, jastrow, rule(block.quadrature), divided)
+    expansion = one_determinant(system.n_up, system.n_dn)
+    return CrystalWavefunction(system, orbitals, jastrow, rule(block.quadrature), expansion, divided)
 
 
 def _tins(
