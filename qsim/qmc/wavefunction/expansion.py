@@ -143,15 +143,29 @@ class Expansion:
         C = self.coefficients * up.sign[self.index[:, 0]] * dn.sign[self.index[:, 1]]
         own, other, value = np.concatenate([I, J]), np.concatenate([J, I]), np.concatenate([C, C])
         order = np.lexsort((other, own))
+        place = np.concatenate([up.terms[:, 0], dn.terms[:, 0]])
+        parent = np.concatenate([up.terms[:, 1], K + dn.terms[:, 1]])
+        levels = np.concatenate([up.level_of, dn.level_of])
+        owner = np.repeat(np.arange(S), levels)
+        subtracted = (np.arange(len(owner)) - np.repeat(np.cumsum(levels) - levels, levels)) % 2 == 1
+        # Numbers of T of both spins, one behind the other.
+        cells = [int(size[0] * (size[1] - size[0])) for size in sizes]
+        cell = place + np.where(owner < K, 0, cells[0])
+        child, by_cell = np.argsort(parent, kind="stable"), np.argsort(cell, kind="stable")
         return ExpansionTables(
             sizes=sizes,
             level=level,
             first_term=np.array([0, len(up.terms)], np.int64),
-            place=np.concatenate([up.terms[:, 0], dn.terms[:, 0]]).astype(np.int32),
-            parent=np.concatenate([up.terms[:, 1], K + dn.terms[:, 1]]).astype(np.int32),
+            place=place.astype(np.int32),
+            parent=parent.astype(np.int32),
             begin=np.searchsorted(own[order], np.arange(S + 1)).astype(np.int64),
             other=other[order].astype(np.int32),
             coefficient=value[order],
+            children=np.searchsorted(parent[child], np.arange(S + 1)).astype(np.int64),
+            child=child.astype(np.int32),
+            cells=np.searchsorted(cell[by_cell], np.arange(sum(cells) + 1)).astype(np.int64),
+            cell=by_cell.astype(np.int32),
+            owner=np.where(subtracted, ~owner, owner).astype(np.int32),
             numbers=at,
         )
 

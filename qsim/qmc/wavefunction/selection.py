@@ -1,4 +1,4 @@
-"""From the deck's ``determinants`` to an `Expansion`: lists, states of a calculation or a file, what a cutoff leaves and loses."""
+"""From the deck's ``determinants`` to an `Expansion`: lists, states of calculations and files, what a cutoff leaves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""The trial function ``psi = sum_k c_k D_up D_dn exp(-J)`` of a system: tables for kernels, and a plain reference of their results.
+r"""The trial function ``psi = sum_k c_k D_up D_dn exp(-J)`` of a system: tables for kernels, a plain reference of results.
 
 The reference (`Wavefunction.log_psi`, `Wavefunction.gradient`, `Wavefunction.local_energy` and so on) takes one configuration
 at a time, recomputes everything and is slow; it uses the tables, so that kernels in double precision agree with it to rounding.

@@ -108,7 +108,9 @@ def neon_of_one_spin():
     """Five electrons up, none down."""
     shells = [{"atom": "B", "n": n, "l": l, "zeta": 3.0 / n} for n, l in ((1, 0), (2, 0), (2, 1), (3, 2))]
     system = {"atoms": [["B", 0.1, -0.2, 0.3]], "spin": 5}
-    return stirred(trial_function(system, {"source": "sto", "shells": shells}, {"J1": spline(), "J2": spline()}))
+    return stirred(
+        trial_function(system, {"source": "sto", "shells": shells}, {"J1": spline(), "J2": spline()})
+    )
 
 
 def hydrogen_ion():
@@ -175,7 +177,9 @@ def expanded(wavefunction, more, count, seed=3):
     B, sizes = orbitals.size, [n + extra for n, extra in zip(counts, more, strict=True)]
     # Lowest rows of strings are drawn more often, so that some orbitals are in all of them.
     strings = [
-        np.array(sorted({tuple(sorted(generator.permutation(M)[:n].tolist())) for _ in range(count)}), np.int64)
+        np.array(
+            sorted({tuple(sorted(generator.permutation(M)[:n].tolist())) for _ in range(count)}), np.int64
+        )
         for M, n in zip(sizes, counts, strict=True)
     ]
     index = np.array([(i, j) for i in range(len(strings[0])) for j in range(len(strings[1]))])
@@ -193,7 +197,9 @@ def expanded(wavefunction, more, count, seed=3):
 
 def beryllium():
     """Four determinants, in which 2s2 passes to 2p2."""
-    shells = [{"atom": "Be", "n": n, "l": l, "zeta": z} for n, l, z in ((1, 0, 3.7), (2, 0, 1.0), (2, 1, 1.0))]
+    shells = [
+        {"atom": "Be", "n": n, "l": l, "zeta": z} for n, l, z in ((1, 0, 3.7), (2, 0, 1.0), (2, 1, 1.0))
+    ]
     rows = [{"c": 0.95, "up": [0, 1], "down": [0, 1]}]
     rows += [{"c": -0.18, "up": [0, k], "down": [0, k]} for k in (2, 3, 4)]
     system = {"atoms": [["Be", 0, 0, 0]]}

@@ -60,10 +60,11 @@ class State(NamedTuple):
     R : (W, N, 3) float64
         Positions, spin-up electrons first, bohr.
     rows : (W, N, 5, M) real or complex
-        Of M orbitals, as many as electrons of the larger spin unless there are more determinants: value, gradient and Laplacian of the orbitals of its spin at each electron.
+        Value, gradient and Laplacian of the orbitals of its spin at each electron: as many as electrons of the larger spin, or more
+        in an expansion.
     inverse : (W, 2, n, n) real or complex
-        ``inverse[w, s, i]`` is the column of electron i of the inverse Slater matrix, of the reference in an expansion: its product
-        with row i is 1.
+        ``inverse[w, s, i]`` is the column of electron i of the inverse Slater matrix, in an expansion of the reference: its
+        product with row i is 1.
     expansion : (W, numbers) double or complex double
         What an expansion keeps, see :class:`~qsim.qmc.kernels.expansion.types.ExpansionTables`.
     log_psi : (W,) float64

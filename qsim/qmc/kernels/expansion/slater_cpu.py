@@ -256,7 +256,7 @@ def _set_table(state, w, spin, first, n, p, T, inverse):
 
 @apart(types.Tuple((types.float64, types.float64)), **JIT)
 def _total_many(system, state, w, spin, n, work):
-    """Take over a new inverse in ``work.fresh``; return log and sign of Psi over the references, after the second spin, else 0, 1."""
+    """Take over an inverse in ``work.fresh``; return log and sign of Psi over the references after the second spin, else 0, 1."""
     tables, numbers = system.expansion, state.expansion[w]
     first = 0 if spin == 0 else system.n_up
     p = tables.sizes[spin, 1] - n
@@ -278,7 +278,7 @@ def _either(one, many):
 
 #: ``(system, spin, n)``: number of orbitals of a spin with n electrons that occur.
 orbitals_of = _either(_orbitals_one, _orbitals_many)
-#: ``(system, state, w, spin, work)``: must be called before the first column of a spin is formed, and after moves of the other one.
+#: ``(system, state, w, spin, work)``: call it before the first column of a spin is formed, and after moves of the other one.
 begin_spin = _either(_begin_one, _begin_many)
 #: ``(system, state, w, spin, i, e, work)``: form the column of electron e, number i of its spin.
 form_column = _either(_form_one, _form_many)

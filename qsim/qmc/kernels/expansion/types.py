@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from numpy.typing import NDArray
 import numpy as np
+from numpy.typing import NDArray
 
 from qsim.core.device.arrays import FloatArray, IndexArray
 
@@ -37,7 +37,7 @@ class ExpansionTables(NamedTuple):
     Attributes
     ----------
     sizes : (2, 4) int64
-        For each spin: electrons, orbitals, the first row of T that a hole can be, and where T begins among the numbers of a walker.
+        For each spin: electrons, orbitals, the first row of T that a hole can be, where T begins among the numbers of a walker.
     level : (2, LEVELS + 2) int64
         First string of each level, and behind the last level the end.
     first_term : (2,) int64
@@ -52,6 +52,16 @@ class ExpansionTables(NamedTuple):
         String of the other spin.
     coefficient : (2 D,) float64
         With the signs of the orders of both strings.
+    children : (S + 1,) int64
+        Terms of each string's minor in the strings above: where they begin in the next.
+    child : (terms,) int32
+        The terms.
+    cells : (cells + 1,) int64
+        Terms of each number of T, spin up first: where they begin in the next.
+    cell : (terms,) int32
+        The terms.
+    owner : (terms,) int32
+        String k that a term belongs to, ``~k`` if it is subtracted.
     numbers : int
         Numbers of a walker in `State.expansion`: psi over the product of both reference determinants, the minors of all
         strings (S,), T (n, M - n) of both spins.
@@ -65,4 +75,9 @@ class ExpansionTables(NamedTuple):
     begin: IndexArray
     other: NDArray[np.int32]
     coefficient: FloatArray
+    children: IndexArray
+    child: NDArray[np.int32]
+    cells: IndexArray
+    cell: NDArray[np.int32]
+    owner: NDArray[np.int32]
     numbers: int

@@ -13,8 +13,8 @@ from qsim.core.device.arrays import Array
 from qsim.qmc.kernels.common.inverses_cpu import DELAYED
 from qsim.qmc.kernels.common.tables import Tables
 from qsim.qmc.kernels.common.types import WINDOW, JastrowTables, State, Work
-from qsim.qmc.kernels.expansion.types import ExpansionTables, OneDeterminant
 from qsim.qmc.kernels.crystal.types import CrystalHamiltonian, CrystalOrbitals, CrystalWork, basis_of
+from qsim.qmc.kernels.expansion.types import ExpansionTables, OneDeterminant
 from qsim.qmc.kernels.molecule.types import HamiltonianTables, MoleculeWork, OrbitalTables
 
 __all__ = ["Spaces", "System", "space_of_one", "spaces", "system_of"]

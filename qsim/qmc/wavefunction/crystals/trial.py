@@ -25,6 +25,7 @@ from qsim.qmc.wavefunction.crystals.bsplines import sampled
 from qsim.qmc.wavefunction.crystals.muffin_tins import MuffinTins, half_distance, make_tins
 from qsim.qmc.wavefunction.crystals.pyscf import pyscf_bands
 from qsim.qmc.wavefunction.crystals.wavefunction import CrystalWavefunction
+from qsim.qmc.wavefunction.expansion import one_determinant
 from qsim.qmc.wavefunction.formats.eshdf import read_eshdf
 from qsim.qmc.wavefunction.jastrow import build_jastrow
 

@@ -82,7 +82,8 @@ def complete_active_space(
     converged = np.all(getattr(space, "converged", True))
     if not converged:
         raise NumericsError(
-            f"{source} in {electrons} electrons and {orbitals} orbitals did not converge; its last energy is {space.e_tot:.6f} hartree",
+            f"{source} in {electrons} electrons and {orbitals} orbitals did not converge; its last energy "
+            f"is {space.e_tot:.6f} hartree",
             hint="try another active space, basis or geometry",
         )
     ci = space.ci if isinstance(space.ci, list | tuple) else [space.ci]
@@ -126,8 +127,8 @@ def _space(wanted: Mapping[str, Any], counts: tuple[int, int], orbitals: int) ->
     if left or core < 0 or min(up, dn) < 0 or not max(up, dn, 1) <= size or core + size > orbitals:
         raise InvalidInput(
             f"{KEY}.active",
-            f"{electrons} active electrons in {size} orbitals are impossible: the system has {counts[0]} and {counts[1]} electrons, "
-            f"an even number of which is left in doubly occupied orbitals, and the basis {orbitals} orbitals",
+            f"{electrons} active electrons in {size} orbitals are impossible: the system has {counts[0]} and {counts[1]} "
+            f"electrons, an even number of which is left in doubly occupied orbitals, and the basis {orbitals} orbitals",
         )
 
     if comb(size, up) * comb(size, dn) > MOST:
