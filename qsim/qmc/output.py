@@ -411,7 +411,14 @@ SYSTEM: tuple[Quantity[Result], ...] = (
         for k, (name, spin) in enumerate((("strings_up", "up"), ("strings_down", "down")))
     ),
     *(
-        Quantity(name, unit, text, *of_expansion(name), exact=True)
+        Quantity(
+            name,
+            unit,
+            text,
+            of_expansion(name),
+            when=lambda r, name=name: of_expansion(name)(r) is not None,  # type: ignore[misc]
+            exact=True,
+        )
         for name, unit, text in (
             ("csfs", "", "spatial occupations of the expansion"),
             ("norm_kept", "", "share of the norm that the cutoff keeps"),

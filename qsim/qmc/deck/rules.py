@@ -31,7 +31,7 @@ FLATTEST, STEEPEST = 0.4, 3.0  # n zeta over the charge, outside of which an exp
 SHORTEST_BOND = 1.25
 MOST_COMPARED = 200
 FILES = ("chkfile", "molden", "qmcpack")  # sources of orbitals in open boundaries that bring their atoms
-EXPANSIONS = ("chkfile", "qmcpack", "trexio")  # of these, files that may hold determinants
+EXPANSIONS = ("chkfile", "qmcpack")  # of these, files that may hold determinants
 MODELS = ("hooke", "harmonic")  # orbitals of electrons in a trap, without atoms
 
 
@@ -79,7 +79,9 @@ def _determinants(deck: QmcDeck) -> Iterator[Finding]:
         text = f"{source} orbitals bring no expansion; give a list, or casscf with source: pyscf"
         yield Finding(f"{key}.source", text)
     if block.source != "list" and block.list is not None:
-        yield Finding(f"{key}.list", f"the list is not used with source: {block.source}; leave one of them out")
+        yield Finding(
+            f"{key}.list", f"the list is not used with source: {block.source}; leave one of them out"
+        )
     for name in ("active", "average"):
         if getattr(block, name) is not None and not block.is_calculated:
             yield Finding(f"{key}.{name}", f"{name} is for casscf and casci; source is {block.source}")

@@ -190,13 +190,13 @@ def has_determinants(result: Result) -> bool:
     return result.problem.wavefunction.expansion.size > 1
 
 
-def of_expansion(name: str) -> tuple[Callable[[Result], object], Callable[[Result], bool]]:
-    """Return the functions for what is known of an expansion under a name, and whether it is."""
+def of_expansion(name: str) -> Callable[[Result], object]:
+    """Return the function for what is known of an expansion under a name; None if nothing is."""
 
     def value(result: Result) -> object:
         return result.problem.wavefunction.expansion.about.get(name)
 
-    return value, lambda result: has_determinants(result) and value(result) is not None
+    return value
 
 
 def generations_per_second(result: Result) -> float | None:

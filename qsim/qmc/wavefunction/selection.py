@@ -154,7 +154,7 @@ def of_states(stored: Stored, block: Determinants, notes: Notes) -> tuple[Expans
     elif energy is not None and norm > 1.0 - 1e-12:
         about["energy"] = energy
     elif energy is not None:
-        text += "; what the cutoff loses of the energy needs PySCF, which cannot be imported"
+        text += "; what the cutoff loses of the energy needs integrals, which the file lacks"
     return _finished(listed, block, notes, text, about, shared=stored.shared)
 
 

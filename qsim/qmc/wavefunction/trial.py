@@ -115,7 +115,8 @@ def _imported_wavefunction(
     system_block: blocks.System, block: blocks.Wavefunction, source: Imported, folder: Path, notes: Notes
 ) -> Wavefunction:
     """Build the trial function of a deck whose orbitals another program has found."""
-    molecule = read_molecule(source, folder)
+    wanted = block.determinants
+    molecule = read_molecule(source, folder, expansion=wanted is not None and wanted.source == "file")
     # A name for all elements is that of each ion of the file.
     each = for_each(system_block.pseudopotentials, molecule.symbols)
     system_block = system_block.model_copy(update={"pseudopotentials": each})
