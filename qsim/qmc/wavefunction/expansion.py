@@ -51,19 +51,19 @@ class Listed(NamedTuple):
     ----------
     strings : pair of (K, n) int64
         Orbitals of the source in each string of a spin, ascending.
-    index : (D, 2) int64
+    pairs : (D, 2) int64
         Strings of each determinant.
     coefficients : (D,) float64
         Of any norm.
     """
 
     strings: tuple[Strings, Strings]
-    index: NDArray[np.int64]
+    pairs: NDArray[np.int64]
     coefficients: NDArray[np.float64]
 
     def only(self, kept: NDArray[np.bool_]) -> Listed:
         """Return some of the determinants."""
-        return self._replace(index=self.index[kept], coefficients=self.coefficients[kept])
+        return self._replace(pairs=self.pairs[kept], coefficients=self.coefficients[kept])
 
 
 @dataclass(frozen=True)
@@ -346,7 +346,7 @@ def configurations(listed: Listed) -> NDArray[np.int64]:
     ups, dns = ([frozenset(row) for row in table.tolist()] for table in listed.strings)
     numbers: dict[tuple[frozenset[int], frozenset[int]], int] = {}
     found = [
-        numbers.setdefault((ups[i] & dns[j], ups[i] ^ dns[j]), len(numbers)) for i, j in listed.index.tolist()
+        numbers.setdefault((ups[i] & dns[j], ups[i] ^ dns[j]), len(numbers)) for i, j in listed.pairs.tolist()
     ]
     return np.array(found, np.int64)
 

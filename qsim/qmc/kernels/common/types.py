@@ -60,8 +60,8 @@ class State(NamedTuple):
     R : (W, N, 3) float64
         Positions, spin-up electrons first, bohr.
     rows : (W, N, 5, M) real or complex
-        Value, gradient and Laplacian of the orbitals of its spin at each electron: as many as electrons of the larger spin, or more
-        in an expansion.
+        Value, gradient and Laplacian of the orbitals of its spin at each electron; of as many as electrons of the larger spin, or
+        more in an expansion.
     inverse : (W, 2, n, n) real or complex
         ``inverse[w, s, i]`` is the column of electron i of the inverse Slater matrix, in an expansion of the reference: its
         product with row i is 1.

@@ -157,8 +157,8 @@ class _Stacks:
             points *= hamiltonian.images.shape[0]
         else:
             own, width, window = self._molecule(orbitals, electrons), _fours(M), 0
-        many = isinstance(tables.expansion, ExpansionTables)
-        strings = len(tables.expansion.begin) - 1 if many else 0
+        expansion = tables.expansion
+        strings = len(expansion.begin) - 1 if isinstance(expansion, ExpansionTables) else 0
         double = np.complex128 if tables.is_complex else np.float64
         return Work(
             rows=self.zeros((5, width), kind),

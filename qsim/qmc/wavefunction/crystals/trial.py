@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.qmc.deck import wavefunction as blocks
+    from qsim.qmc.deck.jastrow import Jastrow as JastrowBlock
     from qsim.qmc.system.pseudopotentials import Pseudopotential
     from qsim.qmc.wavefunction.crystals.bloch import Crystal
     from qsim.qmc.wavefunction.crystals.bsplines import Function
@@ -175,7 +176,7 @@ def _tins(
     return make_tins(primitive, positions, functions, min(radius, most), block.l_max)
 
 
-def _jastrow(block: blocks.Jastrow, system: System, cell: Cell) -> Jastrow:
+def _jastrow(block: JastrowBlock, system: System, cell: Cell) -> Jastrow:
     """Return the Jastrow factor, its ranges within the Wigner-Seitz radius."""
     from dataclasses import replace
 

@@ -112,7 +112,7 @@ def _read_active_space(path: Path, mol: dict[str, Any], file: HdfFile) -> Molecu
     core, M = file.whole("mcscf/ncore"), file.whole("mcscf/ncas")
     C = file.numbers("mcscf/mo_coeff")
     electrons = np.ravel(file.numbers("mcscf/nelecas")).astype(int)
-    if C.ndim != 2 or electrons.size != 2 or not (0 <= core and 0 < M and core + M <= C.shape[1]):
+    if C.ndim != 2 or electrons.size != 2 or not (core >= 0 and M > 0 and core + M <= C.shape[1]):
         raise FileError(
             f"{path}: {electrons.tolist()} active electrons in {M} orbitals above {core} of {C.shape}"
         )

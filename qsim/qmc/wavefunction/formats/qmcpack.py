@@ -67,7 +67,7 @@ def read_qmcpack(path: Path, *, expansion: bool = False) -> Molecule:
 
 
 def _determinants(path: Path, file: HdfFile, molecule: Molecule) -> Stored:
-    """Return the group ``MultiDet``: bit o % 64 of word o // 64 is orbital o, core included; ``Coeff``, ``Coeff_1`` ... are states."""
+    """Return the group ``MultiDet``: bit o % 64 of word o // 64 is orbital o of a string; ``Coeff``, ``Coeff_1`` ... states."""
     names = ("CI_Alpha", "CI_Beta") if "MultiDet/CI_Alpha" in file else ("CI_0", "CI_1")
     for name in (*names, "Coeff"):
         if f"MultiDet/{name}" not in file:
@@ -82,8 +82,8 @@ def _determinants(path: Path, file: HdfFile, molecule: Molecule) -> Stored:
     counts = tuple(C.shape[1] for C in molecule.orbitals)
     if tuple(table.shape[1] for table in strings) != counts:
         raise FileError(
-            f"{path}: determinants of {strings[0].shape[1]} and {strings[1].shape[1]} electrons, but parameters of {counts[0]} and "
-            f"{counts[1]}; strings must have the orbitals of a core, too"
+            f"{path}: determinants of {strings[0].shape[1]} and {strings[1].shape[1]} electrons, but parameters of "
+            f"{counts[0]} and {counts[1]}; strings must have the orbitals of a core, too"
         )
     norms = np.linalg.norm(c, axis=1, keepdims=True)
     if not (np.isfinite(norms).all() and norms.min() > 0.0):
@@ -139,8 +139,8 @@ def _read(path: Path, file: HdfFile) -> Molecule:
     doubts: tuple[str, ...] = ()
     if "MultiDet" in file:
         doubts = (
-            f"{path} holds an expansion in determinants; determinants: {{source: file}} takes it, without it there is one determinant "
-            "of the first orbitals",
+            f"{path} holds an expansion in determinants; determinants: {{source: file}} takes it; without it there is "
+            "one of the first orbitals",
         )
     # Ions first, as everywhere; coefficients stay in the order of the file.
     ghosts = [charges[k] == 0.0 for k in ids]
