@@ -1,6 +1,6 @@
 """Expansions in determinants: energies of PySCF by our own integrals, whole configurations, lists, files.
 
-Oracles.  PySCF's CASSCF of beryllium (1s2 2s2 and 1s2 2p2, -14.6164383 hartree, coefficients 0.949866 and -0.180514), S (S + 1) of
+PySCF's CASSCF of beryllium (1s2 2s2 and 1s2 2p2, -14.6164383 hartree, coefficients 0.949866 and -0.180514), S (S + 1) of
 states of pure spin.  The expansion of a Slater determinant of turned orbitals is that determinant.
 """
 
