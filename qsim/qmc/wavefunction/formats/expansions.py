@@ -12,10 +12,10 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from scipy import sparse
 
     from qsim.qmc.wavefunction.expansion import Strings
 
@@ -92,6 +92,8 @@ class ActiveHamiltonian:
 
     def _excitations(self, table: Strings) -> list[sparse.csr_array]:
         """Return ``a+_p a_q`` between the strings (K, n) of a spin, for all pairs p, q of active orbitals."""
+        from scipy import sparse  # few decks need it
+
         M = len(self.one)
         number = {tuple(row): k for k, row in enumerate(table.tolist())}
         entries: list[list[tuple[int, int, float]]] = [[] for _ in range(M * M)]
