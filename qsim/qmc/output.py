@@ -21,11 +21,13 @@ from qsim.qmc.results.parts import (
     extrapolation,
     fitted,
     generations_per_second,
+    has_determinants,
     has_part,
     info_of,
     jastrow_table,
     last_part,
     means_of,
+    of_expansion,
     part_results,
     radii,
     reblocked,
@@ -384,10 +386,45 @@ SYSTEM: tuple[Quantity[Result], ...] = (
     Quantity(
         "determinant_energy",
         HARTREE,
-        "energy of the determinant of these orbitals, from their self-consistent field",
+        "energy of the determinants without Jastrow factor, as the calculation of the orbitals knows it",
         determinant_energy,
         when=lambda r: determinant_energy(r) is not None,
         headline=True,
+    ),
+    Quantity(
+        "determinants",
+        "",
+        "determinants of the expansion",
+        lambda r: int(r.problem.wavefunction.expansion.size),
+        when=has_determinants,
+        exact=True,
+    ),
+    *(
+        Quantity(
+            name,
+            "",
+            f"strings of orbitals with spin {spin}",
+            lambda r, s=k: len(r.problem.wavefunction.expansion.strings[s]),  # type: ignore[misc]
+            when=has_determinants,
+            exact=True,
+        )
+        for k, (name, spin) in enumerate((("strings_up", "up"), ("strings_down", "down")))
+    ),
+    *(
+        Quantity(
+            name,
+            unit,
+            text,
+            of_expansion(name),
+            when=lambda r, name=name: of_expansion(name)(r) is not None,  # type: ignore[misc]
+            exact=True,
+        )
+        for name, unit, text in (
+            ("csfs", "", "spatial occupations of the expansion"),
+            ("norm_kept", "", "share of the norm that the cutoff keeps"),
+            ("energy_lost", HARTREE, "energy that the cutoff loses, without Jastrow factor"),
+            ("spin_squared", "", "<S^2> of the determinants"),
+        )
     ),
     Quantity(
         "walker_generations_per_second",

@@ -23,6 +23,7 @@ from qsim_checks.qmc.oracles import (
     Means,
     bloch_pair,
     electron_gas,
+    expansion,
     hydrogen_ion,
     ion_pair,
     molecular_ion,
@@ -194,6 +195,29 @@ def _trap(rng: np.random.Generator) -> _Case:
     orbitals = {"source": "harmonic", "omega": omega, "mass": mass, "exponent": alpha}
     system = {"electrons": up + down, "spin": up - down}
     return _Case(system, {"orbitals": orbitals}, oscillators(up, down, omega, mass, alpha), up + down)
+
+
+def _expansion(rng: np.random.Generator) -> _Case:
+    """Draw free particles in a trap in a sum of determinants of its eigenfunctions, half of them within one level."""
+    up, down = [(1, 0), (2, 0), (1, 1), (2, 1), (3, 2), (4, 1), (4, 4)][int(rng.integers(7))]
+    omega, mass = _uniform(rng, 0.2, 4.0), [1.0, _uniform(rng, 0.3, 5.0)][int(rng.integers(2))]
+    quanta = np.repeat([0, 1, 2, 2, 3], [1, 3, 1, 5, 3])  # of the orbitals in their order: s, p, s, d, p
+    size = max(int(rng.integers(4, 14)), up + 1, down + 1)
+    count = int(rng.integers(2, 25))
+    rows: dict[tuple[tuple[int, ...], ...], float] = {}
+    for _ in range(count):
+        strings = (tuple(sorted(rng.permutation(min(size, 13))[:n].tolist())) for n in (up, down))
+        rows[tuple(strings)] = float(rng.normal())
+    total = {key: int(sum(quanta[o] for string in key for o in string)) for key in rows}
+    if rng.random() < 0.5:
+        level = next(iter(total.values()))
+        rows = {key: c for key, c in rows.items() if total[key] == level}
+    listed = [{"c": c, "up": list(key[0]), "down": list(key[1])} for key, c in rows.items()]
+    energies = omega * np.array([total[key] + 1.5 * (up + down) for key in rows])
+    means = expansion(omega, energies, np.array(list(rows.values())))
+    system = {"electrons": up + down, "spin": up - down}
+    orbitals = {"source": "harmonic", "omega": omega, "mass": mass}
+    return _Case(system, {"orbitals": orbitals, "determinants": {"list": listed}}, means, up + down)
 
 
 def _pair_in_a_trap(rng: np.random.Generator) -> _Case:
@@ -536,7 +560,8 @@ OPEN = {
     _one_electron: 0.2,
     _two_electrons: 0.18,
     _molecule: 0.07,
-    _trap: 0.23,
+    _trap: 0.17,
+    _expansion: 0.06,
     _pair_in_a_trap: 0.12,
     _pseudo_atom: 0.08,
 }

@@ -137,6 +137,26 @@ def oscillators(n_up: int, n_dn: int, omega: float, mass: float, alpha: float) -
     return Means(trial, omega * shape, omega, density, exact)
 
 
+def expansion(omega: float, energies: np.ndarray, coefficients: np.ndarray) -> Means:
+    r"""Return the means of a sum of determinants of eigenfunctions, without repulsion.
+
+    Determinants are eigenfunctions of H, :math:`\langle H^n\rangle=\sum_kc_k^2E_k^n`; within one level so is their sum.
+
+    Parameters
+    ----------
+    omega
+        Of the trap, hartree.
+    energies, coefficients : (D,) float64
+        Of the determinants; hartree.
+    """
+    weights = coefficients**2 / (coefficients @ coefficients)
+    energy = float(weights @ energies)
+    variance = float(weights @ (energies - energy) ** 2)
+    exact = bool(np.ptp(energies) < 1e-9 * omega)
+    # Nodes of a sum over levels are those of no eigenfunction that is known.
+    return Means({"energy": energy, "variance": variance}, energy if exact else math.nan, omega, {}, exact)
+
+
 def pair(omega: float, mass: float, alpha: float, u: Callable[[np.ndarray], np.ndarray]) -> Means:
     r"""Return the means of two repelling particles of opposite spin in a trap, :math:`e^{-\alpha(r_1^2+r_2^2)-u(r_{12})}`.
 

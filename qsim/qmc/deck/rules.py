@@ -31,6 +31,7 @@ FLATTEST, STEEPEST = 0.4, 3.0  # n zeta over the charge, outside of which an exp
 SHORTEST_BOND = 1.25
 MOST_COMPARED = 200
 FILES = ("chkfile", "molden", "qmcpack")  # sources of orbitals in open boundaries that bring their atoms
+EXPANSIONS = ("chkfile", "qmcpack")  # of these, files that may hold determinants
 MODELS = ("hooke", "harmonic")  # orbitals of electrons in a trap, without atoms
 
 
@@ -47,15 +48,43 @@ def rules(deck: QmcDeck) -> Iterator[Finding]:
         return
     if deck.system.cell == "periodic":
         yield from _crystal(deck, deck.system)
+        if deck.wavefunction.determinants is not None:
+            text = "expansions are of molecules, atoms and traps; Bloch orbitals have one determinant yet"
+            yield Finding("wavefunction.determinants", text)
     else:
         if getattr(deck.wavefunction.orbitals, "muffin_tins", None) is not None:
             text = "muffin tins belong to crystals; orbitals of molecules are functions around their atoms anyway"
             yield Finding("wavefunction.orbitals.muffin_tins", text)
         yield from _system(deck, deck.system)
+    yield from _determinants(deck)
     yield from _exponents(deck)
     yield from _jastrow(deck)
     yield from _series(deck)
     yield from _estimators(deck)
+
+
+# ---------------------------------------------------------------------------------------- determinants
+
+
+def _determinants(deck: QmcDeck) -> Iterator[Finding]:
+    """Yield sources of expansions that do not fit that of the orbitals, and keys without use."""
+    block, source = deck.wavefunction.determinants, deck.wavefunction.orbitals.source
+    if block is None:
+        return
+    key = "wavefunction.determinants"
+    if block.is_calculated and source != "pyscf":
+        text = f"{block.source} is a calculation of orbitals with source: pyscf; {source} orbitals have a list, or a file"
+        yield Finding(f"{key}.source", text)
+    if block.source == "file" and source not in EXPANSIONS:
+        text = f"{source} orbitals bring no expansion; give a list, or casscf with source: pyscf"
+        yield Finding(f"{key}.source", text)
+    if block.source != "list" and block.list is not None:
+        yield Finding(
+            f"{key}.list", f"the list is not used with source: {block.source}; leave one of them out"
+        )
+    for name in ("active", "average"):
+        if getattr(block, name) is not None and not block.is_calculated:
+            yield Finding(f"{key}.{name}", f"{name} is for casscf and casci; source is {block.source}")
 
 
 # ---------------------------------------------------------------------------------------------- system

@@ -11,17 +11,15 @@ from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
 from qsim.core.deck.blocks import Block, Count, DeckPath, Integer, PositiveCount
 from qsim.core.deck.units import Energy, Length, Mass
+from qsim.qmc.deck.determinants import Determinants
+from qsim.qmc.deck.jastrow import Coefficient, Jastrow, Symbol, no_jastrow
 
 __all__ = [
     "PERIODIC",
-    "Bspline1",
     "Coulomb",
     "Eshdf",
     "Imported",
-    "Jastrow",
-    "OneBody",
     "Orbitals",
-    "PairBody",
     "Shell",
     "System",
     "Wavefunction",
@@ -30,22 +28,18 @@ __all__ = [
 
 MAX_ATOMS = 1000
 MAX_ELECTRONS = 2000
-MAX_COEFFICIENTS = 200
 MAX_L = 4  # g shells, the largest that the kernels know
 MAX_N = 7
 PERIODIC = ("periodic", "crystal", "bulk")  # words for a cell that belongs to crystals
 
 Coordinate = Annotated[Length, Field(gt=-1e4, lt=1e4)]
-Symbol = Annotated[str, Field(pattern=r"^[A-Za-z]{1,2}[0-9]*$")]
 # not strict: after the validator of its block, which works on Python objects, an atom is a list
 Atom = Annotated[tuple[Symbol, Coordinate, Coordinate, Coordinate], Field(strict=False)]
 # an element, a label, or all
 Ions = Annotated[str, Field(pattern=r"^([A-Za-z]{1,2}[0-9]*|all)$")]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", max_length=40)]
-Coefficient = Annotated[float, Field(gt=-1e6, lt=1e6)]
 Exponent = Annotated[float, Field(gt=1e-3, lt=1e4)]
 Spin = Annotated[Integer, Field(ge=-MAX_ELECTRONS, le=MAX_ELECTRONS)]
-Range = Annotated[Length, Field(gt=0.05, lt=1e3)]
 Three = Annotated[list[Annotated[Integer, Field(ge=-1000, le=1000)]], Field(min_length=3, max_length=3)]
 
 # ---------------------------------------------------------------------------------------------- system
@@ -465,95 +459,6 @@ Orbitals = Annotated[
     BeforeValidator(_source_form, json_schema_input_type=_Orbitals | _Sources),
 ]
 
-# --------------------------------------------------------------------------------------------- Jastrow
-
-Values = Annotated[list[Coefficient], Field(min_length=1, max_length=MAX_COEFFICIENTS)]
-
-
-def _wigner_seitz(value: object) -> object:
-    return None if value == "ws" else value
-
-
-class Bspline1(Block):
-    """Base of the functions of electron pairs and of electrons and ions."""
-
-    rcut: Annotated[
-        Range | None, BeforeValidator(_wigner_seitz, json_schema_input_type=Range | Literal["ws"] | None)
-    ] = Field(
-        default=None,
-        description="radius from which the function is zero; bspline needs it; in a crystal by default (ws) and at most the "
-        "Wigner-Seitz radius",
-        json_schema_extra={"example": 8.0},
-    )
-    size: Annotated[PositiveCount, Field(ge=2, le=MAX_COEFFICIENTS)] = Field(
-        default=8, description="number of coefficients of a B-spline"
-    )
-    b: Annotated[float, Field(ge=0.0, lt=1e4)] | None = Field(
-        default=None, description="pade: b of a r / (1 + b r), 1/bohr; by default 1"
-    )
-
-
-class OneBody(Bspline1):
-    """Functions of the distance of electron and ion, one for each species."""
-
-    type: Literal["bspline", "pade"] = Field(default="bspline", description="form of the functions")
-    coefficients: dict[Symbol, Values] = Field(
-        default={},
-        description="by species; bspline: as in QMCPACK, pade: b.  By default zero",
-    )
-    cusp: (
-        Literal["auto"]
-        | Annotated[float, Field(gt=-1e3, lt=1e3)]
-        | dict[Symbol, Annotated[float, Field(gt=-1e3, lt=1e3)]]
-    ) = Field(
-        default="auto", description="slope at the ion; auto: what the orbitals leave of Kato's condition"
-    )
-
-
-class PairBody(Bspline1):
-    """Functions of the distance of two electrons, of equal (uu) and of opposite spins (ud)."""
-
-    type: Literal["bspline", "pade", "log1p"] = Field(
-        default="bspline", description="form of the functions; log1p: -log(1 + a r), exact for Hooke's atom"
-    )
-    coefficients: dict[Literal["uu", "ud"], Values] = Field(
-        default={},
-        description="by pair; bspline: as in QMCPACK, pade: b.  By default near a / (1 + r)",
-    )
-
-
-def _body_form(value: object) -> object:
-    """Read ``J2: pade`` as ``J2: {type: pade}``."""
-    return {"type": value} if isinstance(value, str) else value
-
-
-class Jastrow(Block):
-    """The Jastrow factor ``exp(-J)``."""
-
-    J1: (
-        Annotated[
-            OneBody, BeforeValidator(_body_form, json_schema_input_type=OneBody | Literal["bspline", "pade"])
-        ]
-        | None
-    ) = Field(
-        default=None, description="electron and ion", json_schema_extra={"example": {"rcut": 8.0, "size": 8}}
-    )
-    J2: (
-        Annotated[
-            PairBody,
-            BeforeValidator(
-                _body_form, json_schema_input_type=PairBody | Literal["bspline", "pade", "log1p"]
-            ),
-        ]
-        | None
-    ) = Field(
-        default=None, description="two electrons", json_schema_extra={"example": {"rcut": 8.0, "size": 8}}
-    )
-
-
-def _none_form(value: object) -> object:
-    return {} if value is None or value == "none" else value
-
 
 class Coulomb(Block):
     """Division of the periodic Coulomb potential of a crystal into near and far."""
@@ -571,7 +476,7 @@ class Coulomb(Block):
 
 
 class Wavefunction(Block):
-    """The trial function: Slater determinants of both spins times a Jastrow factor."""
+    """The trial function: Slater determinants of both spins, or a sum of them, times a Jastrow factor."""
 
     orbitals: Orbitals = Field(
         description="orbitals of the determinants",
@@ -579,8 +484,11 @@ class Wavefunction(Block):
             "example": {"source": "sto", "shells": [{"atom": "He", "n": 1, "l": 0, "zeta": 1.6875}]}
         },
     )
+    determinants: Determinants | None = Field(
+        default=None, description="expansion in several determinants; by default one, of the first orbitals"
+    )
     jastrow: Annotated[
-        Jastrow, BeforeValidator(_none_form, json_schema_input_type=Jastrow | Literal["none"] | None)
+        Jastrow, BeforeValidator(no_jastrow, json_schema_input_type=Jastrow | Literal["none"] | None)
     ] = Field(
         default=Jastrow(),
         description="Jastrow factor; none: determinants alone, with the mean field's energy, but for corrected cusps "

@@ -178,8 +178,25 @@ def jastrow_table(
 
 
 def determinant_energy(result: Result) -> object:
-    """Return the energy of the determinant of the orbitals, hartree; None if their source does not know it."""
-    return result.problem.wavefunction.orbitals.about.get("determinant_energy")
+    """Return the energy of the determinants without a Jastrow factor, hartree; None if their source does not know it."""
+    wavefunction = result.problem.wavefunction
+    if wavefunction.expansion.size > 1:
+        return wavefunction.expansion.about.get("energy")
+    return wavefunction.orbitals.about.get("determinant_energy")
+
+
+def has_determinants(result: Result) -> bool:
+    """Return True if the trial function is a sum of several determinants."""
+    return result.problem.wavefunction.expansion.size > 1
+
+
+def of_expansion(name: str) -> Callable[[Result], object]:
+    """Return the function for what is known of an expansion under a name; None if nothing is."""
+
+    def value(result: Result) -> object:
+        return result.problem.wavefunction.expansion.about.get(name)
+
+    return value
 
 
 def generations_per_second(result: Result) -> float | None:

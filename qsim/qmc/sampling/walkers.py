@@ -151,6 +151,7 @@ class Walkers:
             on(wavefunction.hamiltonian_tables()),
             float(wavefunction.ion_ion),
             int(wavefunction.n_up),
+            on(wavefunction.expansion.tables()),
         )
 
     def _on_device(self, tables: TablesT) -> TablesT:
@@ -159,12 +160,17 @@ class Walkers:
     def _empty(self, count: int) -> State:
         xp, N = self.device.xp, self.electrons
         # Rows and inverses of both spins have the same width, that of the larger one.
-        M = max(self.wavefunction.n_up, self.wavefunction.n_dn, 1)
+        n, M = (
+            max(self.wavefunction.n_up, self.wavefunction.n_dn, 1),
+            max(1, *self.wavefunction.expansion.orbitals),
+        )
         kind = np.result_type(self.real, np.complex64) if self.tables.is_complex else self.real
+        double = np.complex128 if self.tables.is_complex else np.float64
         return State(
             R=xp.zeros((count, N, 3)),
             rows=xp.zeros((count, N, 5, M), kind),
-            inverse=xp.zeros((count, 2, M, M), kind),
+            inverse=xp.zeros((count, 2, n, n), kind),
+            expansion=xp.ones((count, self.tables.expansion.numbers), double),
             log_psi=xp.zeros(count),
             sign=xp.ones(count),
             energy=xp.zeros((count, 6)),

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.qmc.deck import wavefunction as blocks
+    from qsim.qmc.deck import jastrow as blocks
     from qsim.qmc.system.cell import Cell
     from qsim.qmc.system.ions import System
 

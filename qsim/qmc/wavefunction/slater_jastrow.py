@@ -1,4 +1,4 @@
-r"""The trial function ``psi = D_up D_dn exp(-J)`` of a system: tables for kernels, and a plain reference of their results.
+r"""The trial function ``psi = sum_k c_k D_up D_dn exp(-J)`` of a system: tables for kernels, a plain reference of results.
 
 The reference (`Wavefunction.log_psi`, `Wavefunction.gradient`, `Wavefunction.local_energy` and so on) takes one configuration
 at a time, recomputes everything and is slow; it uses the tables, so that kernels in double precision agree with it to rounding.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from qsim.qmc.estimators.histograms import Periodic
     from qsim.qmc.system.ions import System
     from qsim.qmc.system.quadrature import Rule
+    from qsim.qmc.wavefunction.expansion import Expansion
     from qsim.qmc.wavefunction.jastrow import Jastrow
     from qsim.qmc.wavefunction.molecules.orbitals import OrbitalSet
 
@@ -62,12 +63,15 @@ class Wavefunction:
         Its parts.
     rule
         Of the spherical averages of nonlocal pseudopotentials.
+    expansion
+        Determinants of the orbitals.
     """
 
     system: System
     orbitals: OrbitalSet
     jastrow: Jastrow
     rule: Rule
+    expansion: Expansion
 
     def periodic(self) -> Periodic | None:
         """Return what estimators need to know of a crystal; None in open boundaries."""
@@ -222,12 +226,12 @@ class Wavefunction:
     # ----------------------------------------------------------------------------- reference
 
     def _rows(self, R: NDArray[np.float64], spin: int) -> NDArray[np.float64]:
-        """Return the rows (n, 5, n) of the electrons of a spin over their orbitals."""
+        """Return the rows (n, 5, M) of the electrons of a spin over the orbitals that occur."""
         known = self._known.get((spin, R.tobytes()))
         if known is not None:
             return known
         part = R[: self.n_up] if spin == 0 else R[self.n_up :]
-        return self.orbitals.rows(part, spin)[:, :, : len(part)]
+        return self.orbitals.rows(part, spin)[:, :, : self.expansion.orbitals[spin]]
 
     @cached_property
     def _known(self) -> dict[tuple[int, bytes], NDArray[np.float64]]:
@@ -243,30 +247,31 @@ class Wavefunction:
         for spin, part in enumerate((slice(0, self.n_up), slice(self.n_up, None))):
             points = configurations[:, part]
             count, n = points.shape[:2]
-            rows = self.orbitals.rows(points.reshape(-1, 3), spin)[:, :, :n]
-            for R, own in zip(configurations, rows.reshape(count, n, 5, n), strict=True):
+            M = self.expansion.orbitals[spin]
+            rows = self.orbitals.rows(points.reshape(-1, 3), spin)[:, :, :M]
+            for R, own in zip(configurations, rows.reshape(count, n, 5, M), strict=True):
                 made._known[spin, R.tobytes()] = own
         return made
 
     def log_psi(self, R: NDArray[np.float64]) -> tuple[float, float]:
         """Return log|psi| and the sign of psi at one configuration (N, 3)."""
-        log, sign = -self.jastrow.value(R, self.system.positions), 1.0
-        for spin in range(2):
-            # The plain reference of the kernels: determinants, inverses and distances by
-            # NumPy, in full for each configuration.
-            s, a = np.linalg.slogdet(self._rows(R, spin)[:, 0])
-            log, sign = log + float(a), sign * float(s)
-        return log, sign
+        # The plain reference of the kernels: determinants, inverses and distances by NumPy, in full for each configuration.
+        log, sign = self._determinants(R)[0]
+        return log - self.jastrow.value(R, self.system.positions), float(sign)
+
+    def _determinants(self, R: NDArray[np.float64]) -> tuple[tuple[float, Any], list[NDArray[Any]]]:
+        """Return log and sign of the determinants, and their logarithmic derivatives by the orbitals of each spin, (M, n)."""
+        return self.expansion.values([self._rows(R, spin)[:, 0] for spin in range(2)])
 
     def _log_derivatives(self, R: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return grad psi / psi (N, 3) and lap psi / psi by electron (N,)."""
         jastrow_gradient, jastrow_laplacian = self.jastrow.derivatives(R, self.system.positions)
         gradient, laplacian = np.empty_like(R), np.empty(len(R))
+        slopes = self._determinants(R)[1]
         for spin, part in enumerate((slice(0, self.n_up), slice(self.n_up, None))):
-            rows = self._rows(R, spin)
-            # grad D / D = sum of the gradients of a row with the column of the inverse; the
+            rows, inverse = self._rows(R, spin), slopes[spin]
+            # grad D / D = sum of the gradients of a row with the column of the inverse, or of what takes its place; the
             # Laplacian likewise.
-            inverse = np.linalg.inv(rows[:, 0])
             gradient[part] = np.einsum("ixo,oi->ix", rows[:, 1:4], inverse)
             laplacian[part] = np.einsum("io,oi->i", rows[:, 4], inverse)
         # lap psi / psi for psi = D exp(-J).
@@ -286,10 +291,10 @@ class Wavefunction:
     def _ratios(self, R: NDArray[np.float64], e: int, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return psi with electron e at points (Q, 3) over psi, (Q,)."""
         spin = 0 if e < self.n_up else 1
-        first, count = (0, self.n_up) if spin == 0 else (self.n_up, self.n_dn)
-        # The matrix determinant lemma for one row.
-        column = np.linalg.inv(self._rows(R, spin)[:, 0])[:, e - first]
-        ratios = self.orbitals.rows(points, spin)[:, 0, :count] @ column
+        first = 0 if spin == 0 else self.n_up
+        # Psi is linear in the row of an electron.
+        column = self._determinants(R)[1][spin][:, e - first]
+        ratios = self.orbitals.rows(points, spin)[:, 0, : len(column)] @ column
         before = self.jastrow.value(R, self.system.positions)
         for q, point in enumerate(points):
             # The whole Jastrow factor again for each point: slow, and obviously right.

@@ -12,13 +12,12 @@ from qsim.core.errors import InvalidInput
 from qsim.qmc.deck.elements import atomic_number
 from qsim.qmc.deck.wavefunction import (
     Coulomb,
-    Eshdf,
     Harmonic,
     Hooke,
     Hydrogen,
     Imported,
-    Planewave,
     Pyscf,
+    RowsBySpin,
     Sto,
     for_each,
 )
@@ -36,10 +35,14 @@ from qsim.qmc.wavefunction.molecules.cache import Cache, open_cache
 from qsim.qmc.wavefunction.molecules.cusp import correct_cusps
 from qsim.qmc.wavefunction.molecules.kept import kinetic_loss
 from qsim.qmc.wavefunction.notes import Notes
+from qsim.qmc.wavefunction.selection import lowest, of_list, of_states
 from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
 if TYPE_CHECKING:
     from qsim.qmc.deck import wavefunction as blocks
+    from qsim.qmc.deck.determinants import Determinants
+    from qsim.qmc.wavefunction.expansion import Expansion, Orders
+    from qsim.qmc.wavefunction.formats.expansions import Stored
     from qsim.qmc.wavefunction.molecules.orbitals import OrbitalSet
 
 __all__ = ["Notes", "build_wavefunction", "pseudopotentials_of"]
@@ -104,27 +107,61 @@ def build_wavefunction(
         )
     # System, orbitals, cusps, Jastrow factor: each needs those before it.
     system = _system(system_block, block.orbitals, potentials)
-    orbitals = _orbitals(block.orbitals, system, folder, cache, notes)
-    return _with_jastrow(system_block, block, system, orbitals, notes)
+    orbitals, expansion = _orbitals(block, system, folder, cache, notes)
+    return _with_jastrow(system_block, block, system, orbitals, expansion, notes)
 
 
 def _imported_wavefunction(
     system_block: blocks.System, block: blocks.Wavefunction, source: Imported, folder: Path, notes: Notes
 ) -> Wavefunction:
     """Build the trial function of a deck whose orbitals another program has found."""
-    molecule = read_molecule(source, folder)
+    wanted = block.determinants
+    molecule = read_molecule(source, folder, expansion=wanted is not None and wanted.source == "file")
     # A name for all elements is that of each ion of the file.
     each = for_each(system_block.pseudopotentials, molecule.symbols)
     system_block = system_block.model_copy(update={"pseudopotentials": each})
     potentials = pseudopotentials_of(system_block, folder, molecule.ecp)
     system = system_of(system_block, molecule, potentials, notes)
-    orbitals = _with_cusps(orbitals_of(molecule), system, source.cusp, notes)
-    return _with_jastrow(system_block, block, system, orbitals, notes)
+    expansion, orders = _determinants(
+        block.determinants, system, notes, molecule.expansion, shared=len(molecule.all_orbitals) == 1
+    )
+    found = orbitals_of(molecule, None if block.determinants is None else orders)
+    orbitals = _with_cusps(found, system, expansion, source.cusp, notes)
+    return _with_jastrow(system_block, block, system, orbitals, expansion, notes)
 
 
-def _check_tables(orbitals: OrbitalSet, system: System, notes: Notes) -> None:
+def _determinants(
+    block: Determinants | None, system: System, notes: Notes, stored: Stored | None = None, *, shared: bool
+) -> tuple[Expansion, Orders]:
+    """Return the determinants that a deck wants, and the orbitals that occur in them.
+
+    Parameters
+    ----------
+    block
+        The deck's ``determinants``; None: one.
+    system
+        Whose electrons.
+    notes
+        Collects what is to be told.
+    stored
+        States of the file or of PySCF's calculation.
+    shared
+        Whether both spins have the same orbitals.
+    """
+    counts = (system.n_up, system.n_dn)
+    if block is None:
+        return lowest(*counts)
+    if block.source == "list":
+        return of_list(block, counts, notes, shared=shared)
+    if stored is None:
+        text = "these orbitals bring no expansion; give determinants.list"
+        raise InvalidInput("wavefunction.determinants.source", text)
+    return of_states(stored, block, notes)
+
+
+def _check_tables(orbitals: OrbitalSet, expansion: Expansion, system: System, notes: Notes) -> None:
     """Tell or refuse what tables of radial functions lose of the kinetic energy."""
-    found = kinetic_loss(orbitals, (system.n_up, system.n_dn), system.mass)
+    found = kinetic_loss(orbitals, expansion.orbitals, system.mass)
     lost = found.lost / system.n_electrons
     # What is little for an atom is much for a wide trap or a Rydberg state.
     scale = min(1.0, found.kinetic / system.n_electrons)
@@ -145,11 +182,12 @@ def _with_jastrow(
     block: blocks.Wavefunction,
     system: System,
     orbitals: OrbitalSet,
+    expansion: Expansion,
     notes: Notes,
 ) -> Wavefunction:
     """Return the trial function of orbitals in open boundaries."""
     occupied = (system.n_up, system.n_dn)
-    _check_tables(orbitals, system, notes)
+    _check_tables(orbitals, expansion, system, notes)
     # What the orbitals bring to the cusp at each bare nucleus, mean over the atoms of a
     # species: the Jastrow factor makes up for the rest.
     slopes = {
@@ -164,7 +202,7 @@ def _with_jastrow(
         system.symbols
     ):  # kernels take centres without charge for ions, whose function is zero
         jastrow = replace(jastrow, functions=(*jastrow.functions, NONE))
-    return Wavefunction(system, orbitals, jastrow, rule(system_block.quadrature))
+    return Wavefunction(system, orbitals, jastrow, rule(system_block.quadrature), expansion)
 
 
 def _system(
@@ -186,26 +224,33 @@ def _system(
 
 
 def _orbitals(
-    block: blocks.Orbitals, system: System, folder: Path, cache: Cache | None, notes: Notes
-) -> OrbitalSet:
-    """Return the orbitals of a source in open boundaries."""
+    wavefunction: blocks.Wavefunction, system: System, folder: Path, cache: Cache | None, notes: Notes
+) -> tuple[OrbitalSet, Expansion]:
+    """Return the orbitals of a source in open boundaries, and the determinants that they are in."""
+    block, wanted = wavefunction.orbitals, wavefunction.determinants
+    if isinstance(block, Pyscf):
+        found = gaussian.gaussian_orbitals(block, system, folder, cache, wanted)
+        expansion, orders = _determinants(wanted, system, notes, found.stored(), shared=found.shared)
+        orbitals = found.orbital_set(system.positions, orders)
+        return _with_cusps(orbitals, system, expansion, block.cusp, notes), expansion
+    own = isinstance(block, Sto) and isinstance(block.molecular_orbitals, RowsBySpin)
+    expansion, orders = _determinants(wanted, system, notes, shared=not own)
     if isinstance(block, Sto):
-        return sto.slater(block, system)
+        return sto.slater(block, system, orders), expansion
     if isinstance(block, Hydrogen):
-        return sto.hydrogen(block, system)
-    if isinstance(block, Hooke | Harmonic):
-        return trap.oscillator(block, system)
-    assert not isinstance(block, Eshdf | Planewave | Imported)  # which do not come here
-    orbitals = gaussian.gaussian_orbitals(block, system, folder, cache)
-    return _with_cusps(orbitals, system, block.cusp, notes)
+        return sto.hydrogen(block, system, orders), expansion
+    assert isinstance(block, Hooke | Harmonic)  # others do not come here
+    return trap.oscillator(block, system, orders), expansion
 
 
-def _with_cusps(orbitals: OrbitalSet, system: System, cusp: bool, notes: Notes) -> OrbitalSet:
+def _with_cusps(
+    orbitals: OrbitalSet, system: System, expansion: Expansion, cusp: bool, notes: Notes
+) -> OrbitalSet:
     """Return Gaussian orbitals with the cusps of bare nuclei, and tell where they are from."""
     notes.add(orbitals.about["summary"])
     notes.warnings += orbitals.about["doubts"]
     if cusp and any(system.is_bare(symbol) for symbol in system.species):
-        orbitals = correct_cusps(orbitals, system)
+        orbitals = correct_cusps(orbitals, system, expansion.orbitals)
         notes.add(orbitals.about["cusp_summary"])
         raised = orbitals.about.get("cusp_change", 0.0) / system.n_electrons
         if raised > COARSE:

@@ -26,6 +26,8 @@ from qsim.qmc.kernels.walkers import walk
 from qsim.qmc.kernels.walkers.walk_cpu import ACCEPTED, DRIFT, FIXED_NODE, NONLOCAL, PLAIN, SCALED
 from qsim.qmc.sampling.walkers import Walkers
 from qsim.qmc.system.pseudopotentials import from_ecp
+from qsim.qmc.wavefunction.expansion import Listed, arranged
+from qsim.qmc.wavefunction.molecules.orbitals import chosen_orbitals
 from qsim.qmc.wavefunction.notes import Notes
 from qsim_checks.qmc.imported import GaussianShell, Imported
 from tests.qmc.trials import trial_function
@@ -102,6 +104,15 @@ def neon():
     return stirred(trial_function(system, orbitals, {"J1": spline(), "J2": spline(5, 2.0)}))
 
 
+def neon_of_one_spin():
+    """Five electrons up, none down."""
+    shells = [{"atom": "B", "n": n, "l": l, "zeta": 3.0 / n} for n, l in ((1, 0), (2, 0), (2, 1), (3, 2))]
+    system = {"atoms": [["B", 0.1, -0.2, 0.3]], "spin": 5}
+    return stirred(
+        trial_function(system, {"source": "sto", "shells": shells}, {"J1": spline(), "J2": spline()})
+    )
+
+
 def hydrogen_ion():
     """One orbital of two equal atoms, without a Jastrow factor."""
     shells = [{"atom": "H", "n": 1, "l": 0, "zeta": 1.04}]
@@ -159,7 +170,54 @@ def two_channels():
     return replace(one, system=replace(one.system, pseudopotentials=pseudopotentials))
 
 
+def expanded(wavefunction, more, count, seed=3):
+    """Give a trial function more orbitals, combinations of its atomic ones, and a random sum of determinants of them all."""
+    orbitals, counts = wavefunction.orbitals, (wavefunction.n_up, wavefunction.n_dn)
+    generator = np.random.default_rng(seed)
+    B, sizes = orbitals.size, [n + extra for n, extra in zip(counts, more, strict=True)]
+    # Lowest rows of strings are drawn more often, so that some orbitals are in all of them.
+    strings = [
+        np.array(
+            sorted({tuple(sorted(generator.permutation(M)[:n].tolist())) for _ in range(count)}), np.int64
+        )
+        for M, n in zip(sizes, counts, strict=True)
+    ]
+    index = np.array([(i, j) for i in range(len(strings[0])) for j in range(len(strings[1]))])
+    index = index[generator.permutation(len(index))[: 4 * count]]
+    listed = Listed((strings[0], strings[1]), index, generator.normal(size=len(index)))
+    expansion, orders = arranged(listed)
+    old = orbitals.coefficients
+    every = [
+        np.concatenate([old[s][:, :n], 0.3 * generator.normal(size=(B, sizes[s] - n))], axis=1)
+        for s, n in enumerate(counts)
+    ]
+    chosen = chosen_orbitals(every, orders, "determinants")
+    return replace(wavefunction, orbitals=replace(orbitals, coefficients=chosen), expansion=expansion)
+
+
+def beryllium():
+    """Four determinants, in which 2s2 passes to 2p2."""
+    shells = [
+        {"atom": "Be", "n": n, "l": l, "zeta": z} for n, l, z in ((1, 0, 3.7), (2, 0, 1.0), (2, 1, 1.0))
+    ]
+    rows = [{"c": 0.95, "up": [0, 1], "down": [0, 1]}]
+    rows += [{"c": -0.18, "up": [0, k], "down": [0, k]} for k in (2, 3, 4)]
+    system = {"atoms": [["Be", 0, 0, 0]]}
+    made = trial_function(
+        system,
+        {"source": "sto", "shells": shells},
+        {"J1": spline(), "J2": spline()},
+        determinants={"list": rows},
+    )
+    return stirred(made)
+
+
 SYSTEMS = {
+    "beryllium in four determinants": beryllium,
+    "many of boron": lambda: expanded(boron(), (3, 2), 8),
+    "many of water": lambda: expanded(two_channels(), (4, 3), 30),
+    "many of neon": lambda: expanded(neon(), (6, 5), 60),
+    "many of one spin": lambda: expanded(neon_of_one_spin(), (4, 0), 20),
     "ghost": beside_a_ghost,
     "helium": helium,
     "boron": boron,

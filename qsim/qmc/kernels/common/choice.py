@@ -1,4 +1,4 @@
-"""Functions of compiled code that have one version for molecules and another for crystals.
+"""Functions of compiled code that have several versions: for molecules and crystals, for one determinant and many.
 
 A kernel of walkers is written once.  Where it needs orbitals, distances or potentials it calls a `Choice`, and the compiler
 takes the version for the type of the first argument: no branch is left in the machine code, and nothing of the other version is
@@ -32,11 +32,13 @@ class Choice:
     ----------
     versions
         Compiled function, also one that is compiled apart, for each class of named tuples that the first argument, or its field
-        ``orbitals``, may have.
+        of this name, may have.
+    field
+        Name of the field.
     """
 
-    def __init__(self, versions: Mapping[type, Dispatcher]) -> None:
-        self.versions = versions
+    def __init__(self, versions: Mapping[type, Dispatcher], field: str = "orbitals") -> None:
+        self.versions, self.field = versions, field
 
     def __call__(self, *arguments: object) -> Any:
         """Refuse a call from Python: compiled code alone can make it."""
@@ -45,8 +47,8 @@ class Choice:
     def version(self, arguments: Sequence[NumbaType]) -> Dispatcher:
         """Return the compiled function for arguments of some numba types."""
         record = _record(arguments[0])
-        if "orbitals" in record.fields:
-            record = _record(record.types[record.fields.index("orbitals")])
+        if self.field in record.fields:
+            record = _record(record.types[record.fields.index(self.field)])
         return self.versions[record.instance_class]
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from qsim.qmc.kernels.common.types import State
 from qsim.qmc.kernels.crystal.types import CrystalHamiltonian, CrystalOrbitals
+from qsim.qmc.kernels.expansion.types import ExpansionTables, OneDeterminant
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,6 +51,7 @@ class Tables(NamedTuple):
     hamiltonian: HamiltonianTables | CrystalHamiltonian
     ion_ion: float
     n_up: int
+    expansion: OneDeterminant | ExpansionTables = OneDeterminant(1)
 
     @property
     def is_complex(self) -> bool:

@@ -60,9 +60,13 @@ class State(NamedTuple):
     R : (W, N, 3) float64
         Positions, spin-up electrons first, bohr.
     rows : (W, N, 5, M) real or complex
-        Value, gradient and Laplacian of the orbitals of its spin at each electron.
-    inverse : (W, 2, M, M) real or complex
-        ``inverse[w, s, i]`` is the column of electron i of the inverse Slater matrix: its product with row i is 1.
+        Value, gradient and Laplacian of the orbitals of its spin at each electron; of as many as electrons of the larger spin, or
+        more in an expansion.
+    inverse : (W, 2, n, n) real or complex
+        ``inverse[w, s, i]`` is the column of electron i of the inverse Slater matrix, in an expansion of the reference: its
+        product with row i is 1.
+    expansion : (W, numbers) double or complex double
+        What an expansion keeps, see :class:`~qsim.qmc.kernels.expansion.types.ExpansionTables`.
     log_psi : (W,) float64
     sign : (W,) float64
     energy : (W, 6) float64
@@ -77,6 +81,7 @@ class State(NamedTuple):
     R: FloatArray
     rows: Array
     inverse: Array
+    expansion: Array
     log_psi: FloatArray
     sign: FloatArray
     energy: FloatArray
@@ -127,6 +132,14 @@ class Work(NamedTuple):
         Points of each electron.
     matrix, fresh, identity : (M, M) double or complex double
         For inversions.
+    bar, weights : (S,) double or complex double
+        Of the strings of an expansion: derivatives of ln psi by their minors, and what the other spin makes them weigh.
+    Y : (n (M - n),) double or complex double
+        Derivatives of ln psi by T.
+    stale : (1,) int64
+        1 if `Y` is out of date.
+    columns : (N, M) double or complex double
+        Derivatives of ln psi by the orbitals at each electron.
     kept : (2, window, M) of the determinants' type
         Columns and rows of delayed updates, see :mod:`qsim.qmc.kernels.common.inverses_cpu`; of molecules nothing.
     own : MoleculeWork or CrystalWork
@@ -143,5 +156,10 @@ class Work(NamedTuple):
     matrix: Array
     fresh: Array
     identity: Array
+    bar: Array
+    weights: Array
+    Y: Array
+    stale: IndexArray
+    columns: Array
     kept: Array
     own: object

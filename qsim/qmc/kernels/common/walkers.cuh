@@ -29,7 +29,8 @@
 struct State {
     double* R;        // (W, N, 3)
     real* rows;       // (W, N, 5, M)
-    real* inverse;    // (W, 2, M, M)
+    real* inverse;    // (W, 2, n, n)
+    double* expansion;  // (W, numbers)
     double* log_psi;  // (W,)
     double* sign;
     double* energy;   // (W, 6)

@@ -19,6 +19,7 @@ from qsim.qmc.kernels.common.radial_cpu import table_value
 from qsim.qmc.kernels.crystal.bloch_cpu import bloch_ratio, bloch_rows
 from qsim.qmc.kernels.crystal.ewald_cpu import ion_terms, long_ranged, pair_terms
 from qsim.qmc.kernels.crystal.geometry_cpu import fold, nearest
+from qsim.qmc.kernels.expansion.slater_cpu import column_of, orbitals_of
 
 __all__ = [
     "displacement",
@@ -183,7 +184,8 @@ def nonlocal_electron(system, state, w, e, draw, work):
     N, atoms = R.shape[0], orbitals.atom.shape[0]
     spin = 0 if e < n_up else 1
     i, n = (e, n_up) if spin == 0 else (e - n_up, N - n_up)
-    column = state.inverse[w, spin, i]
+    column = column_of(system, state.inverse[w, spin, i], work.columns[e])
+    n = orbitals_of(system, spin, n)
     total, count = 0.0, 0
     old, known = 0.0, False
     for a in range(atoms):

@@ -30,9 +30,10 @@ QSIM_DEVICE void velocities(const Model& m, const State& s, int64 w, double* v, 
     for (int e = 0; e < N; ++e) {
         const Gradient g = electron_gradient(m, R, e, R[3 * e], R[3 * e + 1], R[3 * e + 2]);
         const Electron at = electron(m, e);
-        const real* column = s.inverse + (w * 2 + at.spin) * M * M + at.i * M;
+        const amplitude* column = column_of(m, s, w, at, e);
+        const int n = orbitals_of(m, at);
         const real* row = s.rows + (w * N + e) * 5 * M;
-        const double x = along(row + M, column, at.n), y = along(row + 2 * M, column, at.n), z = along(row + 3 * M, column, at.n);
+        const double x = along(row + M, column, n), y = along(row + 2 * M, column, n), z = along(row + 3 * M, column, n);
         double sum = 0, r;
         for (int i = lane_of(); i < points; i += LANES)
             if (within(m, R, e, i / Q, r)) sum += pair_of(m, s, w, e, i / Q)[PAIR + i % Q];

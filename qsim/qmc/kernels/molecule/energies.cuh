@@ -29,24 +29,6 @@ QSIM_DEVICE Local local_of(const Model& m, const Curves& curves) {
     return {curves, at, at + 5 * m.basis, at + 5 * m.basis + 5 * m.orbitals, (int*)(at + reals)};
 }
 
-// Sherman and Morrison: row i becomes `row`.  `column` is work space of M numbers.
-QSIM_DEVICE void update_inverse(real* inverse, const real* row, int i, int n, int M, double ratio, real* column) {
-    const real over = (real)1 / (real)ratio;
-    join();
-    for (int o = lane_of(); o < n; o += LANES) column[o] = inverse[i * M + o] * over;
-    join();
-    for (int k = lane_of(); k < n; k += LANES) {
-        if (k == i) continue;
-        real* other = inverse + k * M;
-        real dot = 0;
-        for (int o = 0; o < n; ++o) dot += row[o] * other[o];
-        for (int o = 0; o < n; ++o) other[o] -= dot * column[o];
-    }
-    join();
-    for (int o = lane_of(); o < n; o += LANES) inverse[i * M + o] = column[o];
-    join();
-}
-
 // Put electron e at a place; `rows` are its new ones.
 QSIM_DEVICE void settle(const Model& m, const State& s, int64 w, int e, const real* rows, double x, double y, double z) {
     const int M = (int)m.orbitals;
@@ -144,10 +126,11 @@ QSIM_DEVICE double nonlocal_points(const Model& m, const State& s, int64 w, int 
         for (int i = lane_of(); i < pairs * B; i += LANES) {  // orbitals summed with the column of the electron
             const int e = local.list[begin + i / B] / A, b = i % B;
             const Electron at = electron(m, e);
-            const real* column = s.inverse + (w * 2 + at.spin) * M * M + at.i * M;
+            const amplitude* column = column_of(m, s, w, at, e);
             const real* C = m.coefficients + ((int64)at.spin * B + b) * M;
             real sum = 0;
-            for (int o = 0; o < at.n; ++o) sum = fma(C[o], column[o], sum);
+            const int count = orbitals_of(m, at);
+            for (int o = 0; o < count; ++o) sum = fma(C[o], (real)column[o], sum);
             local.ao[i] = sum;
         }
         join();
@@ -174,11 +157,21 @@ QSIM_DEVICE double nonlocal_points(const Model& m, const State& s, int64 w, int 
 }
 
 QSIM_DEVICE void nonlocal_moves(const Model& m, const State& s, int64 w, double tau, const Draw& draw, const Local& local) {
-    const int N = (int)m.electrons, M = (int)m.orbitals, A = (int)m.atoms, Q = (int)m.quadrature;
+    const int N = (int)m.electrons, A = (int)m.atoms, Q = (int)m.quadrature;
     const double* R = s.R + w * N * 3;
     bool moved = false;
+#ifdef EXPANSION
+    Slater x = slater_of(m, s, w);
+#endif
     for (int e = 0; e < N; ++e) {
         double r, total = 1;
+        const Electron which = electron(m, e);
+#ifdef EXPANSION
+        if (moved) {
+            begin_spin(m, x, which.spin);
+            form_column(m, x, which, e, s.inverse + (w * 2 + which.spin) * m.filled * m.filled);
+        }
+#endif
         if (moved) nonlocal_points(m, s, w, e, e + 1, draw, local);
         for (int a = 0; a < A; ++a)
             if (within(m, R, e, a, r))
@@ -197,15 +190,18 @@ QSIM_DEVICE void nonlocal_moves(const Model& m, const State& s, int64 w, double 
         double u[3], at[3];
         within(m, R, e, ion, r);
         turned(m, pair_of(m, s, w, e, ion), ion, point, r, u, at);
-        const Electron which = electron(m, e);
-        real* inverse = s.inverse + (w * 2 + which.spin) * M * M;
+        real* inverse = s.inverse + (w * 2 + which.spin) * m.filled * m.filled;
         orbital_rows(m, which.spin, at[0], at[1], at[2], local.ao, local.rows);
-        const double ratio = along(local.rows, inverse + which.i * M, which.n);
+        const double ratio = along(local.rows, column_of(m, s, w, which, e), orbitals_of(m, which));
         if (!(fabs(ratio) > 0)) continue;
         const double change = curves_value(m, local.curves, R, e, R[3 * e], R[3 * e + 1], R[3 * e + 2]) -
                               curves_value(m, local.curves, R, e, at[0], at[1], at[2]);
-        update_inverse(inverse, local.rows, which.i, which.n, M, ratio, local.column);
         settle(m, s, w, e, local.rows, at[0], at[1], at[2]);
+#ifdef EXPANSION
+        accept(m, s, x, w, which, local.rows, inverse, local.column);
+#else
+        update_inverse(inverse, local.rows, which.i, which.n, (int)m.filled, ratio, local.column);
+#endif
         if (lane_of() == 0) {
             s.log_psi[w] += log(fabs(ratio)) + change;
             if (ratio < 0) s.sign[w] = -s.sign[w];
@@ -222,6 +218,9 @@ QSIM_DEVICE double local_energy(const Model& m, const State& s, int64 w, const D
     const int N = (int)m.electrons, M = (int)m.orbitals, A = (int)m.atoms;
     const double* R = s.R + w * N * 3;
     double repulsion = 0, ions = 0, external = 0, laplacians = 0;
+#ifdef EXPANSION
+    form_columns(m, s, w);
+#endif
     for (int e = lane_of(); e < N; e += LANES) {
         const double x = R[3 * e], y = R[3 * e + 1], z = R[3 * e + 2];
         double jx = 0, jy = 0, jz = 0, jl = 0;
@@ -241,10 +240,11 @@ QSIM_DEVICE double local_energy(const Model& m, const State& s, int64 w, const D
             jx += slope * dx, jy += slope * dy, jz += slope * dz, jl += c.ddu + 2 * slope;
         }
         const Electron at = electron(m, e);
-        const real* column = s.inverse + (w * 2 + at.spin) * M * M + at.i * M;
+        const amplitude* column = column_of(m, s, w, at, e);
+        const int count = orbitals_of(m, at);
         const real* row = s.rows + (w * N + e) * 5 * M;
         double g[4] = {0, 0, 0, 0};
-        for (int o = 0; o < at.n; ++o)
+        for (int o = 0; o < count; ++o)
             for (int k = 0; k < 4; ++k) g[k] = fma((double)row[(k + 1) * M + o], (double)column[o], g[k]);
         laplacians += g[3] - 2 * (g[0] * jx + g[1] * jy + g[2] * jz) + (jx * jx + jy * jy + jz * jz) - jl;
         external += x * x + y * y + z * z;
@@ -265,12 +265,12 @@ QSIM_DEVICE double local_energy(const Model& m, const State& s, int64 w, const D
 
 // ----------------------------------------------------------------------------------------------- inversion
 
-// Rows, inverses (Gauss and Jordan in double precision, pivots by column) and log psi of a walker; returns the largest change of an
-// inverse relative to its size.
+// Rows, inverses (in double precision) and log psi of a walker; returns the largest change of an inverse relative to its size.
 QSIM_DEVICE double refresh(const Model& m, const State& s, int64 w, const Local& local) {
     const int N = (int)m.electrons, M = (int)m.orbitals, lane = lane_of();
     const double* R = s.R + w * N * 3;
-    double *A = s.scratch + w * s.stride, *X = A + M * M;
+    const int F = (int)m.filled;
+    double *A = s.scratch + w * s.stride, *X = A + F * F;
     double log_psi = 0, sign = 1, worst = 0;
     for (int spin = 0; spin < 2; ++spin) {
         const int n = spin == 0 ? (int)m.n_up : N - (int)m.n_up, begin = spin == 0 ? 0 : (int)m.n_up;
@@ -278,48 +278,33 @@ QSIM_DEVICE double refresh(const Model& m, const State& s, int64 w, const Local&
             const int e = begin + i;
             orbital_rows(m, spin, R[3 * e], R[3 * e + 1], R[3 * e + 2], local.ao, local.rows);
             for (int k = lane; k < 5 * M; k += LANES) s.rows[(w * N + e) * 5 * M + k] = local.rows[k];
-            for (int o = lane; o < n; o += LANES) A[i * M + o] = local.rows[o], X[i * M + o] = i == o;
+            for (int o = lane; o < n; o += LANES) A[i * F + o] = local.rows[o], X[i * F + o] = i == o;
             join();
         }
-        for (int i = 0; i < n; ++i) {
-            int p = i;
-            for (int k = i + 1; k < n; ++k)
-                if (fabs(A[k * M + i]) > fabs(A[p * M + i])) p = k;
-            const double pivot = A[p * M + i];
-            if (!(fabs(pivot) > 0)) {
-                sign = 0;
-                break;
-            }
-            join();
-            for (int k = lane; k < n; k += LANES) {
-                const double a = A[p * M + k], x = X[p * M + k];
-                if (p != i) A[p * M + k] = A[i * M + k], X[p * M + k] = X[i * M + k];
-                A[i * M + k] = a / pivot, X[i * M + k] = x / pivot;
-            }
-            if (p != i) sign = -sign;
-            if (pivot < 0) sign = -sign;
-            log_psi += log(fabs(pivot));
-            join();
-            for (int j = 0; j < n; ++j) {
-                if (j == i) continue;
-                const double f = A[j * M + i];
-                join();
-                for (int k = lane; k < n; k += LANES) A[j * M + k] -= f * A[i * M + k], X[j * M + k] -= f * X[i * M + k];
-                join();
-            }
-        }
-        real* inverse = s.inverse + (w * 2 + spin) * M * M;
+        log_psi += invert(A, X, n, F, sign);
+        real* inverse = s.inverse + (w * 2 + spin) * F * F;
         double size = 0, change = 0;
         for (int k = 0; k < n; ++k)
             for (int o = 0; o < n; ++o) {
-                size = fmax(size, fabs(X[o * M + k]));
-                change = fmax(change, fabs(X[o * M + k] - (double)inverse[k * M + o]));
+                size = fmax(size, fabs(X[o * F + k]));
+                change = fmax(change, fabs(X[o * F + k] - (double)inverse[k * F + o]));
             }
         join();
-        for (int k = lane; k < n * n; k += LANES) inverse[(k / n) * M + k % n] = (real)X[(k % n) * M + k / n];
+        for (int k = lane; k < n * n; k += LANES) inverse[(k / n) * F + k % n] = (real)X[(k % n) * F + k / n];
         if (size > 0) worst = fmax(worst, change / size);
         join();
+#ifdef EXPANSION
+        Slater x = slater_of(m, s, w);
+        x.X = X;
+        take_inverse(m, s, x, w, spin, inverse);
+#endif
     }
+#ifdef EXPANSION
+    Slater all = slater_of(m, s, w);
+    const double total = begin_spin(m, all, 1);
+    log_psi += log(fabs(total));
+    sign = total == 0 ? 0.0 : total < 0 ? -sign : sign;
+#endif
     double exponent = 0;  // pairs once: half of what the electrons see of each other, and all of the ions
     for (int e = lane; e < N; e += LANES) {
         for (int j = e + 1; j < N; ++j)

@@ -8,6 +8,7 @@ import numpy as np
 
 from qsim.qmc.kernels.common.tables import address, record_of
 from qsim.qmc.kernels.crystal.types import CrystalHamiltonian, CrystalOrbitals
+from qsim.qmc.kernels.expansion.types import ExpansionTables
 from qsim.qmc.kernels.walkers.launches import SHARED_BYTES, WARP, Argument, WalkerLaunch
 
 if TYPE_CHECKING:
@@ -30,10 +31,13 @@ POINTERS = (
     *("atom", "shell_atom", "shell_l", "shell_first", "table", "reach", "coefficients"),
     *("kind", "spline", "inverse_h", "rcut", "pade", "species"),
     *("charge", "potential", "local", "delta", "channels", "cutoff", "points", "weights"),
+    *("sizes", "level", "first_term", "place", "parent", "begin", "other", "coefficient"),
+    *("children", "child", "cells", "cell", "owner"),
 )
 SIZES = (
     *("interacting", "atoms", "shells", "basis", "orbitals", "electrons", "n_up", "width", "pseudos"),
     *("most_channels", "quadrature", "intervals", "functions"),
+    *("filled", "strings", "numbers", "own"),
 )
 #: ``Model`` of orbitals.cuh: every field takes 8 bytes, so the layouts agree.
 MODEL = np.dtype(
@@ -75,8 +79,10 @@ class MoleculeLaunch(WalkerLaunch):
         # Small systems are compiled for their sizes: loops unroll, and a walker's inverses
         # stay in shared memory.
         if sizes["electrons"] <= SMALL:
-            names = ("electrons", "atoms", "orbitals", "basis", "shells", "quadrature")
+            names = ("electrons", "atoms", "orbitals", "basis", "shells", "quadrature", "filled")
             macros |= {name.upper(): sizes[name] for name in names} | {"ELECTRONS_UP": sizes["n_up"]}
+        if sizes["strings"]:
+            macros["EXPANSION"] = 1
         curves = _curve_bytes(sizes)
         super().__init__(walkers, each, lanes_of(sizes), macros, curves)
         # Moves wait for each other more often: fewer lanes for a walker, unless shared memory
@@ -88,8 +94,7 @@ class MoleculeLaunch(WalkerLaunch):
         self.moves = WalkerLaunch(walkers, own, lanes, macros | {"MOVES": 1}, common)
         # Scratch of a walker: data of all pairs within range, or two Slater matrices while
         # they are inverted.
-        pairs = sizes["electrons"] * sizes["atoms"] * (PAIR + sizes["quadrature"])
-        self.state = record_of(state, max(pairs, 2 * sizes["orbitals"] ** 2))
+        self.state = record_of(state, scratch_of(sizes))
         self.moves.model, self.moves.state = self.model, self.state
 
     def __call__(
@@ -106,12 +111,25 @@ class MoleculeLaunch(WalkerLaunch):
             super().__call__(name, numbers, stream, more)
 
 
+def _before_expansion(sizes: Mapping[str, int]) -> int:
+    """Return the numbers of scratch of a walker that pairs of electrons and ions or an inversion need."""
+    pairs = sizes["electrons"] * sizes["atoms"] * (PAIR + sizes["quadrature"])
+    return max(pairs, 2 * sizes["filled"] ** 2)
+
+
+def scratch_of(sizes: Mapping[str, int]) -> int:
+    """Return the numbers of scratch of a walker, by sizes as in `SIZES`; those of `Slater` of slater.cuh come last."""
+    F, M, S = sizes["filled"], sizes["orbitals"], sizes["strings"]
+    many = 2 * S + F * M + sizes["electrons"] * M + 2 * F * F if S else 0
+    return _before_expansion(sizes) + many
+
+
 def _move_bytes(sizes: Mapping[str, int], lanes: int, real: int) -> int:
     """Return the bytes of shared memory of a walker, as `own_of` of moves.cuh; ``real``: bytes of a number of an orbital."""
     N, M, B = sizes["electrons"], sizes["orbitals"], sizes["basis"]
     # Partial sums of the lanes take the place of the atomic orbitals, which are done then.
     sums = lanes * (5 * M + 1) if lanes > 1 and N <= SMALL and M <= FEW_ORBITALS else 0
-    kept = 2 * M * M if N <= SMALL else 0
+    kept = 2 * sizes["filled"] ** 2 if N <= SMALL else 0
     words = 7 * N + -(-((max(5 * B, sums) + 6 * M + kept) * real) // 8)
     if lanes < 16:
         words += (3 * lanes - words % (2 * lanes)) % (2 * lanes)
@@ -129,7 +147,7 @@ def _model(tables: Tables, state: State) -> Array:
     assert not isinstance(orbitals, CrystalOrbitals)  # which have kernels of their own
     assert not isinstance(hamiltonian, CrystalHamiltonian)
     record = np.zeros(1, MODEL)
-    for part in (orbitals, jastrow, hamiltonian):
+    for part in (orbitals, jastrow, hamiltonian, tables.expansion):
         fields: Mapping[str, Any] = part._asdict()
         for field, array in fields.items():
             if field in POINTERS:
@@ -151,7 +169,11 @@ def _model(tables: Tables, state: State) -> Array:
         "quadrature": hamiltonian.points.shape[0],
         "intervals": orbitals.table.shape[0],
         "functions": jastrow.kind.shape[0],
+        "filled": state.inverse.shape[2],
     }
+    if isinstance(tables.expansion, ExpansionTables):
+        values |= {"strings": len(tables.expansion.begin) - 1, "numbers": tables.expansion.numbers}
     for field, value in values.items():
         record[field] = value
+    record["own"] = _before_expansion({key: int(record[key][0]) for key in SIZES})
     return record

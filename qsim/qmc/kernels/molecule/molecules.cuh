@@ -4,6 +4,7 @@
 #define QSIM_QMC_MOLECULES_CUH
 #include "orbitals.cuh"
 #include "../common/walkers.cuh"
+#include "../expansion/slater.cuh"
 
 #define PAIR 12  // numbers kept of an electron within the range of an ion: rotation (9), distance, its Jastrow exponent; one is free
 
@@ -11,15 +12,8 @@
 QSIM_DEVICE void set_sizes(Model& m) {
 #ifdef ELECTRONS
     m.electrons = ELECTRONS, m.n_up = ELECTRONS_UP, m.atoms = ATOMS;
-    m.orbitals = ORBITALS, m.basis = BASIS, m.shells = SHELLS, m.quadrature = QUADRATURE;
+    m.orbitals = ORBITALS, m.filled = FILLED, m.basis = BASIS, m.shells = SHELLS, m.quadrature = QUADRATURE;
 #endif
-}
-
-// Sums of a row (k-th of the five) with a column; every lane holds the result.
-QSIM_DEVICE double along(const real* row, const real* column, int n) {
-    double total = 0;
-    for (int o = lane_of(); o < n; o += LANES) total += (double)row[o] * column[o];
-    return group_total(total);
 }
 
 // ----------------------------------------------------------------------------------------- pseudopotentials

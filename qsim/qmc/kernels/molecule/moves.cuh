@@ -60,9 +60,9 @@ struct Own {
 QSIM_DEVICE Common common_of(const Model& m, double* shared) { return {curves_at(m, shared), shared + curve_numbers(m)}; }
 
 QSIM_DEVICE Own own_of(const Model& m, double* shared) {
-    const int N = (int)m.electrons, M = (int)m.orbitals, B = (int)m.basis;
+    const int N = (int)m.electrons, M = (int)m.orbitals, B = (int)m.basis, F = (int)m.filled;
     const int ao = 5 * B > PARTIAL ? 5 * B : PARTIAL;
-    int size = 7 * N + (int)(((ao + 6 * M + KEEP * 2 * M * M) * sizeof(real) + 7) / 8);
+    int size = 7 * N + (int)(((ao + 6 * M + KEEP * 2 * F * F) * sizeof(real) + 7) / 8);
     if (LANES < 16) size += (3 * LANES - size % (2 * LANES)) % (2 * LANES);  // groups side by side meet different banks
     double* at = shared + curve_numbers(m) + PLACE * m.shells + GROUP * size;
     real* next = (real*)(at + 7 * N);
@@ -204,7 +204,7 @@ QSIM_DEVICE void all_rows(const Model& m, const Common& common, int spin, double
 }
 
 // Sum of a row with a column; every lane holds the result.  Short ones are added by each lane for itself.
-QSIM_DEVICE double product(const real* row, const real* column, int n) {
+QSIM_DEVICE double product(const real* row, const amplitude* column, int n) {
 #if KEEP
     double total = 0;
     for (int o = 0; o < n; ++o) total = fma((double)row[o], (double)column[o], total);
@@ -222,6 +222,7 @@ QSIM_DEVICE double quickly_limited(double vx, double vy, double vz, double tau) 
     return 2 * quick_reciprocal(1 + y * quick_rsqrt(y));
 }
 
+#ifndef EXPANSION
 // Sherman and Morrison: row i becomes own.rows, if a group keeps its move.
 QSIM_DEVICE void change_inverse(real* inverse, const Own& own, int i, int n, int M, double over_ratio, bool kept) {
     meet();
@@ -239,6 +240,7 @@ QSIM_DEVICE void change_inverse(real* inverse, const Own& own, int i, int n, int
     if (kept)
         for (int o = lane_of(); o < n; o += LANES) inverse[i * M + o] = own.column[o];
 }
+#endif
 
 #define FAR 2.0   // as in system_cpu.py
 #define SOFT 1.0
@@ -273,13 +275,16 @@ QSIM_DEVICE void move(Model& m, const State& s, int64 place, double* shared, dou
     const bool there = place < s.walkers;  // lanes of a warp beyond the last walker follow it, and leave no trace
     if (place - GROUP % (32 / LANES) >= s.walkers) return;
     const Own own = own_of(m, shared);
-    const int N = (int)m.electrons, M = (int)m.orbitals, lane = lane_of();
+    const int N = (int)m.electrons, M = (int)m.orbitals, F = (int)m.filled, lane = lane_of();
     for (int i = lane; i < 3 * N; i += LANES) own.R[i] = s.R[w * N * 3 + i];
-    real* inverses = s.inverse + w * 2 * M * M;
+    real* inverses = s.inverse + w * 2 * F * F;
     if (KEEP) {
-        for (int i = lane; i < 2 * M * M; i += LANES) own.inverse[i] = inverses[i];
+        for (int i = lane; i < 2 * F * F; i += LANES) own.inverse[i] = inverses[i];
         inverses = own.inverse;
     }
+#ifdef EXPANSION
+    Slater all = slater_of(m, s, w);
+#endif
     const int kind = mode % SCALED;
     const bool scaled = mode >= SCALED;
     double variance = tau / m.mass, over_variance = 1 / variance;
@@ -293,8 +298,18 @@ QSIM_DEVICE void move(Model& m, const State& s, int64 place, double* shared, dou
         meet();
         for (int e = 0; e < N; ++e) {
             const Electron at = electron(m, e);
-            real* inverse = inverses + at.spin * M * M;
-            const real* column = inverse + at.i * M;
+            real* inverse = inverses + at.spin * F * F;
+            const int count = orbitals_of(m, at);
+#ifdef EXPANSION
+            if (there) {
+                if (at.i == 0) begin_spin(m, all, at.spin);
+                form_column(m, all, at, e, inverse);
+            }
+            meet();
+            const amplitude* column = all.columns + e * M;
+#else
+            const amplitude* column = inverse + at.i * F;
+#endif
             const double x = own.R[3 * e], y = own.R[3 * e + 1], z = own.R[3 * e + 2];
             double scale = 1;
             if (scaled) {
@@ -306,9 +321,9 @@ QSIM_DEVICE void move(Model& m, const State& s, int64 place, double* shared, dou
             double vx = 0, vy = 0, vz = 0;
             if (kind != PLAIN) {
                 const real* row = s.rows + (w * N + e) * 5 * M;
-                vx = product(row + M, column, at.n) - all_of(old.x);
-                vy = product(row + 2 * M, column, at.n) - all_of(old.y);
-                vz = product(row + 3 * M, column, at.n) - all_of(old.z);
+                vx = product(row + M, column, count) - all_of(old.x);
+                vy = product(row + 2 * M, column, count) - all_of(old.y);
+                vz = product(row + 3 * M, column, count) - all_of(old.z);
                 const double f = variance * quickly_limited(vx, vy, vz, variance);
                 vx *= f, vy *= f, vz *= f;
             }
@@ -317,7 +332,7 @@ QSIM_DEVICE void move(Model& m, const State& s, int64 place, double* shared, dou
             proposed += square;
             all_rows(m, common, at.spin, nx, ny, nz, own);
             const Gradient now = part_of_gradient(m, common.curves, own.R, e, nx, ny, nz);
-            const double ratio = product(own.rows, column, at.n), size = fabs(ratio), over_ratio = 1 / ratio;
+            const double ratio = product(own.rows, column, count), size = fabs(ratio), over_ratio = 1 / ratio;
             const double change = log(size) + all_of(old.u - now.u);
             double exponent = 2 * change;
             if (mode != PLAIN) {
@@ -329,9 +344,9 @@ QSIM_DEVICE void move(Model& m, const State& s, int64 place, double* shared, dou
                 }
                 double wx = 0, wy = 0, wz = 0, f = 0;
                 if (kind != PLAIN) {
-                    wx = product(own.rows + M, column, at.n) * over_ratio - all_of(now.x);
-                    wy = product(own.rows + 2 * M, column, at.n) * over_ratio - all_of(now.y);
-                    wz = product(own.rows + 3 * M, column, at.n) * over_ratio - all_of(now.z);
+                    wx = product(own.rows + M, column, count) * over_ratio - all_of(now.x);
+                    wy = product(own.rows + 2 * M, column, count) * over_ratio - all_of(now.y);
+                    wz = product(own.rows + 3 * M, column, count) * over_ratio - all_of(now.z);
                     const double back = variance / narrowed;
                     f = back * quickly_limited(wx, wy, wz, back);
                 }
@@ -340,7 +355,9 @@ QSIM_DEVICE void move(Model& m, const State& s, int64 place, double* shared, dou
             }
             const bool possible = size > 1e-300 && !(kind == FIXED_NODE && ratio <= 0);
             const bool kept = possible && (!(exponent < 0) || own.numbers[4 * e + 3] < exponent);
-            change_inverse(inverse, own, at.i, at.n, M, over_ratio, kept);
+#ifndef EXPANSION
+            change_inverse(inverse, own, at.i, at.n, F, over_ratio, kept);
+#endif
             if (kept) {
                 if (there) {
                     real* target = s.rows + (w * N + e) * 5 * M;
@@ -351,6 +368,9 @@ QSIM_DEVICE void move(Model& m, const State& s, int64 place, double* shared, dou
                 if (ratio < 0) sign = -sign;
                 accepted += square;
                 ++moved;
+#ifdef EXPANSION
+                if (there) accept(m, s, all, w, at, own.rows, inverse, own.column);
+#endif
             }
             meet();
         }
@@ -360,7 +380,7 @@ QSIM_DEVICE void move(Model& m, const State& s, int64 place, double* shared, dou
     if (!there) return;
     for (int i = lane; i < 3 * N; i += LANES) s.R[w * N * 3 + i] = own.R[i];
     if (KEEP)
-        for (int i = lane; i < 2 * M * M; i += LANES) s.inverse[w * 2 * M * M + i] = own.inverse[i];
+        for (int i = lane; i < 2 * F * F; i += LANES) s.inverse[w * 2 * F * F + i] = own.inverse[i];
     if (lane == 0) {
         s.log_psi[w] += log_psi;
         s.sign[w] *= sign;

@@ -31,8 +31,22 @@ struct Model {
     const double* cutoff;        // (P,)
     const double* points;        // (Q, 3)
     const double* weights;       // (Q,)
+    const int64* sizes;          // from here on of an expansion, as `ExpansionTables`
+    const int64* level;
+    const int64* first_term;
+    const int* place;
+    const int* parent;
+    const int64* begin;
+    const int* other;
+    const double* coefficient;
+    const int64* children;
+    const int* child;
+    const int64* cells;
+    const int* cell;
+    const int* owner;
     double omega, mass, ion_ion;
     int64 interacting, atoms, shells, basis, orbitals, electrons, n_up, width, pseudos, most_channels, quadrature, intervals, functions;
+    int64 filled, strings, numbers, own;  // length of a row of an inverse; of an expansion, and where it begins in scratch
 };
 
 // A derivative that vanishes; as a type of its own it takes no operations from those who ask.

@@ -17,6 +17,7 @@ from qsim.qmc.kernels.common.draws_cpu import PAIRS, rotation, two_normals
 from qsim.qmc.kernels.common.jastrow_cpu import NONE, TINY
 from qsim.qmc.kernels.common.jit import INLINE, JIT
 from qsim.qmc.kernels.common.radial_cpu import table_value
+from qsim.qmc.kernels.expansion.slater_cpu import column_of, orbitals_of
 from qsim.qmc.kernels.molecule import jastrow_cpu
 from qsim.qmc.kernels.molecule.jastrow_cpu import electron_values, forms, set_distances, show
 from qsim.qmc.kernels.molecule.orbitals_cpu import combinations, orbital_rows, own_radial
@@ -212,7 +213,8 @@ def nonlocal_electron(system, state, w, e, draw, work):
     spin = 0 if e < n_up else 1
     i, n = (e, n_up) if spin == 0 else (e - n_up, N - n_up)
     # Only the inverse of the electron's own spin changes; the ratio is a product with its column.
-    column = state.inverse[w, spin, i]
+    column = column_of(system, state.inverse[w, spin, i], work.columns[e])
+    n = orbitals_of(system, spin, n)
     total, count = 0.0, 0
     known = False
     for a in range(atoms):

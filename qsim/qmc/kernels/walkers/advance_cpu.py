@@ -64,6 +64,7 @@ def advance(first, last, worker, job, state, tables, draw, sums, parameters, spa
             tables.basis,
             tables.pseudopotentials,
             tables.windows,
+            held(tables.expansion),
         )
     )
     own = held(own_arrays(spaces.arrays.own, worker, spaces.workers))

@@ -7,6 +7,7 @@
 // qsim-compile: -DWARPS=1
 // qsim-compile: -DWARPS=1 -DLANES=1
 // qsim-compile: -DWARPS=1 -DLANES=8
+// qsim-compile: -DWARPS=1 -DLANES=8 -DEXPANSION=1
 // qsim-compile: -DCRYSTAL -DWARPS=1
 // qsim-compile: -DCRYSTAL -DWARPS=1 -DCOMPLEX=1
 // qsim-compile: -DCRYSTAL -DWARPS=1 -DLANES=8

@@ -18,6 +18,7 @@ from qsim.core.device.arrays import FloatArray, IndexArray
 from qsim.core.device.jit import apart
 from qsim.qmc.kernels.common.jastrow_cpu import BSPLINE, PADE
 from qsim.qmc.kernels.common.jit import INLINE, JIT, PART
+from qsim.qmc.kernels.expansion.slater_cpu import column_of, orbitals_of
 from qsim.qmc.kernels.walkers.evaluators_cpu import displacement, electron_of, velocity
 
 __all__ = ["NO_PARAMETERS", "Derivatives", "ParameterTables", "collect", "derivatives"]
@@ -128,12 +129,13 @@ def add_electron(system, first, R, e, x, y, z, scale, out):
 
 
 @nb.njit(**INLINE)
-def set_velocities(state, w, system, J):
-    """Turn the gradients ``J`` (N, 5) of the Jastrow exponent into those of log psi."""
-    R = state.R[w]
+def set_velocities(state, w, system, work):
+    """Turn the gradients ``work.J`` (N, 5) of the Jastrow exponent into those of log psi."""
+    R, J = state.R[w], work.J
     for e in range(R.shape[0]):
         spin, i, n = electron_of(system, R, e)
-        gx, gy, gz = velocity(system, state.rows[w, e], state.inverse[w, spin, i], n, 1.0)
+        column = column_of(system, state.inverse[w, spin, i], work.columns[e])
+        gx, gy, gz = velocity(system, state.rows[w, e], column, orbitals_of(system, spin, n), 1.0)
         J[e, 0], J[e, 1], J[e, 2] = gx - J[e, 0], gy - J[e, 1], gz - J[e, 2]
 
 
@@ -143,7 +145,7 @@ def derivatives(state, w, system, pseudopotentials, parameters, work):
 
     ``parameters.values`` and ``slopes`` (C,) become those of J and of the local energy.
     """
-    set_velocities(state, w, system, work.J)
+    set_velocities(state, w, system, work)
     jastrow, atom, n_up = system.jastrow, system.orbitals.atom, system.n_up
     R, v, first = state.R[w], work.J, parameters.first
     values, slopes = parameters.values, parameters.slopes

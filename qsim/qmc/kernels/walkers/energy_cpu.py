@@ -16,8 +16,15 @@ from numba import types
 from qsim.core.device.cpu.rng import uniform2
 from qsim.core.device.jit import apart
 from qsim.qmc.kernels.common.draws_cpu import PAIRS
-from qsim.qmc.kernels.common.inverses_cpu import update_inverse
 from qsim.qmc.kernels.common.jit import INLINE, JIT, PART
+from qsim.qmc.kernels.expansion.slater_cpu import (
+    accept,
+    begin_spin,
+    column_of,
+    form_column,
+    form_columns,
+    orbitals_of,
+)
 from qsim.qmc.kernels.walkers.evaluators_cpu import (
     electron_of,
     electron_value,
@@ -59,12 +66,13 @@ def local_energy(state, w, system, pseudopotentials, draw, work):
 
     # With psi = D exp(-J): lap psi / psi = lap D / D - 2 grad D . grad J / D + |grad J|^2 - lap J.  Rows and inverses are up to
     # date, so that the determinant's part is two products for each electron.
+    form_columns(system, state, w, work)
     laplacians = 0.0
     for e in range(R.shape[0]):
         spin, i, n = electron_of(system, R, e)
-        row, column = state.rows[w, e], state.inverse[w, spin, i]
+        row, column = state.rows[w, e], column_of(system, state.inverse[w, spin, i], work.columns[e])
         gx = gy = gz = lap = row.dtype.type(0.0) * 0.0
-        for o in range(n):
+        for o in range(orbitals_of(system, spin, n)):
             c = column[o]
             gx += row[1, o] * c
             gy += row[2, o] * c
@@ -116,7 +124,10 @@ def nonlocal_moves(state, w, system, pseudopotentials, tau, draw, work):
         if counts[e] == 0:
             continue
         # Electrons move one after another.  Once one has, the values at the points of those that follow are others.
+        spin, i, n = electron_of(system, R, e)
         if moved:
+            begin_spin(system, state, w, spin, work)
+            form_column(system, state, w, spin, i, e, work)
             renew_exponent(system, R, e, work)
             _, counts[e] = nonlocal_electron(system, state, w, e, draw, work)
         u, _ = uniform2(draw.k0, draw.k1, draw.stream, draw.step, draw.walker, PAIRS * e + T_MOVE)
@@ -125,16 +136,16 @@ def nonlocal_moves(state, w, system, pseudopotentials, tau, draw, work):
             continue
 
         # The value at the point was made without gradients; rows are needed for the update, and the ratio with them.
-        spin, i, n = electron_of(system, R, e)
         x, y, z = targets[e, chosen, 0], targets[e, chosen, 1], targets[e, chosen, 2]
         rows_at(system, spin, x, y, z, work)
-        ratio = ratio_of(rows[0], state.inverse[w, spin, i], n)
+        column = column_of(system, state.inverse[w, spin, i], work.columns[e])
+        ratio = ratio_of(rows[0], column, orbitals_of(system, spin, n))
         if not abs(ratio) > 0.0:
             continue
         old = exponent_before(system, R, e, work)
         new = electron_value(system, R, e, x, y, z, work)
-        update_inverse(state.inverse[w, spin], rows[0], i, n, ratio, work.column)
         set_rows(state, w, e, rows)
+        accept(system, state, w, spin, i, n, ratio, work)
         R[e, 0], R[e, 1], R[e, 2] = x, y, z
         place_electron(system, R, e, work)
         state.log_psi[w] += math.log(abs(ratio)) + old - new

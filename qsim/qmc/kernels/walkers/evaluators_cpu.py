@@ -142,6 +142,11 @@ def own_space(spaces, k, own):
         arrays.matrix[_place(arrays.matrix, k, workers)],
         arrays.fresh[_place(arrays.fresh, k, workers)],
         arrays.identity[_place(arrays.identity, k, workers)],
+        arrays.bar[_place(arrays.bar, k, workers)],
+        arrays.weights[_place(arrays.weights, k, workers)],
+        arrays.Y[_place(arrays.Y, k, workers)],
+        arrays.stale[_place(arrays.stale, k, workers)],
+        arrays.columns[_place(arrays.columns, k, workers)],
         arrays.kept[_place(arrays.kept, k, workers)],
         own,
     )

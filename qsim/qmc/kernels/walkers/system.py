@@ -14,6 +14,7 @@ from qsim.qmc.kernels.common.inverses_cpu import DELAYED
 from qsim.qmc.kernels.common.tables import Tables
 from qsim.qmc.kernels.common.types import WINDOW, JastrowTables, State, Work
 from qsim.qmc.kernels.crystal.types import CrystalHamiltonian, CrystalOrbitals, CrystalWork, basis_of
+from qsim.qmc.kernels.expansion.types import ExpansionTables, OneDeterminant
 from qsim.qmc.kernels.molecule.types import HamiltonianTables, MoleculeWork, OrbitalTables
 
 __all__ = ["Spaces", "System", "space_of_one", "spaces", "system_of"]
@@ -36,6 +37,8 @@ class System(NamedTuple):
         None if there are none.
     windows
         None if no inverse is large enough for delayed updates.
+    expansion
+        The determinants.
     """
 
     orbitals: OrbitalTables | CrystalOrbitals
@@ -47,6 +50,7 @@ class System(NamedTuple):
     basis: tuple[int, ...]
     pseudopotentials: Static
     windows: Static
+    expansion: OneDeterminant | ExpansionTables
 
 
 def system_of(state: State, tables: Tables) -> System:
@@ -56,7 +60,8 @@ def system_of(state: State, tables: Tables) -> System:
     windows = False
     if isinstance(orbitals, CrystalOrbitals):
         basis = basis_of(orbitals)
-        windows = max(n_up, state.R.shape[1] - n_up) >= DELAYED
+        one = isinstance(tables.expansion, OneDeterminant)
+        windows = one and max(n_up, state.R.shape[1] - n_up) >= DELAYED
     return System(
         orbitals,
         tables.jastrow,
@@ -67,6 +72,7 @@ def system_of(state: State, tables: Tables) -> System:
         basis,
         1 if tables.hamiltonian.channels.shape[0] > 0 else None,
         1 if windows else None,
+        tables.expansion,
     )
 
 
@@ -99,8 +105,10 @@ def spaces(workers: int, state: State, tables: Tables) -> Spaces:
         tables.is_complex,
         state.R.shape[1:],
         state.inverse.shape[1:],
+        state.rows.shape[1:],
+        state.expansion.shape[1:],
         state.rows.dtype,
-        *(np.shape(array) for array in (*tables.orbitals, *tables.hamiltonian)),
+        *(np.shape(array) for array in (*tables.orbitals, *tables.hamiltonian, *tables.expansion)),
         getattr(tables.orbitals, "tin_lmax", 0),
         getattr(tables.hamiltonian, "most_wave", 0),
     )
@@ -134,7 +142,12 @@ class _Stacks:
 
     def work(self, state: State, tables: Tables) -> Work:
         """Return work space for walkers."""
-        electrons, M, kind = state.R.shape[1], state.inverse.shape[2], state.rows.dtype
+        electrons, n, M, kind = (
+            state.R.shape[1],
+            state.inverse.shape[2],
+            state.rows.shape[3],
+            state.rows.dtype,
+        )
         orbitals, hamiltonian = tables.orbitals, tables.hamiltonian
         atoms, points = orbitals.atom.shape[0], hamiltonian.points.shape[0]
         own: CrystalWork | MoleculeWork
@@ -144,19 +157,26 @@ class _Stacks:
             points *= hamiltonian.images.shape[0]
         else:
             own, width, window = self._molecule(orbitals, electrons), _fours(M), 0
+        expansion = tables.expansion
+        strings = len(expansion.begin) - 1 if isinstance(expansion, ExpansionTables) else 0
         double = np.complex128 if tables.is_complex else np.float64
         return Work(
             rows=self.zeros((5, width), kind),
-            column=self.zeros(M, kind),
+            column=self.zeros(n, kind),
             Q=self.zeros((3, 3)),
             factors=self.zeros(8),
             J=self.zeros((electrons, 5)),
             targets=self.zeros((electrons, max(1, atoms * points), 4)),
             counts=self.zeros(electrons, np.int64),
-            matrix=self.zeros((M, M), double),
-            fresh=self.zeros((M, M), double),
-            identity=self.zeros((M, M), double),
-            kept=self.zeros((2, window, M), kind),
+            matrix=self.zeros((n, n), double),
+            fresh=self.zeros((n, n), double),
+            identity=self.zeros((n, n), double),
+            bar=self.zeros(strings, double),
+            weights=self.zeros(strings, double),
+            Y=self.zeros(max(1, n * M if strings else 1), double),
+            stale=self.zeros(1, np.int64),
+            columns=self.zeros((electrons, M if strings else 1), double),
+            kept=self.zeros((2, window, n), kind),
             own=own,
         )
 

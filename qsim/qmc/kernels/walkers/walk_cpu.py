@@ -16,12 +16,19 @@ from qsim.qmc.kernels.common.inverses_cpu import (
     close_window,
     invert,
     renewed,
-    update_inverse,
     update_window,
 )
 from qsim.qmc.kernels.common.jastrow_cpu import function_value
 from qsim.qmc.kernels.common.jit import INLINE, JIT, PART
 from qsim.qmc.kernels.common.types import WINDOW
+from qsim.qmc.kernels.expansion.slater_cpu import (
+    accept,
+    begin_spin,
+    column_of,
+    form_column,
+    orbitals_of,
+    total_of,
+)
 from qsim.qmc.kernels.walkers.evaluators_cpu import (
     displacement,
     electron_gradient,
@@ -109,7 +116,11 @@ def sweep(state, w, system, windows, tau, mode, draw, work):
         spin, i, n = electron_of(system, R, e)
         if windows is not None and waiting and i % WINDOW == 0:
             waiting = _close(state, w, system, e - 1, waiting, work)
-        column = state.inverse[w, spin, i]
+        if i == 0:
+            begin_spin(system, state, w, spin, work)
+        form_column(system, state, w, spin, i, e, work)
+        column = column_of(system, state.inverse[w, spin, i], work.columns[e])
+        orbitals = orbitals_of(system, spin, n)
         x, y, z = R[e, 0], R[e, 1], R[e, 2]
 
         # Proposal: r' = r + tau v(r) + normals of variance tau, v = grad log psi = grad log D - grad J, bounded near nodes.
@@ -124,7 +135,7 @@ def sweep(state, w, system, windows, tau, mode, draw, work):
         old, jx, jy, jz = electron_gradient(system, R, e, x, y, z, work)
         vx = vy = vz = 0.0
         if kind != PLAIN:
-            vx, vy, vz = velocity(system, state.rows[w, e], column, n, 1.0)
+            vx, vy, vz = velocity(system, state.rows[w, e], column, orbitals, 1.0)
             vx, vy, vz = vx - jx, vy - jy, vz - jz
             f = variance * limited(vx, vy, vz, variance)
             vx, vy, vz = f * vx, f * vy, f * vz
@@ -136,7 +147,7 @@ def sweep(state, w, system, windows, tau, mode, draw, work):
         # was crossed.  Column i stays valid until the move is accepted: it does not depend on row i.
         rows_at(system, spin, nx, ny, nz, work)
         new, jx, jy, jz = electron_gradient(system, R, e, nx, ny, nz, work)
-        ratio = ratio_of(rows[0], column, n)
+        ratio = ratio_of(rows[0], column, orbitals)
         if kind == FIXED_NODE and system.is_complex == 0 and ratio.real <= 0.0:
             continue
         size = abs(ratio)
@@ -153,7 +164,7 @@ def sweep(state, w, system, windows, tau, mode, draw, work):
                 exponent += 1.5 * math.log(variance / back)
             f = wx = wy = wz = 0.0
             if kind != PLAIN:
-                wx, wy, wz = velocity(system, rows, column, n, ratio)
+                wx, wy, wz = velocity(system, rows, column, orbitals, ratio)
                 wx, wy, wz = wx - jx, wy - jy, wz - jz
                 f = back * limited(wx, wy, wz, back)
             bx, by, bz = x - nx - f * wx, y - ny - f * wy, z - nz - f * wz
@@ -162,13 +173,13 @@ def sweep(state, w, system, windows, tau, mode, draw, work):
         if exponent < 0.0 and not accepts(exponent, draw, e):
             continue
 
-        # Update: inverse, rows, position, logarithm and sign of psi.
+        # Update: rows, inverse, position, logarithm and sign of psi.
+        set_rows(state, w, e, rows)
         if windows is not None and n >= DELAYED:
             update_window(state.inverse[w, spin], rows[0], i, n, ratio, work.kept, waiting)
             waiting += 1
         else:
-            update_inverse(state.inverse[w, spin], rows[0], i, n, ratio, work.column)
-        set_rows(state, w, e, rows)
+            accept(system, state, w, spin, i, n, ratio, work)
         R[e, 0], R[e, 1], R[e, 2] = nx, ny, nz
         place_electron(system, R, e, work)
         state.log_psi[w] += math.log(size) + old - new
@@ -224,8 +235,9 @@ def refresh(state, w, system, work):
             for o in range(n):
                 matrix[i, o] = rows[0, o]
         a, b = invert(matrix, n, fresh, work.identity, system.is_complex)
-        log, sign = log + a, sign * b
         worst = max(worst, renewed(state.inverse[w, spin], fresh, n))
+        c, d = total_of(system, state, w, spin, n, work)
+        log, sign = log + a + c, sign * b * d
     state.log_psi[w] = log - jastrow_total(system, R)
     state.sign[w] = sign
     return worst

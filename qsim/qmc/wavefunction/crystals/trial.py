@@ -25,6 +25,7 @@ from qsim.qmc.wavefunction.crystals.bsplines import sampled
 from qsim.qmc.wavefunction.crystals.muffin_tins import MuffinTins, half_distance, make_tins
 from qsim.qmc.wavefunction.crystals.pyscf import pyscf_bands
 from qsim.qmc.wavefunction.crystals.wavefunction import CrystalWavefunction
+from qsim.qmc.wavefunction.expansion import one_determinant
 from qsim.qmc.wavefunction.formats.eshdf import read_eshdf
 from qsim.qmc.wavefunction.jastrow import build_jastrow
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.qmc.deck import wavefunction as blocks
+    from qsim.qmc.deck.jastrow import Jastrow as JastrowBlock
     from qsim.qmc.system.pseudopotentials import Pseudopotential
     from qsim.qmc.wavefunction.crystals.bloch import Crystal
     from qsim.qmc.wavefunction.crystals.bsplines import Function
@@ -150,7 +152,8 @@ def build_crystal(
         f"{kind} determinants of {size}, {orbitals.channels} real functions, {orbitals.table_bytes / 1e6:.3g} MB"
     )
     jastrow = _jastrow(wavefunction.jastrow, system, supercell)
-    return CrystalWavefunction(system, orbitals, jastrow, rule(block.quadrature), divided)
+    expansion = one_determinant(system.n_up, system.n_dn)
+    return CrystalWavefunction(system, orbitals, jastrow, rule(block.quadrature), expansion, divided)
 
 
 def _tins(
@@ -173,7 +176,7 @@ def _tins(
     return make_tins(primitive, positions, functions, min(radius, most), block.l_max)
 
 
-def _jastrow(block: blocks.Jastrow, system: System, cell: Cell) -> Jastrow:
+def _jastrow(block: JastrowBlock, system: System, cell: Cell) -> Jastrow:
     """Return the Jastrow factor, its ranges within the Wigner-Seitz radius."""
     from dataclasses import replace
 

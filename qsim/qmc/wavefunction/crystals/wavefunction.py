@@ -180,21 +180,19 @@ class CrystalWavefunction(Wavefunction):
 
     def log_psi(self, R: NDArray[np.float64]) -> tuple[float, float]:
         """Return log|psi| and the sign of psi at one configuration (N, 3); 1 for complex determinants."""
-        log, sign = -self.jastrow.value(R, self.system.positions), 1.0
-        for spin in range(2):
-            s, a = np.linalg.slogdet(self._rows(R, spin)[:, 0])
-            log += float(a)
-            # Complex determinants have a phase, which the fixed-phase approximation keeps.
-            sign *= float(s.real) if self.orbitals.real else 1.0
-        return log, sign
+        log, sign = self._determinants(R)[0]
+        # Complex determinants have a phase, which the fixed-phase approximation keeps.
+        return log - self.jastrow.value(R, self.system.positions), float(
+            sign.real
+        ) if self.orbitals.real else 1.0
 
     def _log_derivatives(self, R: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the real parts of grad psi / psi (N, 3) and of lap psi / psi by electron (N,)."""
         jastrow_gradient, jastrow_laplacian = self.jastrow.derivatives(R, self.system.positions)
         gradient, laplacian = np.empty_like(R), np.empty(len(R))
+        slopes = self._determinants(R)[1]
         for spin, part in enumerate((slice(0, self.n_up), slice(self.n_up, None))):
-            rows = self._rows(R, spin)
-            inverse = np.linalg.inv(rows[:, 0])
+            rows, inverse = self._rows(R, spin), slopes[spin]
             gradient[part] = np.einsum("ixo,oi->ix", rows[:, 1:4], inverse).real
             laplacian[part] = np.einsum("io,oi->i", rows[:, 4], inverse).real
         laplacian += (
@@ -242,9 +240,9 @@ class CrystalWavefunction(Wavefunction):
     def _ratios(self, R: NDArray[np.float64], e: int, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the real part of psi with electron e at points (Q, 3) over psi, (Q,)."""
         spin = 0 if e < self.n_up else 1
-        first, count = (0, self.n_up) if spin == 0 else (self.n_up, self.n_dn)
-        column = np.linalg.inv(self._rows(R, spin)[:, 0])[:, e - first]
-        ratios = (self.orbitals.rows(points, spin)[:, 0, :count] @ column).real
+        first = 0 if spin == 0 else self.n_up
+        column = self._determinants(R)[1][spin][:, e - first]
+        ratios = (self.orbitals.rows(points, spin)[:, 0, : len(column)] @ column).real
         # Change of the exponent by the electron that moves.
         after = self.jastrow.of_electron(R, e, np.concatenate([R[e][None], points]), self.system.positions)
         ratios *= np.exp(after[0] - after[1:])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from qsim.core.errors import FileError
 from qsim.core.results.reading import reading
 from qsim.qmc.wavefunction.formats.eshdf import StoredEcp
+from qsim.qmc.wavefunction.formats.expansions import Stored, active_strings, of_matrices
 from qsim.qmc.wavefunction.formats.hdf import HdfFile
 from qsim.qmc.wavefunction.formats.molecule import GaussianShell, Molecule, ions_first, monomials, occupied
 from qsim.qmc.wavefunction.harmonics import order
@@ -33,8 +35,15 @@ CHARGE, COORDINATES = 0, 1
 ATOM, MOMENTUM, PRIMITIVES, CONTRACTIONS, EXPONENTS, COEFFICIENTS = 0, 1, 2, 3, 5, 6
 
 
-def read_chkfile(path: Path) -> Molecule:
+def read_chkfile(path: Path, *, expansion: bool = False) -> Molecule:
     """Read the molecule and the occupied orbitals of a file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    expansion
+        Read the orbitals and the determinants of a multiconfigurational field (``mcscf``) instead.
 
     Raises
     ------
@@ -49,6 +58,8 @@ def read_chkfile(path: Path) -> Molecule:
         if "mol" not in file or "scf/mo_coeff" not in file:
             raise FileError(f"{path} is not {EXPECTED}: it lacks 'mol' or 'scf/mo_coeff'")
         mol = json.loads(file.text("mol"))
+        if expansion:
+            return _read_active_space(path, mol, file)
         energy = float(file.numbers("scf/e_tot").ravel()[0]) if "scf/e_tot" in file else None
         return _read(path, mol, file.numbers("scf/mo_coeff"), file.numbers("scf/mo_occ"), energy)
 
@@ -89,6 +100,45 @@ def _read(
         energy=energy if energy is not None and math.isfinite(energy) else None,
         ecp=_stored(mol, symbols),
     )
+
+
+def _read_active_space(path: Path, mol: dict[str, Any], file: HdfFile) -> Molecule:
+    """Return what a file says of a complete active space, ``mcscf/mo_coeff``, ``ncore``, ``ncas``, ``nelecas`` and ``ci``."""
+    if "mcscf/ci" not in file:
+        raise FileError(
+            f"{path} holds no CI vector: it lacks 'mcscf/ci'",
+            hint="run CASSCF with mc.chkfile = ... and mc.chk_ci = True",
+        )
+    core, M = file.whole("mcscf/ncore"), file.whole("mcscf/ncas")
+    C = file.numbers("mcscf/mo_coeff")
+    electrons = np.ravel(file.numbers("mcscf/nelecas")).astype(int)
+    if C.ndim != 2 or electrons.size != 2 or not (core >= 0 and M > 0 and core + M <= C.shape[1]):
+        raise FileError(
+            f"{path}: {electrons.tolist()} active electrons in {M} orbitals above {core} of {C.shape}"
+        )
+    ci = file.numbers("mcscf/ci").astype(np.float64)
+    shape = tuple(math.comb(M, int(n)) for n in electrons)
+    if ci.size == 0 or ci.size % math.prod(shape) or not np.isfinite(ci).all():
+        raise FileError(
+            f"{path}: mcscf/ci of shape {ci.shape} does not belong to {shape[0]} x {shape[1]} determinants"
+        )
+    ci = ci.reshape(-1, *shape)
+    energy = file.numbers("mcscf/e_tot").ravel() if "mcscf/e_tot" in file else np.zeros(0)
+    occupations = np.zeros(C.shape[1])
+    occupations[: core + int(electrons[1])] = 2.0
+    occupations[core + int(electrons[1]) : core + int(electrons[0])] = 1.0
+    found = _read(path, mol, C, occupations, None)
+    strings = [active_strings(core, M, int(n)) for n in electrons]
+    index, coefficients = of_matrices(ci)
+    norms = np.linalg.norm(coefficients, axis=1, keepdims=True)
+    stored = Stored(
+        origin=f"{path.name}",
+        strings=(strings[0], strings[1]),
+        index=index,
+        coefficients=coefficients / norms,
+        energies=energy.astype(np.float64) if energy.size == len(ci) else None,
+    )
+    return replace(found, expansion=stored)
 
 
 def _value(value: object) -> Any:

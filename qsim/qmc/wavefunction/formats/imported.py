@@ -26,17 +26,29 @@ if TYPE_CHECKING:
 __all__ = ["read_molecule", "system_of"]
 
 READERS = {"chkfile": read_chkfile, "molden": read_molden, "qmcpack": read_qmcpack}
+WITH_EXPANSIONS = {"chkfile": read_chkfile, "qmcpack": read_qmcpack}
 SAME_PLACE = 1e-3  # bohr: geometries in angstrom with four digits count as equal
 
 
-def read_molecule(block: blocks.Imported, folder: Path) -> Molecule:
+def read_molecule(block: blocks.Imported, folder: Path, *, expansion: bool = False) -> Molecule:
     """Read the file of a deck.
+
+    Parameters
+    ----------
+    block
+        The deck's ``wavefunction.orbitals``.
+    folder
+        Where relative names start.
+    expansion
+        Read the determinants of the file, too, and the orbitals that they are of.
 
     Raises
     ------
     FileError
         If it cannot be used.
     """
+    if expansion:
+        return WITH_EXPANSIONS[block.source](folder / block.file, expansion=True)
     return READERS[block.source](folder / block.file)
 
 

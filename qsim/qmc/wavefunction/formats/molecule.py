@@ -24,14 +24,16 @@ import numpy as np
 from qsim.core.errors import FileError
 from qsim.qmc.system.radial import Terms
 from qsim.qmc.wavefunction.harmonics import order, solid_harmonics
-from qsim.qmc.wavefunction.molecules.orbitals import L_MAX, OrbitalSet, Shell, orbital_set
+from qsim.qmc.wavefunction.molecules.orbitals import L_MAX, OrbitalSet, Shell, chosen_orbitals, orbital_set
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from qsim.qmc.wavefunction.expansion import Orders
     from qsim.qmc.wavefunction.formats.eshdf import StoredEcp
+    from qsim.qmc.wavefunction.formats.expansions import Stored
 
 __all__ = [
     "GAMESS",
@@ -138,6 +140,8 @@ class Molecule:
         Effective core potentials that it keeps.
     doubts
         What a user must know about it.
+    expansion
+        Determinants, by the places of their orbitals in `all_orbitals`.
     """
 
     path: Path
@@ -150,6 +154,7 @@ class Molecule:
     energy: float | None = None
     ecp: StoredEcp | None = None
     doubts: tuple[str, ...] = ()
+    expansion: Stored | None = None
     conventions: str = ""
 
     @property
@@ -399,8 +404,8 @@ def occupied(
     return coefficients[0][:, occupations[0] > 0.5], coefficients[0][:, occupations[0] > 1.5]
 
 
-def orbitals_of(molecule: Molecule) -> OrbitalSet:
-    """Return the occupied orbitals of a file.
+def orbitals_of(molecule: Molecule, orders: Orders | None = None) -> OrbitalSet:
+    """Return the orbitals of a file: those that are occupied, or the ones that determinants have.
 
     Raises
     ------
@@ -426,9 +431,10 @@ def orbitals_of(molecule: Molecule) -> OrbitalSet:
     shells, rows = _spherical(molecule)
     n_up, n_dn = (C.shape[1] for C in molecule.orbitals)
     # Occupied orbitals over our spherical functions, both spins in one array.
-    coefficients = np.zeros((2, len(rows), max(n_up, n_dn)))
-    coefficients[0, :, :n_up] = rows @ molecule.orbitals[0]
-    coefficients[1, :, :n_dn] = rows @ molecule.orbitals[1]
+    occurring, columns = molecule.orbitals, (list(range(n_up)), list(range(n_dn)))
+    if orders is not None:
+        occurring, columns = (molecule.all_orbitals[0], molecule.all_orbitals[-1]), orders
+    coefficients = chosen_orbitals([rows @ C for C in occurring], columns, "wavefunction.determinants")
     about: dict[str, Any] = {"doubts": doubts}
     energy = "" if molecule.energy is None else f", {molecule.energy:.6f} hartree"
     read_as = f", read in the conventions of {molecule.conventions}" if molecule.conventions else ""

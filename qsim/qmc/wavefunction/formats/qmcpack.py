@@ -7,6 +7,7 @@ of which each spin occupies the first.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from qsim.core.errors import FileError
 from qsim.core.results.reading import reading
 from qsim.qmc.deck.elements import ELEMENTS
+from qsim.qmc.wavefunction.formats.expansions import Stored, strings_of_bits
 from qsim.qmc.wavefunction.formats.hdf import HdfFile
 from qsim.qmc.wavefunction.formats.molecule import (
     GAMESS,
@@ -32,8 +34,15 @@ EXPECTED = "molecular orbitals as QMCPACK's converters (convert4qmc, PyscfToQmcp
 MOST = 10_000  # atoms, species, shells, Gaussians of a shell
 
 
-def read_qmcpack(path: Path) -> Molecule:
+def read_qmcpack(path: Path, *, expansion: bool = False) -> Molecule:
     """Read the molecule and the occupied orbitals of a file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    expansion
+        Read its determinants, too.
 
     Raises
     ------
@@ -51,7 +60,36 @@ def read_qmcpack(path: Path) -> Molecule:
             )
         if _flag(file, "parameters/IsComplex"):
             raise FileError(f"{path}: its orbitals are complex; orbitals of molecules must be real")
-        return _read(path, file)
+        found = _read(path, file)
+        if not expansion:
+            return found
+        return replace(found, expansion=_determinants(path, file, found), doubts=())
+
+
+def _determinants(path: Path, file: HdfFile, molecule: Molecule) -> Stored:
+    """Return the group ``MultiDet``: bit o % 64 of word o // 64 is orbital o of a string; ``Coeff``, ``Coeff_1`` ... states."""
+    names = ("CI_Alpha", "CI_Beta") if "MultiDet/CI_Alpha" in file else ("CI_0", "CI_1")
+    for name in (*names, "Coeff"):
+        if f"MultiDet/{name}" not in file:
+            raise FileError(f"{path} holds no expansion in determinants: it lacks 'MultiDet/{name}'")
+    up, dn = (np.atleast_2d(file.numbers(f"MultiDet/{name}")).astype(np.uint64) for name in names)
+    every = ["Coeff"]
+    while f"MultiDet/Coeff_{len(every)}" in file:
+        every.append(f"Coeff_{len(every)}")
+    c = np.stack([file.numbers(f"MultiDet/{name}").astype(np.float64).ravel() for name in every])
+    up, dn = up.reshape(c.shape[1], -1), dn.reshape(c.shape[1], -1)
+    strings, index = strings_of_bits((up, dn))
+    counts = tuple(C.shape[1] for C in molecule.orbitals)
+    if tuple(table.shape[1] for table in strings) != counts:
+        raise FileError(
+            f"{path}: determinants of {strings[0].shape[1]} and {strings[1].shape[1]} electrons, but parameters of "
+            f"{counts[0]} and {counts[1]}; strings must have the orbitals of a core, too"
+        )
+    norms = np.linalg.norm(c, axis=1, keepdims=True)
+    if not (np.isfinite(norms).all() and norms.min() > 0.0):
+        raise FileError(f"{path}: MultiDet has coefficients that are not finite or all zero")
+    shared = "Super_Twist/eigenset_1" not in file
+    return Stored(path.name, strings, index, c / norms, shared=shared)
 
 
 def _flag(file: HdfFile, name: str) -> bool:
@@ -101,7 +139,8 @@ def _read(path: Path, file: HdfFile) -> Molecule:
     doubts: tuple[str, ...] = ()
     if "MultiDet" in file:
         doubts = (
-            f"{path} holds an expansion in determinants; only its first orbitals, as one determinant, are used",
+            f"{path} holds an expansion in determinants; determinants: {{source: file}} takes it; without it there is "
+            "one of the first orbitals",
         )
     # Ions first, as everywhere; coefficients stay in the order of the file.
     ghosts = [charges[k] == 0.0 for k in ids]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -14,12 +15,14 @@ from qsim.core.results.hdf5 import open_datasets, save_datasets
 from qsim.core.results.reading import reading
 from qsim.core.text import shorten
 from qsim.qmc.system.radial import Terms
-from qsim.qmc.wavefunction.molecules.orbitals import L_MAX, OrbitalSet, Shell, orbital_set
+from qsim.qmc.wavefunction.formats.expansions import ActiveHamiltonian, Stored, active_strings, of_matrices
+from qsim.qmc.wavefunction.molecules.orbitals import L_MAX, OrbitalSet, Shell, chosen_orbitals, orbital_set
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.qmc.deck.wavefunction import Pyscf
+    from qsim.qmc.wavefunction.expansion import Orders
 
 __all__ = ["Cache", "EcpTable", "as_lists", "open_cache"]
 
@@ -52,6 +55,10 @@ class Cache:
     exponent, coefficient : (sum of shell_size,) float64
         ``R_s = sum c exp(-a r^2)``.
     orbitals : (2, B, M) float64
+    ci : (states, K_up, K_dn) float64, optional
+        Coefficients of the determinants of an active space.
+    integrals : (M^2 + M^4,) float64, optional
+        One- and two-electron integrals over its orbitals, hartree.
     """
 
     path: Path | None
@@ -64,26 +71,70 @@ class Cache:
     exponent: NDArray[np.float64]
     coefficient: NDArray[np.float64]
     orbitals: NDArray[np.float64]
+    ci: NDArray[np.float64] | None = None
+    integrals: NDArray[np.float64] | None = None
 
     ARRAYS = ("shell_atom", "shell_l", "shell_size", "exponent", "coefficient", "orbitals")
+    OPTIONAL = ("ci", "integrals")
 
     def save(self, path: Path) -> None:
         """Write the file."""
         text = json.dumps(
             {"version": VERSION, "identity": self.identity, "ecp": self.ecp, "about": self.about}
         )
-        arrays: dict[str, Any] = {name: getattr(self, name) for name in self.ARRAYS}
+        arrays: dict[str, Any] = {name: getattr(self, name) for name in (*self.ARRAYS, *self.OPTIONAL)}
+        arrays = {name: array for name, array in arrays.items() if array is not None}
         save_datasets(path, {**arrays, "description": np.frombuffer(text.encode(), np.uint8)})
 
-    def orbital_set(self, centres: NDArray[np.float64]) -> OrbitalSet:
-        """Return the orbitals on atoms (A, 3)."""
+    @property
+    def shared(self) -> bool:
+        """Return True if orbitals of both spins are the same, as far as both have them."""
+        both = self.orbitals[:, :, : min(self.counts)]
+        return bool(np.array_equal(both[0], both[1]))
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Numbers of orbitals of each spin."""
+        up, dn = (int(np.abs(C).max(axis=0, initial=0.0).astype(bool).sum()) for C in self.orbitals)
+        return up, dn
+
+    def stored(self) -> Stored | None:
+        """Return the states of an active space, if the calculation has one."""
+        if self.ci is None:
+            return None
+        about = self.about["active"]
+        core, M = int(about["core"]), int(about["orbitals"])
+        strings = [active_strings(core, M, int(n)) for n in about["electrons"]]
+        index, coefficients = of_matrices(self.ci)
+        integrals = self.integrals
+        assert integrals is not None
+        return Stored(
+            origin=str(about["origin"]),
+            strings=(strings[0], strings[1]),
+            index=index,
+            coefficients=coefficients,
+            energies=np.array(about["energies"], np.float64),
+            hamiltonian=ActiveHamiltonian(
+                core,
+                float(about["core_energy"]),
+                integrals[: M * M].reshape(M, M),
+                integrals[M * M :].reshape(M, M, M, M),
+            ),
+        )
+
+    def orbital_set(self, centres: NDArray[np.float64], orders: Orders | None = None) -> OrbitalSet:
+        """Return the orbitals on atoms (A, 3): all, or those that determinants have."""
         # Primitives of all shells lie in one array each of exponents and coefficients.
         ends = np.cumsum([0, *self.shell_size])
         shells = [
             Shell(int(atom), int(l), Terms.of(self.coefficient[a:b], 0, 0.0, self.exponent[a:b]))
             for atom, l, a, b in zip(self.shell_atom, self.shell_l, ends[:-1], ends[1:], strict=True)
         ]
-        return orbital_set(centres, shells, self.orbitals, dict(self.about))
+        chosen = self.orbitals
+        if orders is not None:
+            every = [C[:, :count] for C, count in zip(self.orbitals, self.counts, strict=True)]
+            chosen = chosen_orbitals(every, orders, "wavefunction.determinants")
+        return orbital_set(centres, shells, chosen, dict(self.about))
 
 
 def open_cache(block: Pyscf, folder: Path) -> Cache | None:
@@ -119,9 +170,10 @@ def open_cache(block: Pyscf, folder: Path) -> Cache | None:
         for name in ("identity", "ecp", "about"):
             if not isinstance(text.get(name), dict):
                 raise FileError(f"{path}: its description lacks the object '{name}'", hint=REMAKE)
-        arrays = {key: found[key][()] for key in Cache.ARRAYS}
+        arrays = {key: found[key][()] for key in (*Cache.ARRAYS, *Cache.OPTIONAL) if key in found}
         cache = Cache(path, text["identity"], text["ecp"], text["about"], **arrays)
         _check_cache(path, cache)
+        _check_active(path, cache)
     return cache
 
 
@@ -179,6 +231,25 @@ def _check_cache(path: Path, cache: Cache) -> None:
             )
         if not np.all(np.abs(array) <= LARGEST) or (name == "exponent" and not np.all(array > 0.0)):
             raise FileError(f"{path}: {name} holds a number that is not finite or not possible", hint=REMAKE)
+
+
+def _check_active(path: Path, cache: Cache) -> None:
+    """Refuse an active space whose arrays do not fit together."""
+    if cache.ci is None:
+        return
+    with reading(path, "the sizes of an active space with its coefficients and integrals", hint=REMAKE):
+        about = cache.about["active"]
+        M = int(about["orbitals"])
+        shape = tuple(math.comb(M, int(n)) for n in about["electrons"])
+        integrals = cache.integrals
+        if cache.ci.ndim != 3 or cache.ci.shape[1:] != shape or len(about["energies"]) != len(cache.ci):
+            raise ValueError(f"coefficients of shape {cache.ci.shape}")
+        if integrals is None or integrals.shape != (M**2 + M**4,):
+            raise ValueError("integrals of another number of orbitals")
+        if int(about["core"]) + M > min(cache.counts):
+            raise ValueError("there are fewer orbitals")
+        if not all(np.isfinite(array).all() for array in (cache.ci, integrals)):
+            raise ValueError("a number is not finite")
 
 
 def _is_real(value: object) -> bool:

@@ -192,7 +192,9 @@ def _residual(energy: NDArray[np.float64], r: NDArray[np.float64], weight: NDArr
     return float(left @ left)
 
 
-def correct_cusps(orbitals: OrbitalSet, system: System) -> OrbitalSet:
+def correct_cusps(
+    orbitals: OrbitalSet, system: System, occurring: tuple[int, int] | None = None
+) -> OrbitalSet:
     """Return the orbitals with cusps at all bare nuclei.
 
     Parameters
@@ -201,13 +203,15 @@ def correct_cusps(orbitals: OrbitalSet, system: System) -> OrbitalSet:
         Of Gaussians; shells of other functions are left alone, and spoil nothing.
     system
         Nuclei and electrons.
+    occurring
+        Orbitals of each spin that determinants have, if there are more of them than electrons.
 
     Returns
     -------
     OrbitalSet
         With one more s shell for each orbital and nucleus where there is something to correct; its ``about`` says how many.
     """
-    counts = (system.n_up, system.n_dn)
+    counts = occurring or (system.n_up, system.n_dn)
     # Orbitals of both spins that are the same get one correction.
     shared = counts[0] >= counts[1] and np.array_equal(
         orbitals.coefficients[0][:, : counts[1]], orbitals.coefficients[1][:, : counts[1]]

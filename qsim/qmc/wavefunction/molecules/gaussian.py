@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -19,12 +20,14 @@ from qsim.core.errors import FileError, InvalidInput, NumericsError
 from qsim.core.install import install_extra
 from qsim.qmc.system import library
 from qsim.qmc.wavefunction.molecules import occupation
+from qsim.qmc.wavefunction.molecules.active_space import complete_active_space
 from qsim.qmc.wavefunction.molecules.cache import Cache, as_lists
-from qsim.qmc.wavefunction.molecules.orbitals import L_MAX, OrbitalSet
+from qsim.qmc.wavefunction.molecules.orbitals import L_MAX
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.qmc.deck.determinants import Determinants
     from qsim.qmc.deck.wavefunction import Pyscf
     from qsim.qmc.system.ions import System
     from qsim.qmc.system.pseudopotentials import Ecp
@@ -49,12 +52,15 @@ class PyscfMissing(FileError):
     exit_code = 4  # as of a device that is not there
 
 
-def _identity(block: Pyscf, system: System) -> dict[str, Any]:
+def _identity(block: Pyscf, system: System, determinants: Determinants | None) -> dict[str, Any]:
     """Return a summary of the calculation, in types that JSON has."""
     # Keys that are not set are left out, so that a file made before they existed stays valid.
     chosen = {"occupation": block.occupation, "guess": block.guess, "stability": block.stability}
+    wanted = {} if determinants is None else _wanted(determinants)
     return {
-        **{name: value for name, value in chosen.items() if value},  # files of older decks have none
+        **{
+            name: value for name, value in (chosen | wanted).items() if value
+        },  # files of older decks have none
         "atoms": [
             [s, *np.round(p, DIGITS).tolist()] for s, p in zip(system.symbols, system.positions, strict=True)
         ],
@@ -64,6 +70,16 @@ def _identity(block: Pyscf, system: System) -> dict[str, Any]:
         "xc": block.xc,
         "ecp": _ecp_names(block, system),
     }
+
+
+def _wanted(block: Determinants) -> dict[str, Any]:
+    """Return what an expansion asks of the calculation: an active space and its states, or more orbitals than are occupied."""
+    if not block.is_calculated:
+        used = [o for item in block.list or [] for o in (*item.up, *item.down)]
+        return {"orbitals": 1 + max(used, default=0)}
+    states = max(1 + block.state, len(block.average or []))
+    found = {"source": block.source, "active": block.active, "average": block.average, "states": states}
+    return {"determinants": {name: value for name, value in found.items() if value is not None}}
 
 
 def _ecp_names(block: Pyscf, system: System) -> dict[str, str]:
@@ -152,8 +168,14 @@ def _carried(name: str, element: str, key: str, missing: PyscfMissing) -> Ecp:
     ) from missing
 
 
-def gaussian_orbitals(block: Pyscf, system: System, folder: Path, cache: Cache | None = None) -> OrbitalSet:
-    """Return the orbitals of the deck's self-consistent field, from the cache or calculated (and then kept).
+def gaussian_orbitals(
+    block: Pyscf,
+    system: System,
+    folder: Path,
+    cache: Cache | None = None,
+    determinants: Determinants | None = None,
+) -> Cache:
+    """Return the orbitals of the deck's calculation, from the cache or calculated (and then kept).
 
     Parameters
     ----------
@@ -165,10 +187,12 @@ def gaussian_orbitals(block: Pyscf, system: System, folder: Path, cache: Cache |
         Where relative names start.
     cache
         What `open_cache` returned.
+    determinants
+        The deck's ``wavefunction.determinants``, which may want an active space.
 
     Returns
     -------
-    OrbitalSet
+    Cache
         Its ``about`` has ``energy`` (of the self-consistent field), ``determinant_energy`` (expectation value of the Hamiltonian,
         which VMC without Jastrow must give) and ``summary``.
 
@@ -177,7 +201,7 @@ def gaussian_orbitals(block: Pyscf, system: System, folder: Path, cache: Cache |
     InvalidInput, FileError, NumericsError, PyscfMissing
         Keys that do not fit, a cache of another calculation, no convergence or an unexpected energy, no PySCF.
     """
-    identity = _identity(block, system)
+    identity = _identity(block, system, determinants)
     if cache is None:
         # Compared as JSON: tuples become lists there, and nothing else changes.
         cache = _calculate(system, identity)
@@ -210,7 +234,7 @@ def gaussian_orbitals(block: Pyscf, system: System, folder: Path, cache: Cache |
     remarks = list(cache.about.get("doubts", []))
     if identity.get("occupation"):  # the deck has chosen the configuration
         remarks = [text for text in remarks if "occupation" not in text]
-    return cache.orbital_set(system.positions).noting(summary=summary, doubts=remarks)
+    return replace(cache, about={**cache.about, "summary": summary, "doubts": remarks})
 
 
 def _calculate(system: System, identity: dict[str, Any]) -> Cache:
@@ -242,9 +266,19 @@ def _calculate(system: System, identity: dict[str, Any]) -> Cache:
             hint="do pseudopotentials and their counterparts in PySCF have the same charge?",
         )
     # One array for both spins, with columns of zeros for the smaller one.
-    orbitals = np.zeros((2, mol.nao, max(system.n_up, system.n_dn)))
-    orbitals[0, :, : system.n_up] = up
-    orbitals[1, :, : system.n_dn] = dn
+    active: dict[str, Any] = {}
+    if "determinants" in identity:
+        found, active = complete_active_space(field, identity["determinants"], (system.n_up, system.n_dn))
+        every, counts = (found, found), (found.shape[1],) * 2
+    else:
+        wanted, C = int(identity.get("orbitals", 0)), np.asarray(field.mo_coeff)
+        every = (C[0], C[1]) if C.ndim == 3 else (C, C)
+        counts = (min(max(up.shape[1], wanted), C.shape[-1]), min(max(dn.shape[1], wanted), C.shape[-1]))
+        if not wanted:
+            every = (up, dn)
+    orbitals = np.zeros((2, mol.nao, max(counts)))
+    for spin in range(2):
+        orbitals[spin, :, : counts[spin]] = every[spin][:, : counts[spin]]
     kept = _kept(mol, orbitals)
     cache = Cache(
         path=None,
@@ -255,8 +289,10 @@ def _calculate(system: System, identity: dict[str, Any]) -> Cache:
             "determinant_energy": hartree_fock,
             "pyscf": str(pyscf.__version__),
             **about,
+            **active.pop("about", {}),
         },
         orbitals=orbitals[:, kept],
+        **active,
         **_shells(mol),
     )
     _compare_values(mol, cache, system)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.errors import InvalidInput
 from qsim.qmc.kernels.molecule.types import FACTORS, OrbitalTables
 from qsim.qmc.system import radial
 from qsim.qmc.wavefunction.harmonics import solid_harmonics
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["OrbitalSet", "Shell", "orbital_set"]
+    from qsim.qmc.wavefunction.expansion import Orders
+
+__all__ = ["OrbitalSet", "Shell", "chosen_orbitals", "orbital_set"]
 
 L_MAX = 4  # g, the largest that kernels know
 TINY = 1e-12  # bohr
@@ -72,7 +75,7 @@ class Shell:
 
 @dataclass(frozen=True)
 class OrbitalSet:
-    """Occupied orbitals of both spins.
+    """Orbitals of both spins that occur in determinants.
 
     Attributes
     ----------
@@ -255,6 +258,35 @@ def orbital_set(
         np.ascontiguousarray(coefficients[:, order], np.float64),
         dict(about or {}),
     )
+
+
+def chosen_orbitals(matrices: Sequence[NDArray[np.float64]], orders: Orders, key: str) -> NDArray[np.float64]:
+    """Return the orbitals that determinants have, (2, B, M), zero for those that a spin does not have.
+
+    Parameters
+    ----------
+    matrices : pair of (B, all)
+        All orbitals of both spins.
+    orders
+        Which of them, in their order.
+    key
+        Of the deck, which brings the orbitals.
+
+    Raises
+    ------
+    InvalidInput
+        If there are fewer orbitals.
+    """
+    found = np.zeros((2, matrices[0].shape[0], max(map(len, orders))))
+    for spin, (matrix, order) in enumerate(zip(matrices, orders, strict=True)):
+        if max(order, default=-1) >= matrix.shape[1]:
+            raise InvalidInput(
+                key,
+                f"the determinants of {len(order)} orbitals of one spin need orbital {max(order)}, counted from 0; there are "
+                f"{matrix.shape[1]}",
+            )
+        found[spin, :, : len(order)] = matrix[:, order]
+    return found
 
 
 def _rounded_up(numbers: NDArray[np.float64], real: DTypeLike) -> NDArray[Any]:

@@ -15,11 +15,12 @@ import numpy as np
 from qsim.core.errors import InvalidInput
 from qsim.qmc.deck.wavefunction import RowsBySpin
 from qsim.qmc.system.radial import Terms
-from qsim.qmc.wavefunction.molecules.orbitals import L_MAX, OrbitalSet, Shell, orbital_set
+from qsim.qmc.wavefunction.molecules.orbitals import L_MAX, OrbitalSet, Shell, chosen_orbitals, orbital_set
 
 if TYPE_CHECKING:
     from qsim.qmc.deck import wavefunction as blocks
     from qsim.qmc.system.ions import System
+    from qsim.qmc.wavefunction.expansion import Orders
 
 __all__ = ["hydrogen", "hydrogen_function", "norm_squared", "overlap", "slater", "slater_function"]
 
@@ -51,7 +52,7 @@ def norm_squared(f: Terms, l: int) -> float:
     return float(f.c @ (factorials[power] / rate ** (power + 1.0)) @ f.c)
 
 
-def slater(block: blocks.Sto, system: System) -> OrbitalSet:
+def slater(block: blocks.Sto, system: System, orders: Orders) -> OrbitalSet:
     """Build the orbitals of ``source: sto``.
 
     Parameters
@@ -70,10 +71,10 @@ def slater(block: blocks.Sto, system: System) -> OrbitalSet:
         for k, shell in enumerate(block.shells):
             if atom in _atoms(shell, k, system):
                 shells.append(Shell(atom, shell.l, _contracted(shell, k)))
-    return _occupy(shells, block.molecular_orbitals, system)
+    return _occupy(shells, block.molecular_orbitals, system, orders)
 
 
-def hydrogen(block: blocks.Hydrogen, system: System) -> OrbitalSet:
+def hydrogen(block: blocks.Hydrogen, system: System, orders: Orders) -> OrbitalSet:
     """Build the orbitals of ``source: hydrogen``: eigenfunctions of one nucleus, in the order of their energy and of l.
 
     Parameters
@@ -91,23 +92,23 @@ def hydrogen(block: blocks.Hydrogen, system: System) -> OrbitalSet:
         for k, (n, l) in enumerate(pairs):
             _check_numbers(n, l, f"{SHELLS}.{k}")
     Z = float(system.charges[0])
-    need = max(system.n_up, system.n_dn)
+    need = 1 + max((o for order in orders for o in order), default=0)
     shells: list[Shell] = []
     for n, l in pairs:
         if sum(shell.size for shell in shells) < need:
             shells.append(Shell(0, l, hydrogen_function(n, l, Z)))
-    return _occupy(shells, None, system)
+    return _occupy(shells, None, system, orders)
 
 
 def _occupy(
-    shells: list[Shell], rows: blocks.RowsBySpin | list[list[float]] | None, system: System
+    shells: list[Shell], rows: blocks.RowsBySpin | list[list[float]] | None, system: System, orders: Orders
 ) -> OrbitalSet:
-    """Return the set in which the first orbitals of each spin are occupied; without rows, each function is an orbital."""
+    """Return the orbitals that occur in determinants; without rows, each function is an orbital."""
     size = sum(shell.size for shell in shells)
     by_spin = (rows.up, rows.down) if isinstance(rows, RowsBySpin) else (rows, rows)
     counts = (system.n_up, system.n_dn)
-    C = np.zeros((2, size, max(counts)))
-    for spin, (given, count) in enumerate(zip(by_spin, counts, strict=True)):
+    matrices = []
+    for given, count in zip(by_spin, counts, strict=True):
         if given is None:
             matrix = np.eye(size)
         else:
@@ -122,8 +123,10 @@ def _occupy(
                 SHELLS if given is None else ORBITALS,
                 f"{count} electrons of one spin need as many orbitals, found {len(matrix)}",
             )
-        C[spin, :, :count] = matrix[:count].T
-    return orbital_set(system.positions, shells, C)
+        matrices.append(matrix.T)
+    return orbital_set(
+        system.positions, shells, chosen_orbitals(matrices, orders, "wavefunction.determinants")
+    )
 
 
 def _atoms(shell: blocks.Shell, k: int, system: System) -> list[int]:

@@ -14,11 +14,12 @@ import numpy as np
 
 from qsim.core.errors import InvalidInput
 from qsim.qmc.system.radial import Terms
-from qsim.qmc.wavefunction.molecules.orbitals import L_MAX, OrbitalSet, Shell, orbital_set
+from qsim.qmc.wavefunction.molecules.orbitals import L_MAX, OrbitalSet, Shell, chosen_orbitals, orbital_set
 
 if TYPE_CHECKING:
     from qsim.qmc.deck.wavefunction import Harmonic, Hooke
     from qsim.qmc.system.ions import System
+    from qsim.qmc.wavefunction.expansion import Orders
 
 __all__ = ["oscillator", "oscillator_function"]
 
@@ -38,8 +39,8 @@ def oscillator_function(k: int, l: int, alpha: float) -> Terms:
     return Terms.of(norm * np.array(c), 2 * np.arange(k + 1), 0.0, alpha)
 
 
-def oscillator(block: Hooke | Harmonic, system: System) -> OrbitalSet:
-    """Build the lowest oscillator orbitals, filled by energy, then by ascending l.
+def oscillator(block: Hooke | Harmonic, system: System, orders: Orders) -> OrbitalSet:
+    """Build oscillator orbitals, counted by energy, then by ascending l.
 
     Parameters
     ----------
@@ -47,6 +48,8 @@ def oscillator(block: Hooke | Harmonic, system: System) -> OrbitalSet:
         Its exponent is alpha, 1/bohr^2; None: ``mass omega / 2``, that of the eigenfunctions.
     system
         Its ``omega`` and ``mass`` are those of the block already.
+    orders
+        Which orbitals.
 
     Raises
     ------
@@ -54,19 +57,19 @@ def oscillator(block: Hooke | Harmonic, system: System) -> OrbitalSet:
         For more electrons than shells up to l = `L_MAX` hold.
     """
     alpha = 0.5 * system.mass * system.omega if block.exponent is None else block.exponent
-    counts = (system.n_up, system.n_dn)
+    need = 1 + max((o for order in orders for o in order), default=0)
     shells: list[Shell] = []
     for quanta in range(L_MAX + 1):
         for l in range(quanta % 2, quanta + 1, 2):
-            if sum(shell.size for shell in shells) < max(counts):
+            if sum(shell.size for shell in shells) < need:
                 shells.append(Shell(0, l, oscillator_function((quanta - l) // 2, l, alpha)))
     size = sum(shell.size for shell in shells)
-    if size < max(counts):
+    if size < max(system.n_up, system.n_dn):
         raise InvalidInput(
             "system.electrons",
-            f"oscillator shells up to l = {L_MAX} hold {size} electrons of one spin, found {max(counts)}",
+            f"oscillator shells up to l = {L_MAX} hold {size} electrons of one spin, found {max(system.n_up, system.n_dn)}",
         )
-    C = np.zeros((2, size, max(counts)))
-    for spin, count in enumerate(counts):
-        C[spin, np.arange(count), np.arange(count)] = 1.0
-    return orbital_set(system.positions, shells, C)
+    every = np.eye(size)
+    return orbital_set(
+        system.positions, shells, chosen_orbitals((every, every), orders, "wavefunction.determinants")
+    )

@@ -1,0 +1,1 @@
+"""Expansions in Slater determinants: tables of strings, minors and effective inverses."""
