@@ -233,20 +233,13 @@ def symmetric_bases(H: Complex, sector: Mapping[str, Any]) -> list[Complex] | No
     spins = len(H).bit_length() - 1
     one = np.eye(len(H), dtype=complex)
     shift = _moved(spins, [(j + 1) % spins for j in range(spins)])
-    operators = []
-    if "reflection" in sector:
-        operators.append((_moved(spins, list(range(spins))[::-1]), sector["reflection"]))
-    if "inversion" in sector:
-        operators.append((one[::-1].copy(), sector["inversion"]))
-    if "parity" in sector:
-        axes = "z" if "inversion" in sector else "zxy"
-        axis = _conserved(H, {a: _turned(a, spins) for a in axes})
-        if axis is None:
-            return None
-        operators.append((_turned(axis, spins), 1 if sector["parity"] == "even" else -1))
+    operators = _signed(H, sector)
     # a sector whose states H leaves together by accident, such as Sz = 0 of a uniform field beside the inversion, is
     # refused: the symmetry is one of H
-    if not _all_kept(H, [operator for operator, _ in operators] + ([shift] if "momentum" in sector else [])):
+    needed = [P for P, _ in operators or []] + ([shift] if "momentum" in sector else [])
+    if operators is None or any(
+        np.abs(P @ H - H @ P).max() > 1e-9 * (np.abs(H).max() or 1.0) for P in needed
+    ):
         return None
     projector = one
     for operator, sign in operators:
@@ -275,9 +268,20 @@ def symmetric_bases(H: Complex, sector: Mapping[str, Any]) -> list[Complex] | No
     return [basis for basis in found if basis.size] or None
 
 
-def _all_kept(H: Complex, operators: list[Complex]) -> bool:
-    """Return whether H commutes with operators."""
-    return all(np.abs(P @ H - H @ P).max() <= 1e-9 * (np.abs(H).max() or 1.0) for P in operators)
+def _signed(H: Complex, sector: Mapping[str, Any]) -> list[tuple[Complex, int]] | None:
+    """Return reflection, inversion and parity of a sector with their signs; None for a parity that H does not have."""
+    spins = len(H).bit_length() - 1
+    found: list[tuple[Complex, int]] = []
+    if "reflection" in sector:
+        found.append((_moved(spins, list(range(spins))[::-1]), sector["reflection"]))
+    if "inversion" in sector:
+        found.append((np.eye(len(H), dtype=complex)[::-1].copy(), sector["inversion"]))
+    if "parity" in sector:
+        axis = _conserved(H, {a: _turned(a, spins) for a in ("z" if "inversion" in sector else "zxy")})
+        if axis is None:
+            return None
+        found.append((_turned(axis, spins), 1 if sector["parity"] == "even" else -1))
+    return found
 
 
 def _parted(H: Complex, basis: Complex, sector: Mapping[str, Any]) -> list[Complex]:

@@ -65,7 +65,9 @@ def two_time(problem: SteadyProblem, asked: TwoTime, v: NDArray[np.complex128]) 
             later = _of_site(problem, block.of, site)
             for k in range(times.size):
                 if k:
-                    x = exponential.advance(lambda y, G=G: G @ y, x, float(times[k] - times[k - 1]), TOLERANCE)
+                    x = exponential.advance(
+                        lambda y, G=G: G @ y, x, float(times[k] - times[k - 1]), TOLERANCE
+                    )
                 found[k, column] += other.trace_of(later, x)
     return {"two_time": found.real, "two_time_imag": found.imag, "two_time_t": times}
 
