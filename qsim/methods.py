@@ -19,6 +19,8 @@ if TYPE_CHECKING:  # mypy compares the modules of each method with the contract:
     import qsim.qoc.build
     import qsim.qoc.deck
     import qsim.qoc.output
+    import qsim.qoc.problem
+    import qsim.qoc.result
     import qsim.qoc.run
     import qsim.sturmian.build
     import qsim.sturmian.deck
@@ -37,7 +39,7 @@ if TYPE_CHECKING:  # mypy compares the modules of each method with the contract:
     QMC = Stages[qsim.qmc.deck.model.QmcDeck, qsim.qmc.problem.Problem, qsim.qmc.run.Result](
         qsim.qmc.deck, qsim.qmc.build, qsim.qmc.run, qsim.qmc.output
     )
-    QOC = Stages[qsim.qoc.deck.model.QocDeck, qsim.qoc.build.AnyProblem, qsim.qoc.run.AnyResult](
+    QOC = Stages[qsim.qoc.deck.model.QocDeck, qsim.qoc.problem.Problem, qsim.qoc.result.Result](
         qsim.qoc.deck, qsim.qoc.build, qsim.qoc.run, qsim.qoc.output
     )
     STURMIAN = Stages[

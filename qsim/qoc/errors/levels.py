@@ -46,6 +46,8 @@ FAR = 0.1
 QUICK, WEAK, JUMPED = 1e7, 0.2, 0.5
 # Factor of the extrapolated rest, and the least ratio of changes by which it is extrapolated.
 MARGIN, FASTEST = 2.0, 0.2
+# Factor of the change that was seen: the last basis has errors of its own.
+SEEN = 1.05
 # Rounding of one product of a series, relative.
 ROUNDING = 1e-16
 
@@ -243,7 +245,8 @@ def extrapolated(values: Sequence[float], ratio: float) -> float:
     if changes.size > 1:
         last = max(last, ratio * float(changes[-2]))
     ratio = max(ratio, FASTEST)
-    return abs(float(values[-1]) - float(values[0])) + MARGIN * last * ratio / (1.0 - ratio)
+    seen = abs(float(values[-1]) - float(values[0]))
+    return SEEN * seen + MARGIN * last * ratio / (1.0 - ratio)
 
 
 def _rest(looks: Sequence[Look], ratio: float) -> float:

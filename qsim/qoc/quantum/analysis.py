@@ -207,3 +207,5 @@ def _warn(problem: QuantumProblem, check: Check, p: float, monitor: Monitor) -> 
             f"the claimed error {check.error:.2g} is above verify.tolerance ({tolerance:g}); "
             f"its largest part: {worst}{remedy}"
         )
+    if check.silent:
+        monitor.warn(check.silent)

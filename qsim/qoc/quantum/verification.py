@@ -59,6 +59,8 @@ class Check:
         The value under the controls as functions of time.
     most : float
         The farthest that a value can be from P: of what lies between 0 and 1, the larger of P and 1 - P.
+    silent : str
+        Which number beside the value has no error, and why; "" if all have one.
     """
 
     value: float
@@ -67,6 +69,7 @@ class Check:
     others: dict[str, float] = field(default_factory=dict)
     continuous: Continuous | None = None
     most: float = math.inf
+    silent: str = ""
 
     @property
     def error(self) -> float:
@@ -82,8 +85,7 @@ def verify(problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcom
     parts = {
         # columns of norm 1 enter twice: an amplitude and its conjugate
         "series": 2.0 * size * (slots.remainder + 4.0 * slots.products * ROUNDING),
-        # of a distance both the mixture and its square change
-        "mixture": max(2.0 if is_mixed(problem.model) else 0.0, size) * problem.model.dropped,
+        "mixture": _mixture(problem.model, outcome),
     }
     # two coordinates move on their grid, where no level is left out
     on_grid = grid_value(problem, fields)
@@ -115,6 +117,8 @@ def verify(problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcom
         parts["tables"] = curves
     unclaimed = found.unclaimed or left.unclaimed
     if larger is not None:
+        # a thermal start fills levels that the basis of the run does not have
+        parts["mixture"] = max(parts["mixture"], _mixture(larger.looks[-1].objective.model, outcome))
         known = sum(parts.values())
         parts["levels"] = larger.error
         if larger.unclaimed is not None and unclaimed is None:
@@ -123,6 +127,7 @@ def verify(problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcom
                 "model"
             )
     others: dict[str, float] = {}
+    silent = ""
     if not unclaimed:
         others = errors_of_state(problem, outcome, parts, found, _numbers(larger, outcome))
         if outcome.budget is not None:
@@ -131,12 +136,16 @@ def verify(problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcom
             )
             off = _coherent_difference(closed, fields, outcome.budget.coherent)
             # levels that jumps empty count for more without them
-            above = _claimed(_levels(problem, closed, course, fields))
-            if above is not None:
-                others["coherent_value"] = parts["series"] + parts["mixture"] + above + off
+            above = _levels(problem, closed, course, fields)
+            if above is not None and above.unclaimed is not None:
+                silent = f"the error of coherent_value is not known: {above.unclaimed}"
+            else:
+                others["coherent_value"] = (
+                    parts["series"] + parts["mixture"] + (0.0 if above is None else above.error) + off
+                )
         others = {name: error + left.beside(name) for name, error in others.items()}
     most = farthest(problem.model, outcome.value)
-    return Check(found.value, parts, unclaimed, others, continuous, most)
+    return Check(found.value, parts, unclaimed, others, continuous, most, silent)
 
 
 @dataclass(frozen=True)
@@ -239,6 +248,11 @@ def _is_short(objective: SlotObjective, fields: NDArray[np.float64]) -> bool:
     slots = objective.propagator
     # a product of SciPy's sparse matrices takes several times as long as one of the kernels
     return SLOWER * slots.operations(fields, columns) < BUDGET
+
+
+def _mixture(made: QuantumModel, outcome: Outcome) -> float:
+    """Return what the levels that a thermal start leaves out may change; of a distance both the mixture and its square do."""
+    return max(2.0 if is_mixed(made) else 0.0, _size(made, outcome)) * made.dropped
 
 
 def _size(made: QuantumModel, outcome: Outcome) -> float:

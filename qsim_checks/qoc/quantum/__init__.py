@@ -167,7 +167,8 @@ def _names(results: Results) -> list[str]:
 def _claim(name: str, results: Results, exact: float, error: float) -> Claim:
     scalar = results.scalars[name]
     claimed = np.nan if scalar.error is None else float(scalar.error)
-    return Claim(name, _number(results, name) - exact, claimed, oracle=error, warning=UNCLAIMED)
+    warning = f"{UNCLAIMED}|the error of {name} is not known"
+    return Claim(name, _number(results, name) - exact, claimed, oracle=error, warning=warning)
 
 
 def _number(results: Results, name: str) -> float:
