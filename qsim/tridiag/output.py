@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from qsim.tridiag.atom import quantities as atom_quantities
 from qsim.tridiag.atom import result as atom_result
 from qsim.tridiag.figures import FIGURES
+from qsim.tridiag.plane import result as plane_result
 from qsim.tridiag.propagate import result as propagate_result
 from qsim.tridiag.scaling import result as scaling_result
 from qsim.tridiag.systems import result as solve_result
@@ -31,6 +32,7 @@ QUANTITIES: dict[str, tuple[Quantity[Any], ...]] = {
     "propagate_scan": propagate_result.SCANS,
     "atom": atom_result.QUANTITIES,
     "atom_scan": atom_quantities.SCANS,
+    "plane": plane_result.QUANTITIES,
     "solve": solve_result.QUANTITIES,
     "scaling": scaling_result.QUANTITIES,
 }

@@ -1,7 +1,7 @@
 r"""Two coordinates on a rectangular lattice between hard walls: kinetic energies, their steps, and the potential at the points.
 
-The kinetic energy of an axis is ``T = -M^-1 delta^2 / (2 m h^2)`` with ``M = 1 + delta^2/12`` (Numerov) or 1 (three points).  Both
-are functions of the second difference, whose eigenstates between hard walls are sine waves.
+The kinetic energy of an axis is ``T = -M^-1 delta^2 / (2 m h^2)`` with ``M = 1 + delta^2/12`` (Numerov) or 1 (three points).
+Both are functions of the second difference, whose eigenstates between hard walls are sine waves.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ __all__ = ["Axis", "PlaneLattice", "share_inside"]
 
 # weight of a point in the image beyond a wall, below which nothing is left of it
 LEAST_WEIGHT = 1e-18
+# points up to which kinetic energies are taken by the matrix
+FEW = 64
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Axis:
     @property
     def x(self) -> NDArray[np.float64]:
         """Points (points,), bohr."""
-        return self.low + self.spacing * np.arange(1, self.points + 1)
+        return np.asarray(self.low + self.spacing * np.arange(1, self.points + 1), dtype=float)
 
     @property
     def high(self) -> float:
@@ -66,6 +68,28 @@ class Axis:
         k = np.arange(1, self.points + 1)
         waves = np.sqrt(2.0 / (self.points + 1)) * np.sin(np.outer(k, k) * np.pi / (self.points + 1))
         return np.asarray((waves * self.energies) @ waves)
+
+    def mean_kinetic(self, psi: NDArray[np.complex128], along: int) -> float:
+        """Return ``sum psi* T psi`` of a state (n1, n2) for this axis as its first or second one, hartree.
+
+        The matrix of T between points at a distance d is ``beta turn^(d - 1)``, from which images beyond both walls are taken.
+        """
+        from scipy.signal import lfilter
+
+        f = np.moveaxis(psi, along, 0)
+        # images of images count between a few points
+        if self.points <= FEW:
+            return float(np.vdot(f, self.kinetic() @ f).real)
+        scale = 1.0 / (self.mass * self.spacing**2)
+        own, beta, turn = scale, -0.5 * scale, 0.0
+        if self.stencil == "numerov":
+            turn = 2.0 * np.sqrt(6.0) - 5.0
+            weight = -2.0 * turn / (1.0 - turn**2)
+            own, beta = 6.0 * scale * (6.0 * weight - 1.0), 36.0 * scale * weight * turn
+        chain = lfilter([1.0], [1.0, -turn], f, axis=0)
+        pairs = float(np.vdot(f[1:], chain[:-1]).real)
+        ends = np.abs(chain[-1]) ** 2 + np.abs(turn ** np.arange(self.points) @ f) ** 2
+        return float(own * np.vdot(f, f).real + 2.0 * beta * pairs - beta * turn * ends.sum())
 
     def step(self, dt: float) -> Filter:
         """Return the Cayley step ``(1 - i dt T/2)/(1 + i dt T/2)`` of some duration, a.u., which may be negative."""
@@ -93,9 +117,8 @@ class Axis:
         count = int(np.count_nonzero(np.abs(weights) > LEAST_WEIGHT))
         return np.ascontiguousarray(np.column_stack([weights.real, weights.imag])[:count])
 
-    def coarser(self, ratio: float, least: int) -> Axis:
-        """Return the axis between the same walls with `ratio` times the spacing, and `least` points at least."""
-        points = max(least, round((self.points + 1) / ratio) - 1)
+    def with_points(self, points: int) -> Axis:
+        """Return the axis between the same walls with another number of points."""
         return Axis(self.low, (self.high - self.low) / (points + 1), points, self.mass, self.stencil)
 
 
@@ -169,12 +192,18 @@ class PlaneLattice:
 
     def energy(self, psi: NDArray[np.complex128]) -> float:
         """Return ``<psi|H|psi>`` of a state (n1, n2), hartree, not divided by the norm."""
-        from scipy.fft import dstn
-
-        waves = dstn(psi.view(float).reshape(*psi.shape, 2), type=1, axes=(0, 1), norm="ortho")
-        weights = (waves**2).sum(axis=2)
-        kinetic = self.axes[0].energies @ weights.sum(axis=1) + weights.sum(axis=0) @ self.axes[1].energies
+        kinetic = sum(axis.mean_kinetic(psi, number) for number, axis in enumerate(self.axes))
         return float(kinetic + (np.abs(psi) ** 2 * self.potential()).sum()) * self.cell
+
+    def velocities(self, psi: NDArray[np.complex128]) -> NDArray[np.float64]:
+        """Return ``<p/m>`` along both coordinates, (2,), by central differences of the order of the stencil."""
+        found = []
+        for number, axis in enumerate(self.axes):
+            turned = np.moveaxis(psi, number, 0)
+            pairs = [float(np.vdot(turned[:-d], turned[d:]).imag) for d in (1, 2)]
+            slope = (8.0 * pairs[0] - pairs[1]) / 6.0 if axis.stencil == "numerov" else pairs[0]
+            found.append(slope / axis.spacing / axis.mass)
+        return np.array(found) * self.cell
 
 
 def share_inside(axis: Axis, radius: float) -> NDArray[np.float64]:

@@ -96,9 +96,7 @@ def lowest(lattice: PlaneLattice, count: int) -> Levels:
         part = _part(lattice, (int(bottom[0]), int(bottom[1])), reach)
         found = _search(lattice, part, v[part], count, found)
         edges = _edges(lattice, found)
-        whole = all(
-            one.stop - one.start in (n, MOST) for one, n in zip(part, lattice.shape, strict=True)
-        )
+        whole = all(one.stop - one.start in (n, MOST) for one, n in zip(part, lattice.shape, strict=True))
         if edges <= DEAD or (whole and edges <= TOLERATED):
             return found
         if whole:
@@ -127,7 +125,9 @@ def _edges(lattice: PlaneLattice, found: Levels) -> float:
         for index, wall in ((0, part.start == 0), (-1, part.stop == n)):
             if not wall:
                 line = np.take(found.states, index, axis=number + 1)
-                out = max(out, float((np.abs(line).max(axis=1) / np.abs(found.states).max(axis=(1, 2))).max()))
+                out = max(
+                    out, float((np.abs(line).max(axis=1) / np.abs(found.states).max(axis=(1, 2))).max())
+                )
     return out
 
 
@@ -176,11 +176,13 @@ class _Operator:
         return np.asarray(a @ ((a.T @ r @ b) / gaps) @ b.T)
 
     def guesses(self, count: int, smaller: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return levels of a smaller part, and products of states of either coordinate with a little of all others, (k, m1, m2)."""
+        """Return levels of a smaller part, and products of states of both coordinates with a little of all others."""
         order = np.argsort(self.sums, axis=None)
         pairs = np.array(np.unravel_index(order, self.sums.shape)).T
         if self.exchange:
-            pairs = np.array([(i, j) for i, j in pairs[: 4 * count + 16] if i < j or (i == j and self.exchange > 0)])
+            pairs = np.array(
+                [(i, j) for i, j in pairs[: 4 * count + 16] if i < j or (i == j and self.exchange > 0)]
+            )
         a, b = self.turns
         first = np.array([np.outer(a[:, i], b[:, j]) for i, j in pairs[:count]])
         rng = np.random.Generator(np.random.PCG64(20240301))

@@ -1,8 +1,8 @@
 r"""Steps of two coordinates: ``S^(1/2) C_x C_y S^(1/2)``, and Suzuki's composition of five of them.
 
-S has all potentials and the field as phases, C the kinetic energies as Cayley steps, which commute.  C_x and C_y change places from
-stage to stage, so that the end of one stage, the phases between two stages and the begin of the next one are one pass along one
-axis.  The absorber acts once per step, half of it at either end.
+S has all potentials and the field as phases, C the kinetic energies as Cayley steps, which commute.  C_x and C_y change places
+from stage to stage, so that the end of one stage, the phases between two stages and the begin of the next one are one
+pass along one axis.  The absorber acts once per step, half of it at either end.
 """
 
 from __future__ import annotations
@@ -106,9 +106,9 @@ class PlanePropagator:
             before = lengths[k - 1] if k else 0.0
             after = lengths[k] if k < lengths.size else 0.0
             action = 0.5 * (actions[:, k - 1 : k].sum(axis=1) + actions[:, k : k + 1].sum(axis=1))
-            whole = k % stages == 0
-            # half of the absorber at either end of the call
-            decay = (0.5 * self.dt if k in (0, lengths.size) else self.dt) if whole else 0.0
+            # the absorber acts between steps, half of it at either end of the call
+            halves = (k > 0) + (k < lengths.size) if k % stages == 0 else 0
+            decay = 0.5 * halves * self.dt
             self._pass((first + k) % 2, (before, after), action, decay)
         self.step += steps
 
@@ -126,9 +126,7 @@ class PlanePropagator:
         panels = self.full[other] // PANEL
         lost = np.zeros((panels, 2))
         pad = (0, self.full[other] - self.shape[other])
-        kept = [
-            np.exp(-2.0 * decay * self.lattice.absorber[k]) if absorbs else NONE for k in (axis, other)
-        ]
+        kept = [np.exp(-2.0 * decay * self.lattice.absorber[k]) if absorbs else NONE for k in (axis, other)]
         phases = Phases(
             table,
             origin,

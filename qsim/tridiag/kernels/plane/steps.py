@@ -1,4 +1,4 @@
-r"""Kinetic steps in two coordinates as recursive filters, eight lines side by side, with the phases of the potential between them.
+r"""Kinetic steps in two coordinates as recursive filters, eight lines side by side, with the phases of a potential between them.
 
 The Cayley step ``(1 - i tau T)/(1 + i tau T)`` of a kinetic energy on an even lattice between hard walls is
 
