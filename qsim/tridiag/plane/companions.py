@@ -1,8 +1,8 @@
 r"""Errors of the numbers of `task: plane`, found by repeating the run with other steps and spacings.
 
 As in one dimension (Eqs. T24 and T25), a number depends on step and spacing as ``Q + e_t h^p + e_x k^2``, h and k in units
-of the run's own, p the order of the steps; order 2 in the spacing is assumed, because potentials may have edges.  Two companions with
-the steps h_A and h_B and one spacing k give
+of the run's own, p the order of the steps; order 2 in the spacing is assumed, because potentials may have edges.  Two companions
+with the steps h_A and h_B and one spacing k give
 
     e_t = (Q_B - Q_A) / (h_B^p - h_A^p),    e_x = (Q_A - Q - (h_A^p - 1) e_t) / (k^2 - 1).
 
