@@ -9,6 +9,7 @@ from qsim.tridiag.plane import figures as plane
 from qsim.tridiag.propagate import figures as propagate
 from qsim.tridiag.scaling import figures as scaling
 from qsim.tridiag.systems import figures as systems
+from qsim.tridiag.tdse.figures import is_atom
 from qsim.tridiag.tdse.scan import figures as scan
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def _of_task(r: Results) -> dict[str, Callable[[Results], Figure | None]]:
         return scan.FIGURES
     if plane.is_plane(r):
         return plane.FIGURES
-    return atom.FIGURES if atom.is_atom(r) else _OTHERS
+    return atom.FIGURES if is_atom(r) else _OTHERS
 
 
 def _by_name(name: str, first: Callable[[Results], Figure | None]) -> Callable[[Results], Figure | None]:

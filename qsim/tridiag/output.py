@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from qsim.tridiag.atom import quantities as atom_quantities
 from qsim.tridiag.atom import result as atom_result
 from qsim.tridiag.figures import FIGURES
 from qsim.tridiag.plane import result as plane_result
@@ -31,7 +30,7 @@ QUANTITIES: dict[str, tuple[Quantity[Any], ...]] = {
     "propagate": propagate_result.QUANTITIES,
     "propagate_scan": propagate_result.SCANS,
     "atom": atom_result.QUANTITIES,
-    "atom_scan": atom_quantities.SCANS,
+    "atom_scan": atom_result.SCANS,
     "plane": plane_result.QUANTITIES,
     "solve": solve_result.QUANTITIES,
     "scaling": scaling_result.QUANTITIES,

@@ -11,6 +11,6 @@ if TYPE_CHECKING:
     from qsim.tridiag.propagate.problem import Propagation
     from qsim.tridiag.scaling.problem import ScalingProblem
     from qsim.tridiag.systems.problem import SolveProblem
-    from qsim.tridiag.tdse.scan.problem import Scan
+    from qsim.tridiag.tdse.motion import Scan
 
     Problem = Propagation | SolveProblem | ScalingProblem | AtomProblem | PlaneProblem | Scan

@@ -4,31 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qsim.tridiag.plane.problem import PlaneProblem
-from qsim.tridiag.propagate.problem import Propagation
 from qsim.tridiag.scaling.problem import ScalingProblem
 from qsim.tridiag.systems.problem import SolveProblem
-from qsim.tridiag.tdse.scan.problem import Scan
+from qsim.tridiag.tdse.motion import Scan
 
 if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
-    from qsim.tridiag.atom.result import AtomResult
-    from qsim.tridiag.plane.result import PlaneResult
     from qsim.tridiag.problem import Problem
-    from qsim.tridiag.propagate.result import Propagated
     from qsim.tridiag.scaling.result import ScalingResult
     from qsim.tridiag.systems.result import SolveResult
+    from qsim.tridiag.tdse.motion import MotionResult
     from qsim.tridiag.tdse.scan.result import ScanResult
 
-    Result = Propagated | SolveResult | ScalingResult | AtomResult | PlaneResult | ScanResult
+    Result = MotionResult | SolveResult | ScalingResult | ScanResult
 
 
 def run(problem: Problem, monitor: Monitor) -> Result:
-    """Propagate, solve, or measure the scaling of the solver."""
-    if isinstance(problem, Propagation):
-        from qsim.tridiag.propagate.run import run_propagation
-
-        return run_propagation(problem, monitor)
+    """Solve, measure the scaling of the solver, or propagate; each task imports its own room only."""
     if isinstance(problem, SolveProblem):
         from qsim.tridiag.systems.run import run_solve
 
@@ -41,11 +33,6 @@ def run(problem: Problem, monitor: Monitor) -> Result:
         from qsim.tridiag.tdse.scan.run import run_scan
 
         return run_scan(problem, monitor)
-    if isinstance(problem, PlaneProblem):
-        from qsim.tridiag.plane.run import run_plane
+    from qsim.tridiag.tdse.run import run_motion
 
-        return run_plane(problem, monitor)
-    # only atoms load the kernels of atoms
-    from qsim.tridiag.atom.run import run_atom
-
-    return run_atom(problem, monitor)
+    return run_motion(problem, monitor)

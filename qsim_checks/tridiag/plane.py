@@ -7,6 +7,7 @@ difference of two numbers of sines, and of two extrapolants.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -141,10 +142,12 @@ class _Sines:
         length = world.high - world.low
         self.k = np.pi * np.arange(1, count + 1) / length
         self.h = length / (count + 1)
-        self.x = world.low + self.h * np.arange(1, count + 1)
+        self.x: NDArray[np.float64] = np.asarray(world.low + self.h * np.arange(1, count + 1), dtype=float)
         x, y = self.x[:, None], self.x
         soft = lambda r, a2: 1.0 / np.sqrt(r * r + a2)  # noqa: E731
-        self.v = -world.charge * (soft(x, world.a2) + soft(y, world.a2)) + world.repulsion * soft(x - y, world.b2)
+        self.v = -world.charge * (soft(x, world.a2) + soft(y, world.a2)) + world.repulsion * soft(
+            x - y, world.b2
+        )
         self.kinetic = 0.5 * (self.k[:, None] ** 2 + self.k**2)
         with np.errstate(divide="ignore"):
             gamma = world.cap(self.x) - np.log(world.mask(self.x)) / world.dt
@@ -171,7 +174,9 @@ class _Sines:
                 out = out + 0.5 * PENALTY * (psi - exchange * psi.T)
             return out.ravel()
 
-        start = np.exp(-0.3 * (self.x[:, None] ** 2 + self.x**2)) * (1.0 + 0.3 * self.x[:, None] - 0.2 * self.x)
+        start = np.exp(-0.3 * (self.x[:, None] ** 2 + self.x**2)) * (
+            1.0 + 0.3 * self.x[:, None] - 0.2 * self.x
+        )
         energies, states = eigsh(
             LinearOperator((n * n, n * n), matvec=product, dtype=float),
             k=LEVELS + 1,
@@ -191,7 +196,9 @@ class _Sines:
             psi = states[0] + 0.5j * states[1]
         else:
             packet = [
-                np.exp(-(((self.x - block[f"{c}0"]) / (2 * block[f"w{c}"])) ** 2) + 1j * block[f"k{c}"] * self.x)
+                np.exp(
+                    -(((self.x - block[f"{c}0"]) / (2 * block[f"w{c}"])) ** 2) + 1j * block[f"k{c}"] * self.x
+                )
                 for c in "xy"
             ]
             psi = packet[0][:, None] * packet[1]
@@ -213,14 +220,16 @@ class _Sines:
 
         return np.asarray(2.0 / length * (integral(a) - integral(-a)))
 
-    def motion(self, psi: NDArray[np.complex128], steps: int) -> tuple[NDArray[np.complex128], NDArray[np.float64]]:
+    def motion(
+        self, psi: NDArray[np.complex128], steps: int
+    ) -> tuple[NDArray[np.complex128], NDArray[np.float64]]:
         """Return the state at the end, and what was absorbed with the other electron inside, and beyond."""
         world = self.world
         edges = sorted({0.0, world.duration, *(t for t in world.breaks if 0.0 < t < world.duration)})
         lost = np.zeros(2)
         share = np.clip((world.radius - np.abs(self.x)) / self.h + 0.5, 0.0, 1.0)
         beyond = (1.0 - share[:, None]) * (1.0 - share)
-        for begin, end in zip(edges[:-1], edges[1:], strict=True):
+        for begin, end in itertools.pairwise(edges):
             count = max(1, round(steps * (end - begin) / world.duration))
             dt = (end - begin) / count
             turn, fixed = np.exp(-1j * dt * self.kinetic), np.exp(-0.5j * dt * self.v)
@@ -250,7 +259,9 @@ class _Sines:
         p = p[p > 1e-15]
         out = {
             "norm_final": norm,
-            "energy_final": float((np.abs(waves) ** 2 * self.kinetic).sum() + (np.abs(psi) ** 2 * self.v).sum() * self.h**2),
+            "energy_final": float(
+                (np.abs(waves) ** 2 * self.kinetic).sum() + (np.abs(psi) ** 2 * self.v).sum() * self.h**2
+            ),
             "inner": both,
             "single": first + second - 2.0 * both,
             "double": norm - first - second + both,
@@ -271,7 +282,9 @@ def _truth(world: _World, sines: int) -> tuple[dict[str, float], dict[str, float
     energies, states = basis.levels()
     psi = basis.start(states)
     waves = basis.transformed(psi) * basis.h
-    energy = float((np.abs(waves) ** 2 * basis.kinetic).sum() + (np.abs(psi) ** 2 * basis.v).sum() * basis.h**2)
+    energy = float(
+        (np.abs(waves) ** 2 * basis.kinetic).sum() + (np.abs(psi) ** 2 * basis.v).sum() * basis.h**2
+    )
     coarse = int(np.ceil(world.duration / STEP))
     runs = [basis.numbers(*basis.motion(psi, steps), states) for steps in (coarse, 2 * coarse)]
     found = {name: (4.0 * runs[1][name] - runs[0][name]) / 3.0 for name in runs[0]}

@@ -1,7 +1,5 @@
 """Random decks of tridiag hold what they claim; see :mod:`qsim_checks.tridiag`."""
 
-from dataclasses import replace
-
 import pytest
 
 from qsim.tridiag.propagate import accuracy
@@ -30,13 +28,13 @@ def test_claims_are_not_loose(found):
 
 
 def test_a_planted_lie_is_caught(monkeypatch):
-    honest = accuracy.estimate
+    honest = accuracy.LineCompanions.advance
 
-    def lie(*arguments):
-        said = honest(*arguments)
-        return replace(said, errors={name: error / 100 for name, error in said.errors.items()})
+    def lie(companions, report):
+        honest(companions, report)
+        companions.errors = {name: error / 100 for name, error in companions.errors.items()}
 
-    monkeypatch.setattr(accuracy, "estimate", lie)
+    monkeypatch.setattr(accuracy.LineCompanions, "advance", lie)
     assert not cover("tridiag", 5, seed=1).ok
 
 

@@ -49,10 +49,11 @@ JUDGED = {
     "propagate": {
         "the harmonic spectrum": ("hhg_order", "hhg_spectrum", "hhg_cutoff"),
         "the time-frequency map": ("hhg_gabor", "gabor_"),
-        "the photoelectron spectrum": ("photoelectron_",),
+        "the photoelectron spectra": ("photoelectron_",),
         "what walls turned back": ("turned_back",),
-        "what walls disturb": (),
-        "the errors of the numbers": ("error_",),
+        "the decay rate": ("rate",),
+        "warnings about the run": (),
+        "the errors of the numbers": ("error_", "claimed", "cause"),
     },
     "atom": {
         "energies and bound population": (
@@ -64,7 +65,6 @@ JUDGED = {
         "the decay rate": ("rate",),
         "the harmonic spectrum": ("hhg_order", "hhg_spectrum", "hhg_cutoff"),
         "the time-frequency map": ("hhg_gabor", "gabor_"),
-        "the resonance": (),
         "the photoelectron spectra": (
             "energy",
             "pes",
@@ -81,6 +81,7 @@ JUDGED = {
     "scan": {
         "energies and bound population": (
             "energy_initial",
+            "run_energy_",
             "run_bound_",
             "run_continuum_",
             "continuum_",

@@ -67,8 +67,8 @@ def deck(xmin, xmax, points, stencil="numerov", **blocks):
 def found_within(result, name, value):
     """Assert that a number deviates by what spacing and time step are claimed to add, not by much less nor more."""
     numbers = accuracy.numbers(result.problem, result.frames)
-    parts = result.accuracy
-    claimed = parts.time_step[name] + parts.spacing[name] + parts.rest[name][accuracy.ROUNDED]
+    parts = result.parts[name]
+    claimed = parts[accuracy.STEP] + parts[accuracy.SPACING] + parts[accuracy.ROUNDED]
     assert abs(numbers[name] - value) <= 2.0 * claimed + 1e-12, (name, numbers[name], value, claimed)
     return claimed
 
@@ -92,11 +92,11 @@ def test_walls_that_shape_the_start_are_no_error(tridiag):
     """Those of a level of a box belong to the deck; those that a packet meets later are told, and claimed."""
     level = tridiag.run(**deck(0.0, 10.0, 101, initial=1, observe=[{"populations": 2}]))
     assert level.numbers["turned_back"] > 1e-3
-    assert level.accuracy.errors["population_1"] < 1e-9
-    assert level.accuracy.errors["dipole_final"] < 1e-9
+    assert level.errors["population_1"] < 1e-9
+    assert level.errors["dipole_final"] < 1e-9
     packet = {"type": "gaussian", "x0": 5.0, "k0": 4.0, "width": 0.6}
     later = tridiag.run(**deck(0.0, 10.0, 201, initial=packet, observe=[{"populations": 2}]))
-    assert later.accuracy.errors["population_1"] > later.numbers["turned_back"] > 0.1
+    assert later.errors["population_1"] > later.numbers["turned_back"] > 0.1
 
 
 def test_the_two_boxes_of_the_documentation(tridiag):

@@ -16,7 +16,7 @@ import difflib
 import math
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -44,6 +44,8 @@ __all__ = [
 
 #: Names of constants.
 CONSTANTS: dict[str, float] = {"pi": math.pi, "e": math.e}
+# functions of real arguments alone
+NOT_ANALYTIC = frozenset(("abs", "sign", "min", "max", "heaviside", "atan2"))
 
 #: Names of functions, with the least and the largest number of arguments (None: any).
 FUNCTIONS: dict[str, tuple[int, int | None]] = {
@@ -218,6 +220,27 @@ class Expression:
             raise TypeError(f"{self!r} needs values for {', '.join(self.variables)}, not {', '.join(arrays)}")
         given = {name: np.asarray(value, dtype=np.float64) for name, value in arrays.items()}
         shape = np.broadcast_shapes(*(value.shape for value in given.values()))
+        # A formula without variables, or of some of them only, still has the common shape.
+        result = np.array(np.broadcast_to(self._value(given), shape), dtype=np.float64)
+        self._require_finite(result, given)
+        return result
+
+    @property
+    def analytic(self) -> bool:
+        """True if all functions of the formula have a meaning for complex arguments."""
+        return not any(step.kind == "call" and step.value in NOT_ANALYTIC for step in self.program)
+
+    def continued(self, **arrays: NDArray[np.complex128]) -> NDArray[np.complex128]:
+        """Return the analytic continuation of the formula to complex values of its variables, of their common shape."""
+        import numpy as np
+
+        shape = np.broadcast_shapes(*(value.shape for value in arrays.values()))
+        return np.array(np.broadcast_to(self._value(arrays), shape), dtype=np.complex128)
+
+    def _value(self, given: Mapping[str, NDArray[Any]]) -> Operand:
+        """Return the value for arrays of all variables."""
+        import numpy as np
+
         functions = _implementations()
         # A stack machine: operands are pushed, a call replaces its arguments by its result.
         # Arrays of all variables broadcast in the operations themselves.
@@ -234,10 +257,8 @@ class Expression:
                     arguments = stack[len(stack) - count :]
                     del stack[len(stack) - count :]
                     stack.append(functions[value](*arguments))
-        # A formula without variables, or of some of them only, still has the common shape.
-        result = np.array(np.broadcast_to(stack.pop(), shape), dtype=np.float64)
-        self._require_finite(result, given)
-        return result
+        found: Operand = stack.pop()
+        return found
 
     def _require_finite(self, result: NDArray[np.float64], given: dict[str, NDArray[np.float64]]) -> None:
         import numpy as np
@@ -263,8 +284,10 @@ def _implementations() -> dict[str, Callable[..., Any]]:
 
     def sech(x: Operand) -> Operand:
         # no overflow, however large x is
-        small = np.exp(-np.abs(x))
-        return 2.0 * small / (1.0 + small * small)
+        turned: Any = -x * np.sign(np.asarray(x).real)
+        small = np.exp(turned)
+        result: Operand = 2.0 * small / (1.0 + small * small)
+        return result
 
     def erf(x: Operand) -> Operand:
         from scipy.special import erf as scipy_erf

@@ -18,28 +18,25 @@ Long runs have coarser companions, short runs finer ones.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.errors import NumericsError
 from qsim.core.results.quantities import scalars
-from qsim.core.run.loop import Progress, drive
-from qsim.tridiag.atom.photoelectrons.analysis import error_of
-from qsim.tridiag.atom.photoelectrons.flux import flux_interval, spheres, spread
+from qsim.core.run.loop import Progress
+from qsim.tridiag.atom.photoelectrons.flux import spheres
 from qsim.tridiag.atom.result import QUANTITIES
 from qsim.tridiag.atom.states.observables import level_states
 from qsim.tridiag.deck.atom import AtomObserved, AtomPopulations
+from qsim.tridiag.tdse.judge import KICK, TABLE, Companions
+from qsim.tridiag.tdse.photoelectrons import error_of, flux_interval, same_peaks, spread
 from qsim.tridiag.tdse.quantities import turned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from numpy.typing import NDArray
+    from collections.abc import Callable
 
     from qsim.core.run.loop import Report, State
-    from qsim.core.run.progress import Monitor
     from qsim.tridiag.atom.evolution.propagator import AtomLattice
     from qsim.tridiag.atom.problem import AtomProblem
     from qsim.tridiag.atom.result import AtomResult
@@ -47,7 +44,7 @@ if TYPE_CHECKING:
 
     Evolve = Callable[[AtomProblem, Report], AtomResult]
 
-__all__ = ["AUTO", "claim", "claimed", "work_of"]
+__all__ = ["AUTO", "AtomCompanions", "numbers"]
 
 # points times l times steps up to which `verify: auto` means true
 AUTO = 3e9
@@ -58,9 +55,8 @@ STEP, SPACING = 2.0, 1.25
 # of the spacing
 ORDER = 3
 ROUNDING = 1e-12
-PEAK = "peak_energy_"
-STEP_CAUSE = "the time step (time.dt)"
-TABLE, KICK = "the rows of the table", "pulses narrower than a step in length gauge"
+STEP_CAUSE, SPACING_CAUSE = "the time step (time.dt)", "the spacing (grid.dr, grid.map)"
+MOMENTA = "the angular momenta (grid.l_max)"
 BOX = "the wall (grid.rmax)"
 # norm of the last points without an absorber that the wall turns back
 AT_WALL = 1e-8
@@ -72,108 +68,37 @@ TAIL = {"bound_population": 2.0, "continuum_population": 2.0}
 SAMPLES = 400
 # the powers of h and k hold for small h and k
 SAFETY = 1.5
-# error of a population or norm from which a warning is given
-UNSURE = 0.02
 
 
-def work_of(result: AtomResult) -> float:
-    """Return the points times l times steps of a run."""
-    problem = result.problem
-    return float(problem.lattice.grid.points) * result.lanes.used * problem.setting.steps
-
-
-def claimed(problem: AtomProblem, work: float, monitor: Monitor) -> bool:
-    """Return True if errors are to be found of runs with so much work together; where not, say why."""
-    if problem.verify is not False and (problem.verify != "auto" or work <= AUTO):
-        return True
-    # runs too long to repeat claim nothing unless the deck insists
-    text = (
-        "it is switched off"
-        if problem.verify is False
-        else f"{work:.2g} points, l and steps are more than {AUTO:.0e}"
-    )
-    monitor.note(
-        f"no errors are claimed: {text}"
-        + ("" if problem.verify is False else "; time.verify: true finds them")
-    )
-    return False
-
-
-def claim(
-    result: AtomResult,
-    state: Callable[[], State],
-    monitor: Monitor,
-    evolve: Evolve,
-    work: float,
-    *,
-    spectra: bool = True,
-) -> Iterator[tuple[str, float, str]]:
-    """Find the errors of the headline numbers, and yield what a user must know of large ones: a name, how bad it is, the text.
+class AtomCompanions(Companions):
+    """The repeated runs.
 
     Parameters
     ----------
-    result
-        The propagation, whose `errors` are filled.
-    state
-        What a stop request saves: the propagation at its end.
-    monitor
-        Told of progress.
+    result, state
+        As for all companions.
     evolve
         Runs a companion.
     work
         Points times l times steps of all runs that are repeated.
-    spectra
-        Whether spectra have errors, too, which take longer to find than those of all other numbers.
     """
-    companions = _Companions(result, state, evolve, fine=work < SHORT, with_spectra=spectra)
-    try:
-        drive(companions, monitor, total=3, unit="companions", what="verify")
-    except NumericsError as error:
-        monitor.note(f"no errors are claimed: {error}")
-        return
-    result.errors.update(companions.errors)
-    result.spectra |= companions.spectra
-    result.parts = companions.parts
-    shares = {name: e for name, e in result.errors.items() if name.startswith(("norm", "pop", "bound"))}
-    worst = max(shares, key=lambda name: shares[name])
-    yield from _promised(companions, shares)
-    if shares[worst] > UNSURE:
-        cause = max(companions.parts[worst], key=lambda cause: companions.parts[worst][cause])
-        yield (
-            "uncertain",
-            shares[worst],
-            f"{worst} is uncertain by {shares[worst]:.2g}, most of it by {cause}",
-        )
 
+    unit, total = "companions", 3
 
-def _promised(companions: _Companions, shares: Mapping[str, float]) -> Iterator[tuple[str, float, str]]:
-    """Yield the error of steps that the run chose, if it is larger than the deck allows."""
-    allowed = companions.result.problem.accuracy
-    if allowed is None:
-        return
-    # the deck's accuracy is about the steps alone, not about grid and l
-    by_steps = {name: companions.parts[name][STEP_CAUSE] for name in shares if name in companions.parts}
-    worst = max(by_steps, key=lambda name: by_steps[name])
-    if by_steps[worst] > allowed:
-        yield (
-            "accuracy",
-            by_steps[worst],
-            f"the steps leave an error of {by_steps[worst]:.2g} in {worst}, more than time.accuracy: {allowed:g}",
-        )
+    def __init__(self, result: AtomResult, state: Callable[[], State], evolve: Evolve, work: float) -> None:
+        super().__init__(result, state)
+        self.evolve, self.fine = evolve, work < SHORT
 
-
-@dataclass
-class _Companions:
-    """The repeated runs."""
-
-    result: AtomResult
-    state: Callable[[], State]
-    evolve: Evolve
-    fine: bool
-    with_spectra: bool = True
-    errors: dict[str, float] = field(default_factory=dict)
-    spectra: dict[str, NDArray[np.float64]] = field(default_factory=dict)
-    parts: dict[str, dict[str, float]] = field(default_factory=dict)
+    def remedy(self, cause: str) -> str:
+        """Return what the author of a deck can do about a part of an error."""
+        return {
+            STEP_CAUSE: "lower time.dt",
+            SPACING_CAUSE: "lower grid.dr, and grid.map.dr0",
+            MOMENTA: "raise grid.l_max",
+            TABLE: "give rows of the table that lie closer",
+            KICK: "take laser.gauge: velocity",
+            BOX: "raise grid.rmax",
+        }[cause]
 
     def advance(self, report: Report) -> None:
         """Run the companions and compare.
@@ -206,11 +131,11 @@ class _Companions:
         # errors of Suzuki's composition are of order 4 in length gauge; second order is assumed in velocity gauge
         larger = _larger_box(self.result)
         wide = runs[1] if larger is None else self._run(larger, h, larger.lattice, 0, report)
-        order = base.order if base.setting.gauge == "length" else 2
+        order = base.step_order
         # Richardson: from the change between two steps (spacings) to the error of the run itself
         shares = 1.0 / abs(h**order - 1.0), 1.0 / abs(k**ORDER - 1.0), 1.0
         own = numbers(self.result)
-        a, b, c, t, g, w = (_same_peaks(own, numbers(one)) for one in (*runs[1:], table, gauge, wide))
+        a, b, c, t, g, w = (same_peaks(own, numbers(one)) for one in (*runs[1:], table, gauge, wide))
         least = turned(a, t)
         for name, value in own.items():
             # found beside the propagation, with an error of its own, or with no value in a companion
@@ -218,8 +143,8 @@ class _Companions:
                 continue
             parts = {
                 STEP_CAUSE: shares[0] * _apart(name, a[name], value),
-                "the spacing (grid.dr, grid.map)": shares[1] * _apart(name, b[name], a[name]),
-                "the angular momenta (grid.l_max)": _apart(name, c[name], b[name]),
+                SPACING_CAUSE: shares[1] * _apart(name, b[name], a[name]),
+                MOMENTA: _apart(name, c[name], b[name]),
             }
             if doubted is not None:
                 parts[TABLE] = max(_apart(name, t[name], a[name]), least.get(name, 0.0))
@@ -310,15 +235,6 @@ def _without_directions(result: AtomResult, block: Spectrum) -> Spectrum:
 def _apart(name: str, one: float, other: float) -> float:
     """Return the distance of two numbers, of angles that around the circle, degrees."""
     return abs(math.remainder(one - other, 360.0) if name == "attoclock_angle" else one - other)
-
-
-def _same_peaks(own: Mapping[str, float], other: dict[str, float]) -> dict[str, float]:
-    """Return the numbers of a companion, of the peaks of its spectrum those nearest to the peaks of the run."""
-    peaks = [other.pop(name) for name in list(other) if name.startswith(PEAK)]
-    if peaks:
-        names = [name for name in own if name.startswith(PEAK)]
-        other |= {name: min(peaks, key=lambda energy: abs(energy - own[name])) for name in names}
-    return other
 
 
 def numbers(result: AtomResult) -> dict[str, float]:

@@ -14,18 +14,18 @@ from qsim.core.device.parallel import connected
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.run.stages import Plan, Size
 from qsim.tridiag.atom.checks import Setup, findings
-from qsim.tridiag.atom.motion import ATOM
-from qsim.tridiag.atom.photoelectrons.flux import sample_steps, spheres
+from qsim.tridiag.atom.photoelectrons.flux import spheres
 from qsim.tridiag.atom.polarization import field_of, frame_of
-from qsim.tridiag.atom.problem import AtomProblem, Setting, lattice_of, setting
+from qsim.tridiag.atom.problem import AtomProblem, Setting, lattice_of, sample_steps, setting
 from qsim.tridiag.atom.resonance import search as resonance
+from qsim.tridiag.atom.run import ATOM
 from qsim.tridiag.atom.states.levels import Radial
 from qsim.tridiag.atom.states.observables import level_states
 from qsim.tridiag.atom.states.stored import stored_states
 from qsim.tridiag.deck.observe import without_fundamental
 from qsim.tridiag.deck.scan import runs_of
 from qsim.tridiag.kernels.atom.cuda_tables import MOST_LANES
-from qsim.tridiag.tdse.scan.problem import Scan
+from qsim.tridiag.tdse.motion import Scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -252,7 +252,7 @@ def build(loaded: LoadedDeck[AtomDeck], device: Device) -> AtomProblem | Scan:
     # all runs of a scan take samples at the same steps, as the strongest field needs them
     every = sample_steps(hardest)
     problems = [replace(one, observed=observed, every=every) for one in tops]
-    return Scan(ATOM, problems, runs.values, deck.scan.focal_average, device, first.notices)
+    return Scan(problems, runs.values, deck.scan.focal_average, device, first.notices)
 
 
 def _build(loaded: LoadedDeck[AtomDeck], deck: AtomDeck, device: Device, runs: Settled) -> AtomProblem:
@@ -270,6 +270,7 @@ def _build(loaded: LoadedDeck[AtomDeck], deck: AtomDeck, device: Device, runs: S
     notices = list(_notices(deck, setting, lattice.grid.points))
     other = doubted(deck.atom)
     made_problem = AtomProblem(
+        geometry=ATOM,
         setting=setting,
         lattice=lattice,
         pulse=pulse,

@@ -1,23 +1,23 @@
-"""Figures of ``task: atom``."""
+"""Figures that only an atom has: angular momenta, radial functions, momenta, the attoclock."""
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qsim.core.results.plotting import COLORS, compose, figure
+from qsim.tridiag.tdse import figures as motion
 from qsim.tridiag.tdse.drawing import (
-    DECADES,
-    SHOWN_LEVELS,
     energy_unit,
     femtoseconds,
     image,
     integral,
+    level_names,
+    number,
     time_axis,
 )
-from qsim.tridiag.tdse.figures import dipole, field, gabor, hhg
+from qsim.tridiag.tdse.figures import is_atom
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,68 +27,7 @@ if TYPE_CHECKING:
 
     from qsim.core.results.results import Results
 
-__all__ = ["FIGURES", "is_atom"]
-
-# of drawn populations
-FLOOR = 1e-14
-
-
-def is_atom(r: Results) -> bool:
-    """Return whether a results file is one of ``task: atom``."""
-    return "population_l" in r
-
-
-def _draw_norms(ax: Axes, r: Results) -> None:
-    """Draw what is missing in the box and within the spheres: 1 minus the norm, which shows 1e-6 as well as 0.5."""
-    t = femtoseconds(r["time"])
-    missing = [("box", r["norm"])]
-    if "norm_within" in r:
-        missing += [
-            (rf"$r < {radius:g}$ bohr", r["norm_within"][:, k]) for k, radius in enumerate(r["radius"])
-        ]
-    for label, values in missing:
-        lost = np.maximum(1.0 - values, 1e-10)
-        ax.semilogy(t, lost, label=label if lost.max() > 1e-10 else rf"{label}, below $10^{{-10}}$")
-    ax.set_ylim(1e-10, 2.0)
-    ax.set_ylabel("1 - norm")
-    ax.legend(loc="best")
-    time_axis(ax, r)
-
-
-def _draw_populations(ax: Axes, r: Results) -> None:
-    t, p = femtoseconds(r["time"]), r["populations"]
-    order = np.argsort(-p.max(axis=0), kind="stable")
-    # HDF5 returns strings as bytes
-    names = [name.decode() if isinstance(name, bytes) else str(name) for name in r["levels"]]
-    # the levels that were populated most, in the order of the file
-    shown = sorted(int(k) for k in order[:SHOWN_LEVELS] if p[:, k].max() > 1e-12)
-    for k in shown:
-        ax.semilogy(t, np.maximum(p[:, k], FLOOR), label=names[k])
-    # down to a thousandth of the weakest curve: rounding below it says nothing
-    ax.set_ylim(max(1e-10, 1e-3 * float(p[:, shown].max(axis=0).min()) if shown else 1e-10), 2.0)
-    ax.set_ylabel("population")
-    ax.legend(title="level", ncols=2, loc="center left", bbox_to_anchor=(1.01, 0.5))
-    time_axis(ax, r)
-
-
-def _draw_density(fig: Figure, ax: Axes, r: Results) -> None:
-    """Draw the radial density on even radii."""
-    # an image has even rows; the points of the map are dense at the nucleus
-    rho, at = r["radial_density"], r["r_density"]
-    radii = np.linspace(0.0, float(at[-1]), 400)
-    even = np.array([np.interp(radii, at, row) for row in rho])
-    # eight decades below the maximum: what is less is not drawn
-    largest = float(even.max())
-    level = np.log10(np.maximum(even, largest * 10.0**-DECADES))
-    drawn = image(ax, femtoseconds(r["time"]), radii, level.T, np.log10(largest), DECADES)
-    if "absorber" in r and np.any(r["absorber"] > 0):
-        ax.axhline(float(r["r"][r["absorber"] > 0][0]), color="w", linewidth=0.6, linestyle=":")
-    sphere = _scalar(r, "tsurff_radius")
-    if sphere is not None:
-        ax.axhline(sphere, color="w", linewidth=0.6, linestyle="--")
-    ax.set_ylabel("r (bohr)")
-    time_axis(ax, r)
-    fig.colorbar(drawn, ax=ax, label=r"$\log_{10}$ density (1/bohr)")
+__all__ = ["FIGURES"]
 
 
 def _draw_angular(fig: Figure, ax: Axes, r: Results) -> None:
@@ -106,33 +45,6 @@ def _draw_angular(fig: Figure, ax: Axes, r: Results) -> None:
     ax.locator_params(axis="y", integer=True)
     time_axis(ax, r)
     fig.colorbar(drawn, ax=ax, label=r"$\log_{10}$ norm")
-
-
-def populations(r: Results) -> Figure | None:
-    """Level populations against time."""
-    fig = figure("double", 2.6)
-    ax = fig.subplots()
-    _draw_populations(ax, r)
-    ax.set_title("populations of the levels")
-    return fig
-
-
-def norm(r: Results) -> Figure | None:
-    """Draw what has left the box and the spheres."""
-    fig = figure("double", 2.6)
-    ax = fig.subplots()
-    _draw_norms(ax, r)
-    ax.set_title("norm budget")
-    return fig
-
-
-def density(r: Results) -> Figure | None:
-    """Map of the radial density, logarithmic, with the edge of the absorber and the sphere of t-SURFF."""
-    fig = figure("double", 3.0)
-    ax = fig.subplots()
-    _draw_density(fig, ax, r)
-    ax.set_title("radial density")
-    return fig
 
 
 def angular(r: Results) -> Figure | None:
@@ -163,7 +75,7 @@ def states(r: Results) -> Figure | None:
     a, b = fig.subplots(1, 2)
     radii, v = r["r"], r["potential"]
     e = r["level_energy"]
-    names = [name.decode() if isinstance(name, bytes) else str(name) for name in r["levels"]]
+    names = level_names(r)
     valence = r.scalars["ionisation_potential"].value
     # core levels of a heavy atom would press the valence levels into a line
     low = -2.0 * float(valence) if isinstance(valence, float) else 1.15 * float(e.min())
@@ -194,66 +106,6 @@ def states(r: Results) -> Figure | None:
     b.set_ylabel(r"$|u_l|^2$ (1/bohr)")
     b.set_title("state at the end")
     b.legend(ncols=2)
-    return fig
-
-
-def _scalar(r: Results, name: str) -> float | None:
-    value = r.scalars[name].value if name in r.scalars else None
-    return value if isinstance(value, float) and np.isfinite(value) else None
-
-
-def photoelectron(r: Results) -> Figure | None:
-    """Photoelectron spectra with the comb of photon orders and the classical limits."""
-    if "pes" not in r:
-        return None
-    fig = figure("double", 2.9)
-    ax = fig.subplots()
-    unit, factor = energy_unit(r)
-    e, p = factor * r["energy"], r["pes"] / factor
-    ax.semilogy(
-        e,
-        np.maximum(p, 1e-300),
-        color=COLORS["black"],
-        linewidth=0.8,
-        label=str(r.scalars["pes_method"].value),
-    )
-    if "pes_error" in r:
-        error = r["pes_error"] / factor
-        low, high = np.maximum(p - error, 1e-300), p + error
-        ax.fill_between(e, low, high, color="0.85", linewidth=0.0, label="claimed error")
-    for name in ("window", "scattering", "tsurff"):
-        if f"{name}_pes" in r:
-            own = np.maximum(r[f"{name}_pes"] / factor, 1e-300)
-            ax.semilogy(factor * r[f"{name}_energy"], own, linewidth=0.7, label=name)
-    given = (_scalar(r, name) for name in ("omega", "up", "ionisation_potential"))
-    omega, up, ip = (None if value is None else factor * value for value in given)
-    # photon orders only where their lines stand apart
-    if omega and up is not None and ip and 0.01 * (e[-1] - e[0]) < omega:
-        first = int(np.ceil((ip + up) / omega))
-        for n in range(first, first + int((e[-1]) / omega) + 2):
-            if 0.0 < n * omega - ip - up < e[-1]:
-                label = r"$n\omega - I_p - U_p$" if n == first else None
-                ax.axvline(n * omega - ip - up, color="0.75", linewidth=0.6, zorder=0, label=label)
-    # classical limits: direct electrons reach 2 Up, rescattered ones 10 Up
-    for multiple in (2.0, 10.0):
-        if up and multiple * up < e[-1]:
-            ax.axvline(multiple * up, color=COLORS["vermillion"], linestyle=":", linewidth=0.8)
-            ax.annotate(
-                rf"${multiple:g}\,U_p$",
-                (multiple * up, 0.98),
-                xycoords=("data", "axes fraction"),
-                va="top",
-                fontsize="small",
-            )
-    # below 0 a window shows bound levels, which would set the scale
-    shown = p[e > 0.0]
-    top = float(shown.max())
-    ax.set_ylim(max(1e-12 * top, 0.3 * float(shown[shown > 0].min())), 5.0 * top)
-    ax.set_xlim(max(float(e[0]), -0.05 * factor), float(e[-1]))
-    ax.set_xlabel(f"energy ({unit})")
-    ax.set_ylabel(f"dP/dE (1/{unit})")
-    ax.set_title("photoelectron spectrum")
-    ax.legend()
     return fig
 
 
@@ -309,7 +161,7 @@ def attoclock(r: Results) -> Figure | None:
     fig.colorbar(drawn, ax=a)
     degrees = np.degrees(r["azimuth"])
     b.plot(degrees, r["attoclock_distribution"])
-    reference, angle = _scalar(r, "attoclock_reference"), _scalar(r, "attoclock_angle")
+    reference, angle = number(r, "attoclock_reference"), number(r, "attoclock_angle")
     if reference is not None and angle is not None:
         b.axvline(reference, color="0.5", linestyle=":", label=r"$-A$ at the peak of $|E|$")
         top = degrees[int(np.argmax(r["attoclock_distribution"]))]
@@ -324,52 +176,27 @@ def attoclock(r: Results) -> Figure | None:
     return fig
 
 
-def errors(r: Results) -> Figure | None:
-    """Draw what steps, spacings, l and other causes leave in each number whose error is claimed: what to make finer first."""
-    if "claimed_parts" not in r:
-        return None
-    parts, names = r["claimed_parts"], [str(one) for one in r["claimed"]]
-    fig = figure("double", 1.2 + 0.16 * len(names))
-    ax = fig.subplots()
-    at = np.arange(len(names))
-    # files of earlier versions have the first three, without their names
-    named = r["cause"] if "cause" in r.names else ["time step", "spacing", "angular momenta"]
-    causes = [re.sub(r"^the | \(.*\)$", "", str(cause)) for cause in named]
-    for k, (cause, marker) in enumerate(zip(causes, "osx^vd", strict=False)):
-        ax.plot(np.maximum(parts[:, k], 1e-14), at, marker, markersize=3.5, label=cause)
-    # errors of a run differ by orders of magnitude
-    ax.set_xscale("log")
-    ax.set_yticks(at, names, fontsize="small")
-    ax.invert_yaxis()
-    ax.set_xlabel("error (unit of each number)")
-    ax.set_title("parts of the claimed errors")
-    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-    return fig
-
-
 def overview(r: Results) -> Figure | None:
     """Draw momenta or spectra first, then populations, densities and angular momenta, as far as the run has them."""
     # a field that turns: what it is for are momenta
     if "attoclock_map" in r:
-        spectra: tuple[Callable[[Results], Figure | None], ...] = (attoclock, hhg, photoelectron)
+        spectra: tuple[Callable[[Results], Figure | None], ...] = (
+            attoclock,
+            motion.hhg,
+            motion.photoelectron,
+        )
     else:
-        spectra = (hhg, photoelectron, momentum)
-    return compose(r, (*spectra, populations, norm, density, angular), most=5, tallest=12.0)
+        spectra = (motion.hhg, motion.photoelectron, momentum)
+    return compose(
+        r, (*spectra, motion.populations, motion.norm, motion.density, angular), most=5, tallest=12.0
+    )
 
 
 FIGURES: dict[str, Callable[[Results], Figure | None]] = {
     "overview": overview,
-    "field": field,
-    "populations": populations,
-    "norm": norm,
-    "dipole": dipole,
-    "density": density,
+    **motion.FIGURES,
     "states": states,
-    "hhg": hhg,
-    "gabor": gabor,
-    "photoelectron": photoelectron,
     "angular": angular,
     "momentum": momentum,
     "attoclock": attoclock,
-    "errors": errors,
 }

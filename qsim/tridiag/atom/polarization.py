@@ -153,7 +153,7 @@ def _sources(deck: AtomDeck) -> _Sources:
     if deck.stored is None:
         pieces = [(index, one.l, one.m, one.weight) for index, one in enumerate(deck.levels)]
         return _Sources(pieces, tuple(one.l for one in deck.levels), np.eye(3))
-    state = stored.read(deck.stored.file)
+    state = stored.given(deck.stored)
     # channels of a file count like levels, those with rounding alone excepted
     channels = state.channels.tolist()
     used = np.flatnonzero(stored.kept(state)).tolist()

@@ -23,13 +23,15 @@ from qsim.tridiag.kernels.atom.cuda_tables import MOST_LANES
 from qsim.tridiag.kernels.atom.sharing import Sharing
 from qsim.tridiag.kernels.simd import WIDTH
 from qsim.tridiag.tdse import absorbers
-from qsim.tridiag.tdse.harmonics import Harmonic
+from qsim.tridiag.tdse.harmonics import sampling
+from qsim.tridiag.tdse.motion import Motion
+from qsim.tridiag.tdse.photoelectrons import flux_interval
 from qsim.tridiag.tdse.step_search import longest_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
     from qsim.tridiag.atom.evolution.cuda import AnyPropagator
@@ -38,8 +40,9 @@ if TYPE_CHECKING:
     from qsim.tridiag.atom.resonance.complex_scaling import Wanted
     from qsim.tridiag.atom.states.lanes import AnyLanes
     from qsim.tridiag.deck.atom import AtomDeck, AtomObserved
-    from qsim.tridiag.deck.initial import StoredState
+    from qsim.tridiag.deck.initial import FormulaState, StoredState
     from qsim.tridiag.deck.photoelectrons import Spectrum
+    from qsim.tridiag.tdse.motion import Geometry
     from qsim.tridiag.tdse.pulses import LaserField
 
 __all__ = [
@@ -49,6 +52,7 @@ __all__ = [
     "dense",
     "enough",
     "lattice_of",
+    "sample_steps",
     "setting",
 ]
 
@@ -85,6 +89,8 @@ BEYOND_WALL = 200.0
 BEYOND = 1e-16
 # from which the core of high l is emptied
 SAFE_CORE = 4.0
+# samples of a run without spectra, at most
+TRACE = 20_000
 
 
 @dataclass(frozen=True)
@@ -137,15 +143,15 @@ class Setting:
 
 
 @dataclass
-class AtomProblem(Harmonic):
+class AtomProblem(Motion):
     """Everything that a run of ``task: atom`` needs.
+
+    Fields of every motion are those of :class:`qsim.tridiag.tdse.motion.Motion`.
 
     Attributes
     ----------
     setting : Setting
     lattice : AtomLattice
-    pulse : LaserField
-        The field; zero without a laser.
     frame : Frame
         Axes of the run, and the state at t = 0 in them.
     start : list of LevelState
@@ -154,16 +160,6 @@ class AtomProblem(Harmonic):
         Levels whose populations are taken.
     observed, spectra
         What is recorded, and what is analysed at the end.
-    outputs : int
-        Number of output times after t = 0.
-    order : int
-        Of the steps, 2 or 4.
-    verify : "auto" or bool
-        Whether errors are claimed.
-    accuracy : float or None
-        Error that the steps may leave in norms and populations, if the run finds their length.
-    absorber : Any
-        Block of the deck.
     tail : float
         Charge that is seen from far away.
     make : function
@@ -174,18 +170,15 @@ class AtomProblem(Harmonic):
         Where the flux is recorded.
     resonance : Wanted or None
         Which resonance in the static field is to be found.
-    every : int
-        Steps between two samples of the trace.
-    notices : list of str
-        What the deck left open and how it was settled.
     device : Device or None
         Where the steps are made; None is a CPU.
     threads : int
         CPU threads that may share the steps.
-    stored : StoredState or None
-        Block of the deck, of a state from a file.
+    stored : StoredState, FormulaState or None
+        Block of the deck, of a state from a file or by formulas.
     """
 
+    geometry: Geometry
     setting: Setting
     lattice: AtomLattice
     pulse: LaserField
@@ -208,7 +201,7 @@ class AtomProblem(Harmonic):
     notices: list[str] = field(default_factory=list)
     device: Device | None = None
     threads: int = 1
-    stored: StoredState | None = None
+    stored: StoredState | FormulaState | None = None
 
     def doubted(self) -> AtomProblem | None:
         """Return the problem with other curves that the rows of its tables allow; None without such tables."""
@@ -222,11 +215,21 @@ class AtomProblem(Harmonic):
         wanted = [(one.n, one.l) for one in self.levels]
         return replace(made, start=made.start_on(lattice), levels=level_states(lattice, wanted))
 
+    def __post_init__(self) -> None:
+        """Take the steps from the setting."""
+        self.steps, self.dt = self.setting.steps, self.setting.dt
+
     @property
-    def kicked(self) -> bool:
-        """True in length gauge if a pulse may be narrower than a step."""
-        steps, dt = self.setting.steps, self.setting.dt
-        return not self.velocity and any(one.kicks(steps, dt) for one in self.components)
+    def step_order(self) -> int:
+        """Order of the errors that the steps leave: a dense core spoils order 4 in velocity gauge."""
+        return 2 if self.velocity else self.order
+
+    def with_steps(self, steps: int) -> AtomProblem:
+        """Return the problem with another number of steps, and as many samples of the trace as it had."""
+        # proportional to dt, like the number of parts of a step that follows from it
+        core = self.setting.core * self.steps / steps
+        made = replace(self, setting=replace(self.setting, steps=steps, dt=self.t_final / steps, core=core))
+        return replace(made, every=sample_steps(made))
 
     def in_velocity_gauge(self) -> AtomProblem:
         """Return the problem in velocity gauge."""
@@ -238,13 +241,6 @@ class AtomProblem(Harmonic):
     def velocity(self) -> bool:
         """True in velocity gauge."""
         return self.setting.gauge == "velocity"
-
-    @property
-    def frames(self) -> NDArray[np.int64]:
-        """Step numbers of the output times, 0 first."""
-        steps = self.setting.steps
-        outputs = min(self.outputs, steps)
-        return np.array([round(k * steps / outputs) for k in range(outputs + 1)])
 
     @property
     def first_points(self) -> int:
@@ -286,21 +282,6 @@ class AtomProblem(Harmonic):
         return replace(further, cap=None, mask=None)
 
     @property
-    def steps(self) -> int:
-        """Number of steps."""
-        return self.setting.steps
-
-    @property
-    def dt(self) -> float:
-        """Time step, a.u."""
-        return self.setting.dt
-
-    @property
-    def t_final(self) -> float:
-        """Duration, a.u."""
-        return self.setting.steps * self.setting.dt
-
-    @property
     def ip(self) -> float:
         """Ionisation potential of the initial state, hartree."""
         return -min(one.energy for one in self.start)
@@ -309,14 +290,6 @@ class AtomProblem(Harmonic):
     def components(self) -> tuple[LaserField, ...]:
         """The field along its direction, or along x and y."""
         return self.pulse.components if isinstance(self.pulse, PlaneField) else (self.pulse,)
-
-    def electric(self, t: ArrayLike) -> NDArray[np.float64]:
-        """Return the components of E, (1 or 2, ...)."""
-        return np.array([one.electric(t) for one in self.components])
-
-    def vector(self, t: ArrayLike) -> NDArray[np.float64]:
-        """Return the components of A, (1 or 2, ...)."""
-        return np.array([one.vector_potential(t) for one in self.components])
 
     @property
     def on_cuda(self) -> bool:
@@ -331,10 +304,6 @@ class AtomProblem(Harmonic):
         while self.on_cuda and 2 * self.frame.lanes(most).pairs > MOST_LANES:
             most -= 1
         return most
-
-    def kick(self, t: float) -> NDArray[np.float64]:
-        """Return A at a time in velocity gauge, 0 in length gauge, (1 or 2,)."""
-        return self.vector(t) if self.velocity else np.zeros(len(self.components))
 
     def kick3(self, t: float) -> NDArray[np.float64]:
         """Return `kick` along x, y and z of the run, (3,)."""
@@ -396,6 +365,14 @@ class AtomProblem(Harmonic):
         return run
 
 
+def sample_steps(problem: AtomProblem) -> int:
+    """Return the steps between samples of the trace."""
+    steps, dt = problem.steps, problem.dt
+    # without harmonics at least 400 samples, or a quarter of the steps; TRACE at most
+    most = sampling(problem, dt) or max(1, -(-steps // min(TRACE, max(400, steps // 4))))
+    return flux_interval(problem.spectra, steps, dt, most)
+
+
 def setting(deck: AtomDeck, pulse: LaserField) -> Setting:
     """Settle grid, gauge and steps of a deck.
 
@@ -417,7 +394,7 @@ def setting(deck: AtomDeck, pulse: LaserField) -> Setting:
     grows = isinstance(deck.grid.l_max, str)
     lmax = _momenta(deck, pulse, peak_a, gauge)
     if not grows and deck.stored is not None:
-        stored.read(deck.stored.file).require_momenta(lmax)
+        stored.given(deck.stored).require_momenta(lmax)
     most = frame_of(deck).most
     if lmax > most:
         raise InvalidInput(
@@ -449,7 +426,7 @@ def enough(problem: AtomProblem) -> float:
 def _initial_l(deck: AtomDeck) -> int:
     """Return the largest l of the initial state."""
     if deck.stored is not None:
-        return stored.read(deck.stored.file).needed
+        return stored.given(deck.stored).needed
     return max(level.l for level in deck.levels)
 
 
@@ -468,7 +445,7 @@ def _radius(deck: AtomDeck, pulse: LaserField, end: float, peak_a: float) -> flo
     if len(spheres) < len(deck.spectra) or deck.absorber.type == "none":
         radius = max(radius, MARGIN + (_fastest(pulse) + peak_a) * end)
     if deck.stored is not None:
-        radius = max(radius, stored.read(deck.stored.file).extent)
+        radius = max(radius, stored.given(deck.stored).extent)
     if spheres and deck.absorber.type != "none":
         radius = max(radius, max(spheres) + BEFORE_ABSORBER)
     return radius + absorbers.width(deck.absorber)

@@ -1,53 +1,48 @@
-"""`task: atom`: carry the state from output time to output time, observe it, and analyse what was recorded.
+"""An atom as one motion sees it: its propagation, in batches on a GPU, and the analysis of its end.
 
-The run is a fixed sequence of calls that depends on the deck alone, so that a resumed run repeats exactly the calls of an
-uninterrupted one.  With ``grid.l_max: auto`` the number of angular momenta grows, with ``grid.rmax: auto`` and without an
-absorber the number of points: by what the last of them hold at certain steps.
+With ``grid.l_max: auto`` the number of angular momenta grows, with ``grid.rmax: auto`` and without an absorber the number of
+points: by what the last of them hold at certain steps.
 """
 
 from __future__ import annotations
 
-import math
 import time as clock
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.errors import NumericsError
 from qsim.core.run.checkpoint import fitting
-from qsim.core.run.loop import drive
 from qsim.tridiag.atom import accuracy
-from qsim.tridiag.atom.evolution.cuda import CudaMember
+from qsim.tridiag.atom.evolution.cuda import CudaBatch, CudaMember, Stepping, merged
 from qsim.tridiag.atom.evolution.propagator import truncated
-from qsim.tridiag.atom.photoelectrons import analysis as photoelectrons
+from qsim.tridiag.atom.photoelectrons import directions as electrons
 from qsim.tridiag.atom.photoelectrons import surface
-from qsim.tridiag.atom.photoelectrons.flux import sample_steps
 from qsim.tridiag.atom.problem import enough
 from qsim.tridiag.atom.resonance import search as resonance
-from qsim.tridiag.atom.result import AtomResult, unpacked
+from qsim.tridiag.atom.result import QUANTITIES, AtomResult, unpacked
 from qsim.tridiag.atom.states import observables
 from qsim.tridiag.atom.states.levels import bound_population
 from qsim.tridiag.deck.atom import AtomObserved, AtomPopulations
-from qsim.tridiag.tdse import harmonics, step_search
-from qsim.tridiag.tdse.scan.problem import Evolution
+from qsim.tridiag.tdse import step_search
+from qsim.tridiag.tdse.motion import Evolution, Geometry, Row
+from qsim.tridiag.tdse.photoelectrons import of_companion
+from qsim.tridiag.tdse.run import analyse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from qsim.core.device.device import Device
+    from qsim.core.device.parallel import Comm
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
     from qsim.tridiag.atom.evolution.cuda import AnyPropagator
     from qsim.tridiag.atom.problem import AtomProblem
 
-__all__ = ["SPECTRA", "WARNINGS", "AtomEvolution", "analyse", "begun", "run_atom", "warnings"]
+__all__ = ["ATOM", "AtomEvolution"]
 
-# what may fail
-SPECTRA, WARNINGS = "the photoelectron spectra", "warnings about the run"
-ERRORS = "the errors of the numbers"
 # samples of the trace that one call on a GPU takes, at most
 GROUP = 256
 # complex numbers times steps of a call on a CPU, at most: some hundredths of a second
@@ -62,14 +57,12 @@ WIDEN = 1e-14
 ROOM = 4
 # norm of the last l from which a warning is given
 LAST_L = 1e-8
-# of a logarithm of the norm
-ROUNDING = 1e-12
 # norm set to zero at a dense core from which a warning is given
 CLEARED = 1e-6
 
 
 class AtomEvolution(Evolution):
-    """The propagation from output time to output time, and what is recorded on the way.
+    """The propagation of an atom.
 
     Parameters
     ----------
@@ -80,6 +73,8 @@ class AtomEvolution(Evolution):
         At t = 0, or at the restored time: a member of a batch; else one of its own.
     """
 
+    problem: AtomProblem
+
     def __init__(
         self,
         problem: AtomProblem,
@@ -87,30 +82,20 @@ class AtomEvolution(Evolution):
         propagator: AnyPropagator | None = None,
     ) -> None:
         self.problem = problem
-        lattice, setting = problem.lattice, problem.setting
         self.seconds, self.worked = 0.0, 0.0
         # a run that is continued has the l and the points that it had grown to
-        lmax, points = begun(problem, restored)
-        self.propagator = (
-            problem.propagator(truncated(lattice, points), lmax, None, setting.dt)
-            if propagator is None
-            else propagator
-        )
-        self._frames = set(problem.frames.tolist())
-        self._looks = set(problem.looks.tolist()) | self._frames
-        if restored is None:
-            self.trace = [np.array([[0.0, *self.sums()]])]
-            self.rows = [self._row(0)]
-            self.flux = [self._crossing(0)]
-        else:
-            p = self.propagator
-            shape = (points, 4 * p.lanes.plain.pairs)
+        lmax, points = _begun(problem, restored)
+        if propagator is None:
+            propagator = problem.propagator(truncated(problem.lattice, points), lmax, None, problem.dt)
+        self.propagator = propagator
+        self._looks = set(problem.looks.tolist()) | set(problem.frames.tolist())
+        if restored is not None:
+            shape = (points, 4 * propagator.lanes.plain.pairs)
             # grid and channels of the state are those to which it had grown
-            p.restore(fitting(restored, "state", shape), int(restored["step"]), float(restored["lost"]))
-            self.trace = [restored["trace"]]
-            self.rows = _unstacked(restored["rows"])
-            self.flux = list(restored["flux"])
-        self.start = self.at = self.propagator.step
+            state = fitting(restored, "state", shape)
+            propagator.restore(state, int(restored["step"]), float(restored["lost"]))
+        self.begin(restored)
+        self.at = self.start
 
     @property
     def phi(self) -> NDArray[np.complex128]:
@@ -149,50 +134,26 @@ class AtomEvolution(Evolution):
         """Propagate to the next marks, record, and return the last `sums`; errors as in `Evolution`."""
         begun = clock.perf_counter()
         sums = self.propagator.sampled(marks)
-        return self.record(marks, sums, clock.perf_counter() - begun)
+        return self.timed(marks, sums, clock.perf_counter() - begun)
 
-    def record(self, marks: Sequence[int], sums: NDArray[np.float64], seconds: float) -> NDArray[np.float64]:
-        """Record what marks had, the state being that at the last; return the last `sums`.
-
-        Parameters
-        ----------
-        marks : list of int
-        sums : (marks, ...) float64
-        seconds : float
-            Of the steps.
-
-        Raises
-        ------
-        NumericsError
-            If the norm is not finite.
-        """
-        problem = self.problem
+    def timed(self, marks: Sequence[int], sums: NDArray[np.float64], seconds: float) -> NDArray[np.float64]:
+        """Record what marks had, as `record` does, and the seconds of the steps; channels and box may grow then."""
         self.seconds += seconds
         # for the time per point and step: channels and box may have grown since
         self.worked += (marks[-1] - self.at) * self.propagator.numbers
         self.at = marks[-1]
-        # flux and trace at multiples of `every`; output times and looks are marks of their own
-        for mark, one in zip(marks, sums, strict=True):
-            if mark % problem.every == 0:
-                self.trace.append(np.array([[float(mark), *one]]))
-                self.flux.append(self._crossing(mark))
-            if not math.isfinite(one[0]):
-                raise NumericsError(f"norm is {one[0]} after {mark} steps", hint="lower time.dt")
-        if self.at in self._frames:
-            self.rows.append(self._row(self.at))
+        last = self.record(marks, sums)
         if self.at in self._looks:
             self._grow()
-        return np.asarray(sums[-1])
+        return last
 
-    def _crossing(self, step: int) -> NDArray[np.complex128]:
+    def crossing(self, step: int) -> NDArray[np.complex128]:
         """Return u_l and its slope on the spheres, (spheres, 2, used), in velocity gauge."""
         problem, lanes = self.problem, self.propagator.lanes
         if not problem.spheres:
             return np.zeros((0, 2, lanes.used), complex)
-        a = problem.vector(step * problem.setting.dt)
-        # u is in velocity gauge already: no further turn by A
-        if problem.velocity:
-            a = np.zeros_like(a)
+        # u in velocity gauge is turned no further
+        a = (not problem.velocity) * problem.vector(step * problem.dt)
         near = [self.propagator.near(one.window) for one in problem.spheres]
         return np.array(
             [
@@ -225,7 +186,7 @@ class AtomEvolution(Evolution):
         new.count_from(p.step, p.lost)
         self.propagator = new
 
-    def _row(self, step: int) -> dict[str, Any]:
+    def row(self, step: int, sums: NDArray[np.float64]) -> Row:
         """Observe the state at an output time."""
         problem, p = self.problem, self.propagator
         lattice, grid = problem.lattice, problem.lattice.grid
@@ -233,7 +194,7 @@ class AtomEvolution(Evolution):
         a = problem.kick(t)
         phi = self.phi
         density = np.abs(phi) ** 2
-        norm, dipole, force, last = unpacked(self.sums())
+        norm, dipole, force, last = unpacked(sums)
         # levels live near the nucleus: the state is turned to length gauge there alone
         reach = max((_reach(level.phi) for level in problem.levels), default=1)
         # populations refer to the length-gauge state
@@ -241,7 +202,7 @@ class AtomEvolution(Evolution):
         # norm up to each cell edge, for norms within radii by interpolation
         radial = density.sum(axis=0)
         inside = np.concatenate([[0.0], np.cumsum(radial)])
-        row: dict[str, Any] = {
+        row: Row = {
             "norm": norm,
             "dipole": dipole,
             # Ehrenfest, with what is left of the norm: the field acts on the part that is still there
@@ -250,7 +211,7 @@ class AtomEvolution(Evolution):
             "populations": observables.populations(bare, problem.levels, p.lanes),
             "last": last,
             "wall": float(radial[: p.lattice.grid.points][-EDGE:].sum()),
-            "radial_density": radial[self.columns] / grid.slope[self.columns],
+            "radial_density": radial[self.points] / grid.slope[self.points],
             "population_l": observables.by_momentum(density.sum(axis=1), p.lanes),
         }
         radii = np.array(problem.observed.norm_within)
@@ -260,7 +221,7 @@ class AtomEvolution(Evolution):
         return row
 
     @property
-    def columns(self) -> slice:
+    def points(self) -> slice:
         """Points of the radial density that are stored."""
         n = self.problem.lattice.grid.points
         return slice(0, n, max(1, -(-n // self.problem.observed.density.points)))
@@ -268,36 +229,27 @@ class AtomEvolution(Evolution):
     def state(self) -> State:
         """Return what continues the propagation bit for bit."""
         p = self.propagator
-        return {
-            "step": p.step,
-            "steps": self.problem.setting.steps,
-            "lmax": p.lanes.lmax,
-            "points": p.lattice.grid.points,
-            "lost": p.lost,
-            "state": p.snapshot(),
-            "trace": np.concatenate(self.trace),
-            "rows": _stacked(self.rows),
-            "flux": _widened(self.flux),
-        }
+        size = {"lmax": p.lanes.lmax, "points": p.lattice.grid.points}
+        return {**super().state(), **size, "lost": p.lost, "state": p.snapshot()}
 
     def result(self) -> AtomResult:
         """Return what the complete propagation leaves."""
         p = self.propagator
         return AtomResult(
             problem=self.problem,
-            frames=_stacked(self.rows),
+            frames=self.columns(),
             trace=np.concatenate(self.trace),
             phi=self.phi,
             lanes=p.lanes,
             wall=p.lattice.grid.wall,
             lost=p.lost,
-            columns=self.columns,
-            flux=_widened(self.flux),
+            points=self.points,
+            flux=self.crossed(),
             speed=1e9 * self.seconds / self.worked if self.worked else None,
         )
 
 
-def begun(problem: AtomProblem, restored: Mapping[str, Any] | None) -> tuple[int, int]:
+def _begun(problem: AtomProblem, restored: Mapping[str, Any] | None) -> tuple[int, int]:
     """Return the largest l and the number of points with which a run begins, or goes on."""
     if restored is None:
         return problem.setting.lmax, problem.first_points
@@ -309,131 +261,14 @@ def _reach(phi: NDArray[np.float64] | NDArray[np.complex128]) -> int:
     return int(np.flatnonzero(np.abs(phi) > 1e-14)[-1]) + 1
 
 
-def _stacked(rows: list[dict[str, Any]]) -> dict[str, NDArray[Any]]:
-    """Return arrays with one row per output time; rows of l populations are filled up with zeros."""
-    # channels may have grown in between
-    wide = max(len(row["population_l"]) for row in rows)
-    out = {}
-    for name in rows[0]:
-        values = [np.asarray(row[name], dtype=float) for row in rows]
-        if name == "population_l":
-            values = [np.pad(value, (0, wide - value.size)) for value in values]
-        out[name] = np.array(values)
-    return out
-
-
-def _widened(flux: list[NDArray[np.complex128]]) -> NDArray[np.complex128]:
-    """Return the flux of all samples with the channels of the last, (samples, spheres, 2, used)."""
-    # earlier samples had fewer l: zeros stand for the missing ones
-    wide = flux[-1].shape[-1]
-    return np.array([np.pad(one, ((0, 0), (0, 0), (0, wide - one.shape[-1]))) for one in flux])
-
-
-def _unstacked(columns: Mapping[str, NDArray[Any]]) -> list[dict[str, Any]]:
-    count = len(columns["norm"])
-    return [{name: values[k] for name, values in columns.items()} for k in range(count)]
-
-
-def run_atom(problem: AtomProblem, monitor: Monitor) -> AtomResult:
-    """Find the steps if they are left open, propagate, record, analyse."""
-    if problem.accuracy is not None:
-        problem = _with_steps(problem, step_search.settled_steps(_search(problem, problem.accuracy), monitor))
-    evolution = AtomEvolution(problem, step_search.propagated(monitor))
-    with monitor.stage("propagate"):
-        drive(
-            evolution,
-            monitor,
-            total=problem.setting.steps,
-            unit="steps",
-            what="propagate",
-            done=evolution.start,
-        )
-    with monitor.stage("analyse"):
-        result = evolution.result()
-        analyse(result, monitor)
-        state, judged = evolution.state, monitor.judged
-        # what fails in the analysis is told, and costs nothing of the rest
-        judged("the resonance", lambda: resonance.find(result, monitor), None)
-        judged(SPECTRA, lambda: photoelectrons.photoelectrons(result, state, monitor), None)
-        none: list[tuple[str, float, str]] = []
-        work = accuracy.work_of(result)
-        if accuracy.claimed(problem, work, monitor):
-            for *_, text in judged(ERRORS, lambda: errors(result, state, monitor, work), none):
-                monitor.warn(text)
-        for *_, text in judged(WARNINGS, lambda: list(warnings(result)), none):
-            monitor.warn(text)
-    return result
-
-
-def _search(problem: AtomProblem, allowed: float) -> step_search.Search:
-    """Return what the search for the step of a run needs."""
-
-    def trial(steps: int, report: Report) -> dict[str, float]:
-        # a trial needs norms and populations at the output times, no spectra
-        made = replace(
-            _with_steps(problem, steps),
-            observed=AtomObserved(AtomPopulations(), problem.observed.norm_within),
-            spectra=[],
-            spheres=[],
-            outputs=min(problem.outputs, step_search.SAMPLES),
-            every=max(1, steps // step_search.SAMPLES),
-        )
-        return accuracy.numbers(_companion(made, report))
-
-    order = problem.order if problem.setting.gauge == "length" else 2
-    longest = step_search.longest_step(problem.pulse.fastest)
-    return step_search.Search(allowed, order, problem.dt, problem.t_final, longest, trial)
-
-
-def _with_steps(problem: AtomProblem, steps: int) -> AtomProblem:
-    """Return the problem with another number of steps, and as many samples of the trace as it had."""
-    # proportional to dt, like the number of parts of a step that follows from it
-    core = problem.setting.core * problem.setting.steps / steps
-    setting = replace(problem.setting, steps=steps, dt=problem.t_final / steps, core=core)
-    made = replace(problem, setting=setting)
-    return replace(made, every=sample_steps(made))
-
-
-def errors(
-    result: AtomResult, state: Callable[[], State], monitor: Monitor, work: float, *, spectra: bool = True
-) -> list[tuple[str, float, str]]:
-    """Find the errors of the numbers of a run; return what a user must know of large ones, as `warnings` does."""
-    return list(accuracy.claim(result, state, monitor, _companion, work, spectra=spectra))
-
-
 def _companion(problem: AtomProblem, report: Report) -> AtomResult:
     """Return the result of a companion of a run."""
     evolution = AtomEvolution(problem)
     evolution.advance(report)
     result = evolution.result()
     analyse(result)
-    photoelectrons.of_companion(result, report)
+    of_companion(result, report)
     return result
-
-
-def analyse(result: AtomResult, monitor: Monitor | None = None) -> None:
-    """Add what the end of the run tells: bound and free population, energy, spectra.
-
-    Parameters
-    ----------
-    result
-        The propagation.
-    monitor
-        Told of what fails, which costs nothing of the rest; without it an exception is raised.
-    """
-    parts: dict[str, Callable[[AtomResult], None]] = {
-        "energies and bound population": _ending,
-        "the decay rate": _rate,
-    }
-    if result.problem.observed.hhg is not None:
-        parts["the harmonic spectrum"] = harmonics.spectrum
-    if result.problem.observed.gabor is not None:
-        parts["the time-frequency map"] = harmonics.time_frequency_map
-    for what, part in parts.items():
-        if monitor is None:
-            part(result)
-        else:
-            monitor.judged(what, partial(part, result), None)
 
 
 def _ending(result: AtomResult) -> None:
@@ -447,58 +282,151 @@ def _ending(result: AtomResult) -> None:
     result.numbers["bound_population"] = bound_population(problem.lattice, lanes.ls, phi, problem.threads)
 
 
-def _rate(result: AtomResult) -> None:
-    """Find the decay rate of the norm in a static field, ``-d ln(norm) / dt`` over the last half of the time after the ramps.
-
-    Its error is the difference of the rates of the two halves of that time.
-    """
-    problem = result.problem
-    blocks = [pulse.block for pulse in problem.pulse.pulses]
-    if not blocks or any(
-        not pulse.block.constant or math.isfinite(pulse.length) for pulse in problem.pulse.pulses
-    ):
-        return
-    # the norm decays at a steady rate only after the ramp is over, and after the transient that it leaves: half
-    # of the time
-    begin = max(block.delay + kink for block in blocks for kink in block.kinks())
-    time, norm = result.traced("time"), result.traced("norm")
-    late = time >= begin + 0.5 * (problem.t_final - begin)
-    if np.count_nonzero(late) < 8 or float(norm[late].min()) <= 0.0 or problem.absorber.type == "none":
-        return
-    t, log = time[late], np.log(norm[late])
-    # a line through the logarithm of the norm; two halves of that time tell how straight it is
-    middle = t.size // 2
-    parts = [
-        -float(np.polyfit(t[part], log[part], 1)[0])
-        for part in (slice(None), slice(middle), slice(middle, None))
-    ]
-    result.numbers["rate"] = parts[0]
-    result.errors["rate"] = abs(parts[2] - parts[1]) + ROUNDING / float(t[-1] - t[0])
+def _batches(runs: Sequence[AtomEvolution]) -> list[tuple[CudaBatch, list[int]]]:
+    """Return the batches with the numbers of their runs; runs whose channels and box have grown alike become one batch."""
+    members = [one.propagator for one in runs if isinstance(one.propagator, CudaMember)]
+    # a batch has one atom and one shape: largest l and points of the box
+    kinds: dict[tuple[int, int, int], list[int]] = {}
+    for k, one in enumerate(members):
+        kinds.setdefault((id(runs[k].problem.lattice), one.lanes.lmax, one.lattice.grid.points), []).append(k)
+    batches = []
+    for numbers in kinds.values():
+        # a batch stays as it is while exactly its members have that shape
+        batch = members[numbers[0]].batch
+        if any(members[k].batch is not batch for k in numbers) or batch.members != len(numbers):
+            batch = merged([members[k] for k in numbers])
+            for index, k in enumerate(numbers):
+                runs[k].propagator = CudaMember(batch, index)
+        batches.append((batch, numbers))
+    return batches
 
 
-def warnings(result: AtomResult) -> Iterator[tuple[str, float, str]]:
-    """Yield what a user must know: a short name, how bad it is compared with other runs, and the text."""
-    problem, frames = result.problem, result.frames
-    last = float(frames["last"].max())
-    if last > LAST_L and problem.pulse.pulses:
-        yield (
-            "last l",
-            last,
-            f"the last l has held {last:.2g} of the norm: raise grid.l_max above {result.lanes.lmax}",
+def _members(
+    device: Device, runs: Sequence[AtomProblem], sizes: list[tuple[int, int]]
+) -> list[CudaMember | None]:
+    """Return the members of batches, one for each run with its size (largest l, points), at t = 0."""
+    members: list[CudaMember | None] = [None] * len(sizes)
+    kinds = [(id(run.lattice), size) for run, size in zip(runs, sizes, strict=True)]
+    for kind in dict.fromkeys(kinds):
+        numbers = [k for k, one in enumerate(kinds) if one == kind]
+        # runs of one atom have the same initial state: one state for all members
+        first, size = runs[numbers[0]], kind[1]
+        lanes, lattice = first.frame.lanes(size[0]), truncated(first.lattice, size[1])
+        phi = [first.state(first.lattice, lanes)[:, : size[1]]] * len(numbers)
+        fields = [runs[k].field() for k in numbers]
+        how = Stepping(first.setting.dt, first.velocity, first.order, first.setting.parts)
+        batch = CudaBatch(device, lattice, lanes, phi, fields, how)
+        for index, k in enumerate(numbers):
+            members[k] = CudaMember(batch, index)
+    return members
+
+
+class Atom(Geometry):
+    """An atom; the runs of a scan go side by side, on a GPU as batches of those with one shape."""
+
+    task = "atom"
+    quantities = QUANTITIES
+    state = "phi"
+    wider = "raise grid.rmax"
+
+    def evolution(
+        self, problem: AtomProblem, restored: Mapping[str, Any] | None, comm: Comm
+    ) -> AtomEvolution:
+        """Return the propagation of a run."""
+        return AtomEvolution(problem, restored)
+
+    def begin(
+        self, device: Device, runs: Sequence[AtomProblem], saved: Sequence[Mapping[str, Any] | None]
+    ) -> list[AtomEvolution]:
+        """Return the propagations of some runs; on a CPU each has a propagator of its own."""
+        members: Sequence[CudaMember | None] = [None] * len(runs)
+        if device.is_cuda:
+            members = _members(device, runs, [_begun(*one) for one in zip(runs, saved, strict=True)])
+        return [AtomEvolution(*one) for one in zip(runs, saved, members, strict=True)]
+
+    def together(self, runs: Sequence[AtomEvolution], marks: Sequence[int]) -> list[NDArray[np.float64]]:
+        """Propagate the runs of a rank to the next marks, batch by batch, and record."""
+        sums_of_runs: list[NDArray[np.float64] | None] = [None] * len(runs)
+        for batch, numbers in _batches(runs):
+            start = clock.perf_counter()
+            # marks count from the start, a batch from where it stands
+            ahead = np.array(marks) - batch.step
+            sums = batch.advance(int(ahead[-1]), ahead)
+            seconds = (clock.perf_counter() - start) / len(numbers)
+            for k in numbers:
+                member = runs[k].propagator
+                assert isinstance(member, CudaMember)
+                sums_of_runs[k] = runs[k].timed(marks, member.components(sums[member.index]), seconds)
+        return [one for one in sums_of_runs if one is not None]
+
+    def parts(self, result: AtomResult) -> dict[str, Callable[[Any], None]]:
+        """Return what the end of a run tells."""
+        return {"energies and bound population": _ending}
+
+    def spectrum(self, result: AtomResult, block: Any, shared: dict[int, Any]) -> Any:
+        """Return the computation of a photoelectron spectrum; runs on the same grid share scattering states by l."""
+        return electrons.computation(result, block, shared)
+
+    def directions(self, result: AtomResult, found: Any, block: Any) -> None:
+        """Store what belongs to the directions of the first spectrum of the deck."""
+        electrons.directions(result, found, block)
+
+    def companions(
+        self, result: AtomResult, state: Callable[[], State], comm: Comm, work: float
+    ) -> accuracy.AtomCompanions:
+        """Return the repetitions of a run that tell its errors."""
+        return accuracy.AtomCompanions(result, state, _companion, work)
+
+    def trial(self, problem: AtomProblem, comm: Comm, report: Report) -> dict[str, float]:
+        """Return norms and populations of a trial run of the search for the step, which needs few samples and no spectra."""
+        made = replace(
+            problem,
+            observed=AtomObserved(AtomPopulations(), problem.observed.norm_within),
+            spectra=[],
+            spheres=[],
+            outputs=min(problem.outputs, step_search.SAMPLES),
+            every=max(1, problem.steps // step_search.SAMPLES),
         )
-    wall = float(frames["wall"].max())
-    if wall > accuracy.AT_WALL and problem.absorber.type == "none":
-        yield (
-            "wall",
-            wall,
-            f"the last {EDGE} points have held {wall:.2g} of the norm, which the wall turns back: raise "
-            f"grid.rmax, or add an absorber; {enough(problem):.4g} bohr hold the fastest electrons until the end",
-        )
-    if result.lost > CLEARED:
-        yield (
-            "core",
-            result.lost,
-            f"{result.lost:.2g} of the norm was set to zero at the core of high l (velocity gauge): "
-            f"lower time.dt, or take length gauge",
-        )
-    yield from photoelectrons.warnings(result)
+        return accuracy.numbers(_companion(made, report))
+
+    def resonance(self, result: AtomResult, monitor: Monitor) -> None:
+        """Store position and rate of the resonance that the deck requests."""
+        resonance.find(result, monitor)
+
+    def warnings(self, result: AtomResult) -> Iterator[tuple[str, float, str]]:
+        """Yield what a user must know: a short name, how bad it is compared with other runs, and the text."""
+        problem, frames = result.problem, result.frames
+        last = float(frames["last"].max())
+        if last > LAST_L and problem.pulse.pulses:
+            yield (
+                "last l",
+                last,
+                f"the last l has held {last:.2g} of the norm: raise grid.l_max above {result.lanes.lmax}",
+            )
+        wall = float(frames["wall"].max())
+        if wall > accuracy.AT_WALL and problem.absorber.type == "none":
+            yield (
+                "wall",
+                wall,
+                f"the last {EDGE} points have held {wall:.2g} of the norm, which the wall turns back: raise "
+                f"grid.rmax, or add an absorber; {enough(problem):.4g} bohr hold the fastest electrons until the end",
+            )
+        if result.lost > CLEARED:
+            yield (
+                "core",
+                result.lost,
+                f"{result.lost:.2g} of the norm was set to zero at the core of high l (velocity gauge): "
+                f"lower time.dt, or take length gauge",
+            )
+        yield from electrons.warnings(result)
+
+    def work(self, result: AtomResult) -> float:
+        """Return the points times l times steps of a run."""
+        return float(result.problem.lattice.grid.points) * result.lanes.used * result.problem.steps
+
+    def most_work(self, problem: AtomProblem) -> float:
+        """Return the work up to which `verify: auto` means true."""
+        return accuracy.AUTO
+
+
+ATOM = Atom()

@@ -12,11 +12,20 @@ from qsim.core.deck.fields import Annotation, tags
 from qsim.core.deck.units import Length
 from qsim.tridiag.deck.central import Central
 from qsim.tridiag.deck.electron import Absorber, NoAbsorber, TimeGrid
-from qsim.tridiag.deck.initial import AnyInitial, Level, StoredState
+from qsim.tridiag.deck.initial import AnyInitial, FormulaState, Level, StoredState
 from qsim.tridiag.deck.laser import Laser
 from qsim.tridiag.deck.numbers import SIZE
-from qsim.tridiag.deck.observe import Gabor, Hhg, StarkState
-from qsim.tridiag.deck.photoelectrons import Spectrum, TsurffSpectrum, check_projection
+from qsim.tridiag.deck.observe import (
+    Gabor,
+    Hhg,
+    MotionObservable,
+    StarkState,
+    check_items,
+    entries,
+    resonance_form,
+    word_form,
+)
+from qsim.tridiag.deck.photoelectrons import Spectrum, check_spectra
 from qsim.tridiag.deck.pulses import CarrierPulse, Pulse
 from qsim.tridiag.deck.scan import AtomScan
 
@@ -244,35 +253,16 @@ class RadialMapStored(Block):
 
 
 FLAGS = ("norm", "energy", "dipole", "velocity", "acceleration", "field", "population_l")
-_Flag = Annotated[bool, Field(description="always written")]
 
 
-def _resonance_form(value: object) -> object:
-    """Read ``resonance: true`` as the resonance of the initial level, and false as none."""
-    if isinstance(value, bool):
-        return {} if value else None
-    return value
-
-
-class AtomObservable(Block):
+class AtomObservable(MotionObservable):
     """One thing to observe: a word, or a word with settings as in ``populations: {nmax: 5}``."""
 
-    norm: _Flag = False
-    energy: _Flag = False
-    dipole: _Flag = False
-    velocity: _Flag = False
-    acceleration: _Flag = False
-    field: _Flag = False
-    population_l: _Flag = False
+    population_l: Annotated[bool, Field(description="always written")] = False
     resonance: Annotated[
-        StarkState | None, BeforeValidator(_resonance_form, json_schema_input_type=StarkState | bool | None)
+        StarkState | None, BeforeValidator(resonance_form, json_schema_input_type=StarkState | bool | None)
     ] = Field(default=None, description="position and rate of a level in a static field, by complex scaling")
     populations: AtomPopulations | None = Field(default=None, description="level populations")
-    norm_within: (
-        Annotated[list[Annotated[Length, Field(gt=0, lt=1e12)]], Field(min_length=1, max_length=100)] | None
-    ) = Field(default=None, description="norm within spheres of these radii")
-    hhg: Hhg | None = Field(default=None, description="harmonic spectrum")
-    gabor: Gabor | None = Field(default=None, description="time-frequency map")
     density: RadialMapStored | None = Field(default=None, description="map of the radial density")
 
 
@@ -294,9 +284,7 @@ def _observable_form(value: object) -> object:
         raise PydanticCustomError(
             "quantity", "{text}", {"text": text, "expected": "an observable", "specific": True}
         )
-    if not isinstance(value, str):
-        return value
-    return {value: True} if value in FLAGS else {value: {}}
+    return word_form(value, FLAGS)
 
 
 AtomItem = Annotated[
@@ -348,7 +336,7 @@ class AtomDeck(Deck):
     )
     initial: AnyInitial = Field(
         default=[Level(n=1)],
-        description="state at t = 0: a level such as 1s, {n: 1, l: 0, m: 0}, a list with weights, or {file: earlier.h5}",
+        description="state at t = 0: a level such as 1s, {n: 1, l: 0, m: 0}, a list with weights, a file or a formula of r",
         json_schema_extra={"example": "1s"},
         validate_default=False,
     )
@@ -390,12 +378,7 @@ class AtomDeck(Deck):
     @property
     def observed(self) -> AtomObserved:
         """Entries of the list `observe`."""
-        found: dict[str, object] = {}
-        for item in self.observe:
-            for name in ("populations", "norm_within", "hhg", "gabor", "density", "resonance"):
-                value = getattr(item, name)
-                if value is not None:
-                    found.setdefault(name, tuple(value) if isinstance(value, list) else value)
+        found = entries(self.observe, list(AtomObserved.__dataclass_fields__))
         # recorded even if the deck does not list them: the first numbers of a summary are among them
         found.setdefault("populations", AtomPopulations())
         return AtomObserved(**found)  # type: ignore[arg-type]
@@ -403,12 +386,12 @@ class AtomDeck(Deck):
     @property
     def levels(self) -> list[Level]:
         """Levels that the initial state is made of; none of a state from a file."""
-        return [] if isinstance(self.initial, StoredState) else self.initial
+        return [] if isinstance(self.initial, StoredState | FormulaState) else self.initial
 
     @property
-    def stored(self) -> StoredState | None:
-        """The file of the initial state, if it is from one."""
-        return self.initial if isinstance(self.initial, StoredState) else None
+    def stored(self) -> StoredState | FormulaState | None:
+        """The file or the formulas of the initial state, if it is given by them."""
+        return self.initial if isinstance(self.initial, StoredState | FormulaState) else None
 
     @property
     def polarization(self) -> LinearPolarization | CircularPolarization | EllipticalPolarization:
@@ -448,6 +431,8 @@ class AtomDeck(Deck):
 
     def _check_initial(self) -> Iterator[Finding]:
         """Yield levels that do not exist, do not fit lmax, are given twice, or have no weight."""
+        if isinstance(self.stored, FormulaState):
+            yield from self.stored.check("initial")
         if self.stored is not None:
             return
         for index, level in enumerate(self.levels):
@@ -465,18 +450,10 @@ class AtomDeck(Deck):
             yield Finding("initial", "a level is given twice")
 
     def _check_observe(self) -> Iterator[Finding]:
-        seen: dict[str, int] = {}
+        yield from check_items(self.observe)
         for index, item in enumerate(self.observe):
-            named = [name for name in type(item).model_fields if getattr(item, name) not in (None, False)]
-            if len(named) != 1:
-                yield Finding(
-                    f"observe.{index}", f"one observable an item, found {', '.join(named) or 'none'}"
-                )
             if item.resonance is not None:
                 yield from self._check_resonance(f"observe.{index}.resonance", item.resonance)
-            for name in named:
-                if seen.setdefault(name, index) != index:
-                    yield Finding(f"observe.{index}.{name}", f"duplicate of observe.{seen[name]}")
 
     def _check_resonance(self, key: str, block: StarkState) -> Iterator[Finding]:
         """Yield what stands against a resonance in a static field."""
@@ -499,26 +476,10 @@ class AtomDeck(Deck):
             )
 
     def _check_spectra(self) -> Iterator[Finding]:
-        """Yield spectra that are given twice, or have energies or angles that their method does not take."""
-        methods = [one.method for one in self.spectra]
+        """Yield what is wrong with spectra and their directions."""
+        yield from check_spectra(self.spectra, self.absorber)
         for index, one in enumerate(self.spectra):
-            if one.method in methods[:index]:
-                yield Finding(f"spectra.{index}.method", f"duplicate of spectra.{methods.index(one.method)}")
-            low, high = one.energy
-            if isinstance(one, TsurffSpectrum):
-                yield from one.check(f"spectra.{index}", self.absorber)
-            else:
-                yield from check_projection(f"spectra.{index}", self.absorber)
             yield from self._check_polar(f"spectra.{index}.polar", one)
-            if low >= high:
-                yield Finding(
-                    f"spectra.{index}.energy",
-                    f"the first energy {low:g} must lie below the last, {high:g} hartree",
-                )
-            # near the threshold the Coulomb phase ln(2 k r) / k and the wave length diverge
-            if one.method != "window" and low < 1e-4:
-                what = "scattering states have" if one.method == "scattering" else "tsurff finds"
-                yield Finding(f"spectra.{index}.energy", f"{what} energies above 1e-4 hartree, found {low:g}")
 
     def _check_polar(self, key: str, one: Spectrum) -> Iterator[Finding]:
         """Yield what stands against a spectrum that is resolved out of the plane of the field."""

@@ -1,14 +1,15 @@
-"""Blocks of the deck of ``task: atom`` that describe the state at t = 0: bound levels, or a file."""
+"""Blocks of the deck of ``task: atom`` that describe the state at t = 0: bound levels, formulas, or a file."""
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, ComplexNumber, Count, DeckPath, Finding, PositiveCount
+from qsim.core.deck.expression import ExpressionText
 
-__all__ = ["AnyInitial", "Level", "StoredState", "level_name"]
+__all__ = ["AnyInitial", "ChannelFormula", "FormulaState", "Level", "StoredState", "level_name"]
 
 # of l = 0, 1, 2, ...: j, p and s do not come again
 LETTERS = "spdfghiklmnoqrtuvwxyz"
@@ -72,16 +73,50 @@ class StoredState(Block):
     )
 
 
+class ChannelFormula(Block):
+    """The part of a state with one l and m: ``u(r) = r R(r)`` by formulas of r, in atomic units."""
+
+    l: Annotated[Count, Field(le=199)] = Field(default=0, description="angular momentum")
+    m: Annotated[int, Field(ge=-199, le=199)] = Field(default=0, description="magnetic quantum number")
+    real: Annotated[str, ExpressionText("r")] = Field(
+        description="real part of u, formula of r", json_schema_extra={"example": "r*exp(-r)"}
+    )
+    imag: Annotated[str, ExpressionText("r")] = Field(default="0", description="imaginary part, formula of r")
+
+
+class FormulaState(Block):
+    """A state by formulas of its channels, normalised."""
+
+    type: Literal["expression"]
+    channels: Annotated[list[ChannelFormula], Field(min_length=1, max_length=100)] = Field(
+        description="parts of one l and m each; one part may stand without a list",
+        json_schema_extra={"example": [{"l": 0, "real": "r*exp(-r)"}]},
+    )
+    normalise: ClassVar[bool] = True
+
+    def check(self, key: str) -> Iterator[Finding]:
+        """Yield channels that do not exist, or are given twice."""
+        pairs = [(one.l, one.m) for one in self.channels]
+        for index, (l, m) in enumerate(pairs):
+            if abs(m) > l:
+                yield Finding(f"{key}.channels.{index}.m", f"|m| = {abs(m)} must not exceed l = {l}")
+            if (l, m) in pairs[:index]:
+                yield Finding(f"{key}.channels.{index}", f"duplicate of the channel l = {l}, m = {m}")
+
+
 def _initial_form(value: object) -> object:
-    """Read one level as a list of one."""
+    """Read one level as a list of one, and one formula as a list of one channel."""
+    if isinstance(value, dict) and value.get("type") == "expression" and "channels" not in value:
+        return {"type": "expression", "channels": [{k: v for k, v in value.items() if k != "type"}]}
     # a mapping with `file` is a stored state; all other mappings and words are one level
-    if isinstance(value, (list, StoredState)) or (isinstance(value, dict) and "file" in value):
-        return value
-    return [value]
+    given = isinstance(value, dict) and ("file" in value or value.get("type") == "expression")
+    return value if given or isinstance(value, (list, StoredState, FormulaState)) else [value]
 
 
 Levels = Annotated[list[AnyLevel], Field(min_length=1, max_length=100)]
 AnyInitial = Annotated[
-    Levels | StoredState,
-    BeforeValidator(_initial_form, json_schema_input_type=list[AnyLevel] | AnyLevel | StoredState),
+    Levels | StoredState | FormulaState,
+    BeforeValidator(
+        _initial_form, json_schema_input_type=list[AnyLevel] | AnyLevel | StoredState | FormulaState
+    ),
 ]

@@ -5,16 +5,17 @@
 =========== ==============================================================================
 task        blocks
 =========== ==============================================================================
-propagate   grid, potential, initial, laser, absorber, time, observe, scan, solver
+propagate   grid, potential, initial, laser, absorber, time, observe, spectra, scan, solver
 solve       system, solver
 scaling     scaling, system, solver
 =========== ==============================================================================
 """
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -31,7 +32,17 @@ from qsim.tridiag.deck.electron import (
     TimeGrid,
 )
 from qsim.tridiag.deck.laser import Laser
-from qsim.tridiag.deck.observe import Gabor, Hhg
+from qsim.tridiag.deck.observe import (
+    Gabor,
+    Hhg,
+    LineResonance,
+    MotionObservable,
+    check_items,
+    entries,
+    resonance_form,
+    word_form,
+)
+from qsim.tridiag.deck.photoelectrons import LineSpectrum, check_spectra
 from qsim.tridiag.deck.plane import PlaneDeck
 from qsim.tridiag.deck.potentials import Potential
 from qsim.tridiag.deck.potentials.cores import SoftCore
@@ -213,6 +224,8 @@ class DensityMap(Block):
 class Photoelectron(Block):
     """Energy spectrum of the final state by the window operator ``gamma^(2^n) / ((H - E)^(2^n) + gamma^(2^n))``."""
 
+    method: ClassVar[str] = "photoelectron"
+
     energies: Annotated[list[Energy], Field(min_length=2, max_length=2)] | None = Field(
         default=None, description="first and last energy; by default from below the ground state to 10 Up"
     )
@@ -223,7 +236,6 @@ class Photoelectron(Block):
     order: Annotated[PositiveCount, Field(le=5)] = Field(default=3, description="n of the window, 1 to 5")
 
 
-_Flag = Annotated[bool, Field(description="always written")]
 FLAGS = ("norm", "energy", "dipole", "acceleration", "velocity", "field")
 
 
@@ -233,15 +245,9 @@ def _levels_form(value: object) -> object:
     return {"levels": value} if whole else value
 
 
-class Observable(Block):
+class Observable(MotionObservable):
     """One thing to observe: a word, or a word with settings as in ``populations: {levels: 6}``."""
 
-    norm: _Flag = False
-    energy: _Flag = False
-    dipole: _Flag = False
-    acceleration: _Flag = False
-    velocity: _Flag = False
-    field: _Flag = False
     populations: (
         Annotated[Populations, BeforeValidator(_levels_form, json_schema_input_type=Populations | int)] | None
     ) = Field(default=None, description="level populations")
@@ -249,32 +255,31 @@ class Observable(Block):
         default=False,
         description="population of all levels below the threshold, and what is left of 1; a scan with a laser has it anyway",
     )
-    norm_within: (
-        Annotated[list[Annotated[Length, Field(gt=0, lt=1e12)]], Field(min_length=1, max_length=100)] | None
-    ) = Field(default=None, description="norm within |x| of each radius")
     norm_right: (
         Annotated[list[Annotated[Length, Field(gt=-1e12, lt=1e12)]], Field(min_length=1, max_length=100)]
         | None
     ) = Field(
         default=None, description="norm right of each place x; right of a barrier, what was transmitted"
     )
-    hhg: Hhg | None = Field(default=None, description="harmonic spectrum")
-    gabor: Gabor | None = Field(default=None, description="time-frequency map")
     density: DensityMap | None = Field(default=None, description="map of the density")
     photoelectron: Photoelectron | None = Field(default=None, description="photoelectron spectrum")
+    resonance: Annotated[
+        LineResonance | None,
+        BeforeValidator(resonance_form, json_schema_input_type=LineResonance | bool | None),
+    ] = Field(
+        default=None,
+        description="position and rate of a level that decays, by complex scaling of the potential",
+    )
 
 
 _WORDS = Literal[
     "norm", "energy", "dipole", "acceleration", "velocity", "field", "populations", "ionisation", "hhg", "gabor", "density",
-    "photoelectron",
+    "photoelectron", "resonance",
 ]  # fmt: skip
 
 
 def _observable_form(value: object) -> object:
-    """Read ``hhg`` as ``{hhg: {}}`` and ``norm`` as ``{norm: true}``."""
-    if not isinstance(value, str):
-        return value
-    return {value: True} if value in (*FLAGS, "ionisation") else {value: {}}
+    return word_form(value, (*FLAGS, "ionisation"))
 
 
 ObservableItem = Annotated[
@@ -282,13 +287,7 @@ ObservableItem = Annotated[
 ]
 
 
-T = TypeVar("T")
 Precision = Literal["double", "single"]
-
-
-def _first(settings: Iterator[T | None]) -> T | None:
-    """Return the first settings that are given."""
-    return next((one for one in settings if one is not None), None)
 
 
 @dataclass(frozen=True)
@@ -309,6 +308,7 @@ class Observed:
     density: DensityMap | None = None
     photoelectron: Photoelectron | None = None
     ionisation: bool = False
+    resonance: LineResonance | None = None
 
 
 @dataclass(frozen=True)
@@ -324,12 +324,13 @@ class PropagationBlocks:
     solver: Solver
     observed: Observed
     precision: Precision
+    spectra: list[LineSpectrum]
 
 
 # ---------------------------------------------------------------------------------------- the deck
 
 OF_TASK = {
-    "propagate": ("grid", "potential", "initial", "laser", "absorber", "time", "observe", "scan"),
+    "propagate": ("grid", "potential", "initial", "laser", "absorber", "time", "observe", "scan", "spectra"),
     "solve": ("system",),
     "scaling": ("scaling", "system"),
     "atom": (),
@@ -425,6 +426,12 @@ class TridiagDeck(Deck):
         description="propagate: runs that differ in one pulse or in the potential, and their average over a focus",
         json_schema_extra={"example": {"intensity": ["5e13 W/cm2", "1e14 W/cm2"]}},
     )
+    spectra: list[LineSpectrum] = Field(
+        default=[],
+        description="propagate: photoelectron spectra, by the window operator on the final state or by t-SURFF",
+        max_length=2,
+        json_schema_extra={"example": [{"method": "tsurff", "radius": 60, "energy": [0.02, 1.0]}]},
+    )
     system: SystemSource | None = Field(default=None, description="solve and scaling: the tridiagonal system")
     scaling: Scaling | None = Field(default=None, description="scaling: sizes, blocks, repetitions")
 
@@ -442,19 +449,12 @@ class TridiagDeck(Deck):
     @property
     def observed(self) -> "Observed":
         """Entries of the list `observe`."""
-        items = self.observe
-        return Observed(
-            populations=_first(item.populations for item in items),
-            norm_within=tuple(_first(item.norm_within for item in items) or ()),
-            norm_right=tuple(_first(item.norm_right for item in items) or ()),
-            hhg=_first(item.hhg for item in items),
-            gabor=_first(item.gabor for item in items),
-            density=_first(item.density for item in items),
-            photoelectron=_first(item.photoelectron for item in items),
-            # every run of a scan tells what its pulses have ionised
-            ionisation=any(item.ionisation for item in items)
-            or (self.scan is not None and self.laser is not None),
-        )
+        names = [name for name in Observed.__dataclass_fields__ if name in Observable.model_fields]
+        found = entries(self.observe, [name for name in names if name != "ionisation"])
+        # every run of a scan tells what its pulses have ionised
+        scanned = self.scan is not None and self.laser is not None
+        ionisation = scanned or any(item.ionisation for item in self.observe)
+        return Observed(ionisation=ionisation, **found)  # type: ignore[arg-type]
 
     @property
     def propagation(self) -> "PropagationBlocks":
@@ -472,6 +472,7 @@ class TridiagDeck(Deck):
             self.solver,
             self.observed,
             self.precision,
+            self.spectra,
         )
 
     @property
@@ -499,6 +500,7 @@ class TridiagDeck(Deck):
         if self.task == "propagate":
             yield from self._check_blocks()
             yield from self._check_observe()
+            yield from check_spectra(self.spectra, self.absorber)
         elif self.task == "scaling" and isinstance(self.system, FileSystem):
             yield Finding(
                 "system.source", "a scaling run makes systems of several sizes; give a generator, not a file"
@@ -552,21 +554,11 @@ class TridiagDeck(Deck):
             )
 
     def _check_observe(self) -> Iterator[Finding]:
-        """Yield items that name no observable, several, or one that is there already, and ranges the wrong way round."""
-        seen: dict[str, int] = {}
-        for index, item in enumerate(self.observe):
-            # a list item such as {norm: true, hhg: {}} is probably two, of which a dash is missing
-            named = [name for name in type(item).model_fields if getattr(item, name) not in (None, False)]
-            if not named:
-                yield Finding(f"observe.{index}", "no observable is named here")
-            if len(named) > 1:
-                yield Finding(
-                    f"observe.{index}",
-                    f"one observable an item, found {', '.join(named)}; begin each with a dash",
-                )
-            for name in named:
-                if seen.setdefault(name, index) != index:
-                    yield Finding(f"observe.{index}.{name}", f"duplicate of observe.{seen[name]}")
+        """Yield what is wrong with the list of observables, and ranges the wrong way round."""
+        yield from check_items(self.observe)
+        seen = {name: k for k, one in enumerate(self.observe) for name in one.model_fields_set}
+        if (wanted := self.observed.resonance) is not None:
+            yield from self._check_resonance(f"observe.{seen['resonance']}.resonance", wanted)
         if (spectrum := self.observed.photoelectron) is not None and spectrum.energies is not None:
             low, high = spectrum.energies
             if low >= high:
@@ -577,6 +569,26 @@ class TridiagDeck(Deck):
             if low >= high:
                 where = f"observe.{seen['density']}.density.range"
                 yield Finding(where, f"the first end {low:g} must lie below the second, {high:g} bohr")
+
+    def _check_resonance(self, key: str, block: LineResonance) -> Iterator[Finding]:
+        """Yield what stands against a resonance."""
+        pulses = [] if self.laser is None else self.laser.pulses
+        # the field must be constant for all times: a resonance has no other meaning
+        if (
+            any(not pulse.constant or math.isfinite(pulse.length) for pulse in pulses)
+            or self.scan is not None
+        ):
+            yield Finding(
+                key,
+                "a resonance needs a static field, or none: pulses of shape static, without a duration or a scan",
+            )
+        if block.energy is None and not isinstance(self.initial, EigenstateInitial):
+            yield Finding(key, "the initial state is no single level: name the resonance by its energy")
+        if self.potential is not None and not self.potential.analytic:
+            yield Finding(
+                key,
+                "complex x needs a potential that is an analytic function: no table, no square well, no abs, sign, min, max",
+            )
 
 
 DECK = TridiagDeck

@@ -1,16 +1,27 @@
 """Blocks of observables that ``task: propagate`` and ``task: atom`` share."""
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from qsim.core.deck.blocks import Block, Count, Finding
-from qsim.core.deck.units import Energy, Frequency, Time
+from qsim.core.deck.units import Energy, Frequency, Length, Time
 from qsim.tridiag.deck.central import CentralBlock
 from qsim.tridiag.deck.pulses import CarrierPulse
 
-__all__ = ["Gabor", "Hhg", "StarkState", "without_fundamental"]
+__all__ = [
+    "Gabor",
+    "Hhg",
+    "LineResonance",
+    "MotionObservable",
+    "StarkState",
+    "check_items",
+    "entries",
+    "resonance_form",
+    "without_fundamental",
+    "word_form",
+]
 
 # principal quantum number of a Stark state
 MOST_N = 30
@@ -44,16 +55,74 @@ class Gabor(Block):
     )
 
 
-class Harmonic(Protocol):
-    """An entry of ``observe`` that may ask for harmonics."""
+_Flag = Annotated[bool, Field(description="always written")]
 
-    @property
-    def hhg(self) -> Hhg | None:
-        """Harmonic spectrum."""
 
-    @property
-    def gabor(self) -> Gabor | None:
-        """Time-frequency map."""
+class MotionObservable(Block):
+    """What an entry of ``observe`` may be, of a line and of an atom."""
+
+    norm: _Flag = False
+    energy: _Flag = False
+    dipole: _Flag = False
+    acceleration: _Flag = False
+    velocity: _Flag = False
+    field: _Flag = False
+    norm_within: (
+        Annotated[list[Annotated[Length, Field(gt=0, lt=1e12)]], Field(min_length=1, max_length=100)] | None
+    ) = Field(default=None, description="norm within |x| of each radius; of an atom, within spheres")
+    hhg: Hhg | None = Field(default=None, description="harmonic spectrum")
+    gabor: Gabor | None = Field(default=None, description="time-frequency map")
+
+
+def word_form(value: object, flags: Sequence[str]) -> object:
+    """Read ``hhg`` as ``{hhg: {}}`` and a flag as ``{norm: true}``."""
+    if not isinstance(value, str):
+        return value
+    return {value: True} if value in flags else {value: {}}
+
+
+def entries(items: Sequence[MotionObservable], names: Sequence[str]) -> dict[str, object]:
+    """Return the first settings that the entries of a list give by their names; lists as tuples."""
+    found: dict[str, object] = {}
+    for item in items:
+        for name in names:
+            value = getattr(item, name)
+            if value is not None:
+                found.setdefault(name, tuple(value) if isinstance(value, list) else value)
+    return found
+
+
+def check_items(items: Sequence[MotionObservable]) -> Iterator[Finding]:
+    """Yield items that name no observable, several, or one that is there already."""
+    seen: dict[str, int] = {}
+    for index, item in enumerate(items):
+        # a list item such as {norm: true, hhg: {}} is probably two, of which a dash is missing
+        named = [name for name in type(item).model_fields if getattr(item, name) not in (None, False)]
+        if not named:
+            yield Finding(f"observe.{index}", "no observable is named here")
+        if len(named) > 1:
+            yield Finding(
+                f"observe.{index}",
+                f"one observable an item, found {', '.join(named)}; begin each with a dash",
+            )
+        for name in named:
+            if seen.setdefault(name, index) != index:
+                yield Finding(f"observe.{index}.{name}", f"duplicate of observe.{seen[name]}")
+
+
+class LineResonance(Block):
+    """Position and rate of a resonance, in a static field or without one: of the initial level, unless an energy is given."""
+
+    energy: Annotated[Energy, Field(gt=-1e4, lt=1e4)] | None = Field(
+        default=None, description="the resonance nearest to this energy, in place of the initial level's"
+    )
+
+
+def resonance_form(value: object) -> object:
+    """Read ``resonance: true`` as the resonance of the initial level, and false as none."""
+    if isinstance(value, bool):
+        return {} if value else None
+    return value
 
 
 class StarkState(Block):
@@ -98,7 +167,7 @@ class StarkState(Block):
             yield Finding(f"{key}.m", "m belongs to n1 and n2, or to energy; the initial level has its own")
 
 
-def without_fundamental(pulses: Sequence[Block], observe: Sequence[Harmonic]) -> Iterator[Finding]:
+def without_fundamental(pulses: Sequence[Block], observe: Sequence[MotionObservable]) -> Iterator[Finding]:
     """Yield harmonics that have no fundamental frequency."""
     # a carrier is the fundamental of all harmonics, unless a block names its own
     if any(isinstance(pulse, CarrierPulse) for pulse in pulses):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
@@ -11,7 +12,7 @@ from qsim.core.deck.expression import ExpressionText
 from qsim.core.deck.units import InverseLength, Length
 from qsim.tridiag.deck.electron import Absorber, Grid, NoAbsorber, SuperpositionInitial, TimeGrid
 from qsim.tridiag.deck.numbers import SIGNED, SIZE
-from qsim.tridiag.deck.observe import Gabor, Hhg
+from qsim.tridiag.deck.observe import Gabor, Hhg, MotionObservable, check_items, entries, word_form
 from qsim.tridiag.deck.potentials import Potential
 from qsim.tridiag.deck.potentials.cores import SoftCore
 from qsim.tridiag.deck.pulses import Pulse
@@ -179,26 +180,17 @@ class PlaneDensity(Block):
     )
 
 
-FLAGS = ("norm", "energy", "dipole", "velocity", "acceleration", "field")
-_Flag = Annotated[bool, Field(description="always written")]
+FLAGS = ("norm", "energy", "dipole", "velocity", "acceleration", "field", "entanglement")
 
 
-class PlaneObservable(Block):
+class PlaneObservable(MotionObservable):
     """One thing to observe: a word, or a word with settings as in ``populations: {levels: 4}``."""
 
-    norm: _Flag = False
-    energy: _Flag = False
-    dipole: _Flag = False
-    velocity: _Flag = False
-    acceleration: _Flag = False
-    field: _Flag = False
     entanglement: bool = Field(
         default=False, description="purity and entropy of one electron, occupations of its natural orbitals"
     )
     populations: PlanePopulations | None = Field(default=None, description="populations of levels")
     regions: Regions | None = Field(default=None, description="norms by regions")
-    hhg: Hhg | None = Field(default=None, description="harmonic spectrum")
-    gabor: Gabor | None = Field(default=None, description="time-frequency map")
     density: PlaneDensity | None = Field(default=None, description="maps of the density")
 
 
@@ -208,15 +200,9 @@ _WORDS = Literal[
 ]  # fmt: skip
 
 
-def _observable_form(value: object) -> object:
-    """Read ``hhg`` as ``{hhg: {}}`` and ``norm`` as ``{norm: true}``."""
-    if not isinstance(value, str):
-        return value
-    return {value: True} if value in (*FLAGS, "entanglement") else {value: {}}
-
-
 PlaneItem = Annotated[
-    PlaneObservable, BeforeValidator(_observable_form, json_schema_input_type=_WORDS | PlaneObservable)
+    PlaneObservable,
+    BeforeValidator(partial(word_form, flags=FLAGS), json_schema_input_type=_WORDS | PlaneObservable),
 ]
 
 
@@ -230,6 +216,9 @@ class PlaneObserved:
     hhg: Hhg | None = None
     gabor: Gabor | None = None
     entanglement: bool = False
+    norm_within: tuple[float, ...] = ()
+    # of a motion, and not of this one
+    resonance: None = None
 
 
 # -------------------------------------------------------------------------------------------- the deck
@@ -280,12 +269,8 @@ class PlaneDeck(Deck):
     @property
     def observed(self) -> PlaneObserved:
         """Entries of the list `observe`."""
-        found: dict[str, object] = {}
-        for item in self.observe:
-            for name in ("populations", "regions", "hhg", "gabor", "density", "entanglement"):
-                value = getattr(item, name)
-                if value is not None and value is not False:
-                    found.setdefault(name, value)
+        found = entries(self.observe, ("populations", "regions", "norm_within", "hhg", "gabor", "density"))
+        found["entanglement"] = any(item.entanglement for item in self.observe)
         blocks = {"populations": PlanePopulations(), "regions": Regions(), "density": PlaneDensity()}
         return PlaneObserved(**(blocks | found))  # type: ignore[arg-type]
 
@@ -300,7 +285,7 @@ class PlaneDeck(Deck):
         if isinstance(self.initial, SuperpositionInitial):
             yield from self.initial.check("initial")
         yield from self._check_exchange()
-        yield from self._check_observe()
+        yield from check_items(self.observe)
 
     def _check_exchange(self) -> Iterator[Finding]:
         """Yield what treats the two electrons differently."""
@@ -313,16 +298,3 @@ class PlaneDeck(Deck):
                 "grid.y",
                 f"exchange: {system.exchange} needs x and y alike; leave y out, or set exchange: none",
             )
-
-    def _check_observe(self) -> Iterator[Finding]:
-        """Yield items that name no observable, several, or one that is there already."""
-        seen: dict[str, int] = {}
-        for index, item in enumerate(self.observe):
-            named = [name for name in type(item).model_fields if getattr(item, name) not in (None, False)]
-            if len(named) != 1:
-                yield Finding(
-                    f"observe.{index}", f"one observable an item, found {', '.join(named) or 'none'}"
-                )
-            for name in named:
-                if seen.setdefault(name, index) != index:
-                    yield Finding(f"observe.{index}.{name}", f"duplicate of observe.{seen[name]}")

@@ -14,6 +14,7 @@ from qsim.core.run.stages import Plan, Size
 from qsim.tridiag.deck.laser import Laser
 from qsim.tridiag.deck.observe import without_fundamental
 from qsim.tridiag.plane import systems
+from qsim.tridiag.plane.motion import PLANE
 from qsim.tridiag.plane.problem import PlaneProblem, radius_of, sample_interval
 from qsim.tridiag.tdse import absorbers
 from qsim.tridiag.tdse.pulses import LaserField
@@ -229,6 +230,7 @@ def build(loaded: LoadedDeck[PlaneDeck], device: Device) -> PlaneProblem:
     steps, dt = _steps_of(deck, pulse)
     lattice, levels = loaded.once(lattice_of), loaded.once(levels_of)
     problem = PlaneProblem(
+        geometry=PLANE,
         device=device,
         system=deck.system,
         initial=deck.initial,

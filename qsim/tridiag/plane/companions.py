@@ -19,26 +19,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.core.errors import QsimError
 from qsim.core.results.quantities import scalars
-from qsim.core.run.loop import Progress, drive
+from qsim.core.run.loop import Progress
 from qsim.tridiag.plane.lattice import share_inside
 from qsim.tridiag.plane.result import QUANTITIES
+from qsim.tridiag.tdse.judge import MARGIN, TABLE, Companions
 from qsim.tridiag.tdse.quantities import turned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
     from qsim.core.run.loop import Report, State
-    from qsim.core.run.progress import Monitor
     from qsim.tridiag.plane.lattice import Axis
     from qsim.tridiag.plane.problem import PlaneProblem
     from qsim.tridiag.plane.result import PlaneResult
-    from qsim.tridiag.tdse.scan.problem import Remarks
 
     Evolve = Callable[[PlaneProblem, Report], PlaneResult]
 
-__all__ = ["claim", "claimed", "numbers"]
+__all__ = ["AUTO", "FINE", "PlaneCompanions", "numbers", "work_of"]
 
 # points times steps up to which `verify: auto` means true
 AUTO = 2e10
@@ -50,22 +50,17 @@ APART = math.sqrt(3.0)
 SMALLEST = 8
 # of the slope in h^p where h is halved, at most
 GROWTH = 4.0
-# of a change by other tables, which may fall short of the error
-MARGIN = 1.5
 ROUNDING = 1e-13
-STEP, SPACING, SPECTRAL, EDGES, LEVELS, TABLE, ROUNDED = (
+STEP, SPACING, SPECTRAL, EDGES, LEVELS, ROUNDED = (
     "the time step",
     "the grid spacing",
     "free motion on a lattice",
     "cells that the radius of the regions cuts",
     "the mixing of levels",
-    "the rows of the table",
     "rounding",
 )
 # numbers that are probabilities
 SHARES = ("norm", "population", "inner", "single", "double", "absorbed")
-# error of a probability above which a warning is given
-UNSURE = 0.02
 
 
 def numbers(result: PlaneResult) -> dict[str, float]:
@@ -80,66 +75,42 @@ def work_of(problem: PlaneProblem) -> float:
     return float(n) * m * problem.steps * (5 if problem.order == 4 else 1)
 
 
-def claimed(problem: PlaneProblem, monitor: Monitor) -> bool:
-    """Return True if errors are to be found; where not, say why."""
-    if problem.verify is False:
-        monitor.note("no errors are claimed: it is switched off")
-        return False
-    if problem.verify == "auto" and work_of(problem) > AUTO:
-        monitor.note("no errors are claimed: the run is too long for it; time.verify: true finds them")
-        return False
-    return True
-
-
-def claim(result: PlaneResult, state: Callable[[], State], monitor: Monitor, evolve: Evolve) -> Remarks:
-    """Find the errors of the numbers of a run; return what a user must know of large ones.
+class PlaneCompanions(Companions):
+    """The repeated runs.
 
     Parameters
     ----------
-    result
-        The propagation, whose `errors` and `parts` are filled.
-    state
-        What a stop request saves: the propagation at its end.
-    monitor
-        Told of progress.
+    result, state
+        As of :class:`~qsim.tridiag.tdse.judge.Companions`.
     evolve
         Runs a companion.
+    fine : bool
+        Whether companions are finer than the run.
     """
-    companions = _Companions(result, state, evolve)
-    try:
-        drive(companions, monitor, total=None, unit="companions", what="verify")
-    except QsimError as error:
-        # what a companion cannot do (deck or numerics) costs the errors only; other failures end the run
-        if error.exit_code not in (3, 5):
-            raise
-        monitor.note(f"no errors are claimed: {error}")
-        return []
-    result.errors |= companions.errors
-    result.parts = companions.parts
-    remarks: Remarks = []
-    shares = {name: error for name, error in companions.errors.items() if name.startswith(SHARES)}
-    allowed = result.problem.accuracy
-    steps = max(shares, key=lambda name: companions.parts[name][STEP])
-    if allowed is not None and companions.parts[steps][STEP] > allowed:
-        size = companions.parts[steps][STEP]
-        text = f"the steps leave an error of {size:.2g} in {steps}, more than time.accuracy: {allowed:g}"
-        remarks.append(("accuracy", size, text))
-    worst = max(shares, key=lambda name: shares[name])
-    if shares[worst] > UNSURE:
-        cause = max(companions.parts[worst], key=lambda one: companions.parts[worst][one])
-        text = f"{worst} is uncertain by {shares[worst]:.2g}, most of it by {cause}"
-        remarks.append(("uncertain", shares[worst], text))
-    return remarks
 
+    unit = "companions"
 
-class _Companions:
-    """The repeated runs."""
-
-    def __init__(self, result: PlaneResult, state: Callable[[], State], evolve: Evolve) -> None:
-        self.result, self.state, self.evolve = result, state, evolve
-        self.errors: dict[str, float] = {}
-        self.parts: dict[str, dict[str, float]] = {}
+    def __init__(
+        self, result: PlaneResult, state: Callable[[], State], evolve: Evolve, *, fine: bool
+    ) -> None:
+        super().__init__(result, state)
+        self.evolve, self.fine = evolve, fine
         self.done = 0
+
+    @property
+    def total(self) -> int:
+        """Runs, at most."""
+        return (4 if self.fine else 2) + (self.result.problem.doubted() is not None)
+
+    def remedy(self, cause: str) -> str:
+        """Return what the author of a deck can do about a part of an error."""
+        return {
+            STEP: "lower time.dt",
+            SPACING: "raise grid.x.points",
+            SPECTRAL: "raise grid.x.points and lower time.dt",
+            EDGES: "raise grid.x.points",
+            TABLE: "give more rows",
+        }.get(cause, "the numbers stay as they are")
 
     def _run(self, problem: PlaneProblem, report: Report) -> dict[str, float]:
         found = numbers(self.evolve(problem, lambda progress: report(Progress())))
@@ -150,7 +121,7 @@ class _Companions:
     def advance(self, report: Report) -> None:
         """Run the companions and compare."""
         base = self.result.problem
-        fine = work_of(base) <= FINE
+        fine = self.fine
         ratio = 1.0 / APART if fine else APART
         axes = base.lattice.axes
         if base.lattice.between is not None and axes[0].points != axes[1].points:
@@ -253,18 +224,22 @@ def _differences(
 
 
 def edges(result: PlaneResult) -> dict[str, float]:
-    """Return what cells that the radius cuts leave in the norms by regions, ``|dN/da| h^2 / 24``."""
+    """Return what cells that radii cut leave in the norms by regions and within radii, ``|dN/da| h^2 / 24``."""
     problem = result.problem
     axes = problem.lattice.axes
     h = max(one.spacing for one in axes)
     density = np.abs(result.psi) ** 2 * problem.lattice.cell
-    norms = []
-    for radius in (problem.radius - 0.5 * h, problem.radius + 0.5 * h):
+
+    def parts(radius: float) -> NDArray[np.float64]:
         e, f = (share_inside(one, radius) for one in axes)
-        inner, double = e @ density @ f, (1.0 - e) @ density @ (1.0 - f)
-        norms.append(np.array([inner, density.sum() - inner - double, double]))
-    slope = np.abs(norms[1] - norms[0]) / h
-    return dict(zip(("inner", "single", "double"), slope * h**2 / 24.0, strict=True))
+        inner, double = float(e @ density @ f), float((1.0 - e) @ density @ (1.0 - f))
+        return np.array([inner, float(density.sum()) - inner - double, double])
+
+    def left(radius: float) -> NDArray[np.float64]:
+        return np.abs(parts(radius + 0.5 * h) - parts(radius - 0.5 * h)) * h / 24.0
+
+    out = dict(zip(("inner", "single", "double"), map(float, left(problem.radius)), strict=True))
+    return out | {f"norm_within_{one:g}": float(left(one)[0]) for one in problem.observed.norm_within}
 
 
 def _mixing(problem: PlaneProblem) -> float:

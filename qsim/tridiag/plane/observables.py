@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.tridiag.plane.lattice import share_inside
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -47,7 +49,7 @@ def row(
         As `sums` returns them.
     """
     norm, dipole, force = (float(value) for value in found[:3])
-    field = float(problem.electric(step * problem.dt))
+    field = float(problem.pulse.electric(step * problem.dt))
     psi = propagator.psi
     lattice = problem.lattice
     out: dict[str, Any] = {
@@ -60,8 +62,11 @@ def row(
         "wall_density": _at_walls(psi) * lattice.cell,
     }
     if problem.levels is not None:
-        count = problem.observed.populations.levels
-        out["populations"] = np.abs(problem.levels.amplitudes(psi, lattice.cell)[:count]) ** 2
+        out["populations"] = np.abs(problem.levels.amplitudes(psi, lattice.cell)) ** 2
+    if problem.observed.norm_within:
+        density = np.abs(psi) ** 2 * lattice.cell
+        shares = [[share_inside(one, r) for one in lattice.axes] for r in problem.observed.norm_within]
+        out["norm_within"] = np.array([e @ density @ f for e, f in shares])
     return out
 
 

@@ -15,16 +15,18 @@ from qsim.tridiag.plane.levels import lowest
 from qsim.tridiag.plane.propagator import PlanePropagator, stage_times
 from qsim.tridiag.plane.sine_waves import SinePropagator
 from qsim.tridiag.tdse import absorbers
-from qsim.tridiag.tdse.harmonics import Harmonic, sampling
+from qsim.tridiag.tdse.harmonics import sampling
+from qsim.tridiag.tdse.motion import Motion
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
     from qsim.tridiag.deck.electron import Absorber
     from qsim.tridiag.deck.plane import Electrons, PlaneInitial, PlaneObserved
     from qsim.tridiag.plane.lattice import Axis, PlaneLattice
     from qsim.tridiag.plane.levels import Levels
+    from qsim.tridiag.tdse.motion import Geometry
     from qsim.tridiag.tdse.pulses import LaserField
 
 __all__ = ["PlaneProblem", "radius_of", "sample_interval"]
@@ -36,11 +38,13 @@ TRACE_SAMPLES = 400
 
 
 @dataclass
-class PlaneProblem(Harmonic):
+class PlaneProblem(Motion):
     """Everything that a run needs.
 
     Attributes
     ----------
+    geometry : Geometry
+        Two coordinates.
     system, initial, absorber
         Blocks that give potentials, state and absorber on other lattices, for the companions of the run.
     lattice : PlaneLattice
@@ -75,6 +79,7 @@ class PlaneProblem(Harmonic):
         What the deck left open and how it was settled.
     """
 
+    geometry: Geometry
     device: Device
     system: Electrons
     initial: PlaneInitial
@@ -98,15 +103,17 @@ class PlaneProblem(Harmonic):
     notices: list[str] = field(default_factory=list)
 
     @property
-    def t_final(self) -> float:
-        """Duration, a.u."""
-        return self.steps * self.dt
+    def step_order(self) -> int:
+        """Order of the errors that the steps leave."""
+        return self.order
 
     @property
-    def frames(self) -> NDArray[np.int64]:
-        """Step numbers of the output times, 0 first."""
-        outputs = min(self.outputs, self.steps)
-        return np.array([round(k * self.steps / outputs) for k in range(outputs + 1)])
+    def spectra(self) -> tuple[()]:
+        """Photoelectron spectra: none."""
+        return ()
+
+    # surfaces of t-SURFF
+    spheres = ()
 
     @property
     def map_frames(self) -> NDArray[np.int64]:
@@ -139,14 +146,6 @@ class PlaneProblem(Harmonic):
         """Shares of the points that lie within the radius."""
         first, second = (share_inside(one, self.radius) for one in self.lattice.axes)
         return first, second
-
-    def electric(self, t: ArrayLike) -> NDArray[np.float64]:
-        """Return E at times of any shape, a.u."""
-        return self.pulse.electric(t)
-
-    def vector(self, t: ArrayLike) -> NDArray[np.float64]:
-        """Return A at times of any shape, a.u."""
-        return self.pulse.vector_potential(t)
 
     def propagator(self, psi: NDArray[np.complex128], step: int) -> PlanePropagator:
         """Return the propagator at a state and a step."""
@@ -189,6 +188,7 @@ class PlaneProblem(Harmonic):
             lattice=lattice,
             levels=levels,
             psi0=systems.initial_state(self.initial, lattice, levels),
+            ip=None if self.ip is None else systems.ionisation_potential(self.system, lattice, levels),
             steps=steps,
             dt=self.t_final / steps,
             every=max(1, round(self.every * steps / self.steps)),

@@ -13,7 +13,7 @@ import numpy as np
 
 from qsim.tridiag.kernels.plane.records import NO_STEP, Phases
 from qsim.tridiag.kernels.plane.steps import PANEL, QUARTER, marginals, scratch, step_pass
-from qsim.tridiag.tdse.composition import STAGES
+from qsim.tridiag.tdse.step_search import STAGES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

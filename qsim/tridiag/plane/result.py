@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
-from qsim.core.results.tables import NOT_VERIFIED
 from qsim.tridiag.tdse.integrals import running_integral
-from qsim.tridiag.tdse.quantities import CUTOFF, FIELD, HARMONICS, KELDYSH, driven, traces
+from qsim.tridiag.tdse.motion import MotionResult
+from qsim.tridiag.tdse.quantities import ARRAYS, HARMONICS, JUDGED, SCALARS, driven, errors, frame
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.tridiag.plane.problem import PlaneProblem
 
 __all__ = ["QUANTITIES", "PlaneResult"]
 
@@ -23,70 +22,46 @@ __all__ = ["QUANTITIES", "PlaneResult"]
 STORED = 2_000_000
 
 
-@dataclass
-class PlaneResult:
+@dataclass(kw_only=True)
+class PlaneResult(MotionResult):
     """Result of a run of ``task: plane``.
 
     Attributes
     ----------
-    frames : dict of arrays, one row per output time
-        norm, dipole, acceleration, regions, absorbed, wall_density, populations.
     maps : dict of arrays, one row per time of the maps
         step, density, energy, velocity, exchange_defect, purity, entropy, occupations.
-    trace : (samples, 7) float64
-        Step number, norm, dipole, mean force, norms of the regions.
     psi : (n1, n2) complex128
         State at the end.
-    spectra : dict of arrays
-    numbers : dict of scalars
-    errors : dict
-        Claimed error by the name of the scalar.
-    parts : dict of dict
-        What each cause leaves, by the name of the scalar.
     """
 
-    task: ClassVar[str] = "plane"
-
-    problem: PlaneProblem
-    frames: dict[str, NDArray[Any]]
     maps: dict[str, NDArray[Any]]
-    trace: NDArray[np.float64]
     psi: NDArray[np.complex128]
-    spectra: dict[str, NDArray[Any]] = field(default_factory=dict)
-    numbers: dict[str, float | None] = field(default_factory=dict)
-    errors: dict[str, float] = field(default_factory=dict)
-    parts: dict[str, dict[str, float]] = field(default_factory=dict)
 
-    @property
-    def time(self) -> NDArray[np.float64]:
-        """Output times, a.u."""
-        return np.asarray(self.problem.frames * self.problem.dt)
-
-    @property
-    def why_no_errors(self) -> str:
-        """What stands beside the numbers of a run that was not repeated."""
-        return "" if self.parts else NOT_VERIFIED
+    def __post_init__(self) -> None:
+        """Name the energies as every motion does."""
+        for name, index in (("energy_initial", 0), ("energy_final", -1)):
+            self.numbers[name] = float(self.maps["energy"][index])
 
     def components(self, name: str) -> NDArray[np.float64]:
         """Return dipole, velocity, acceleration or field along the fine trace, (1, samples), a.u."""
-        return self.traced(name)[None]
-
-    def traced(self, name: str) -> NDArray[np.float64]:
-        """Return time, norm, dipole, velocity, acceleration or field along the fine trace, (samples,), a.u."""
-        time = np.asarray(self.trace[:, 0] * self.problem.dt)
-        if name in ("norm", "dipole"):
-            return self.trace[:, 1 if name == "norm" else 2]
-        if name == "time":
-            return time
-        field_of = self.problem.electric(time)
+        time = self.traced("time")
+        if name == "dipole":
+            return self.trace[:, 2][None]
+        electric = self.problem.electric(time)
         if name == "field":
-            return field_of
+            return np.asarray(electric)
         # -E for every electron, not for what is left of the norm: the absorbed ones are driven as free ones
-        acceleration = np.asarray(-self.trace[:, 3] - self.problem.particles * field_of)
+        acceleration = np.asarray(-self.trace[:, 3] - self.problem.particles * electric)
         if name == "acceleration":
             return acceleration
         # Ehrenfest: the velocity is the integral of the acceleration from that at t = 0
         return np.asarray(float(self.maps["velocity"][0]) + running_integral(acceleration, time))
+
+    @property
+    def populations(self) -> dict[str, float]:
+        """Populations of the levels at the end, by the name of the scalar."""
+        rows = self.frames.get("populations")
+        return {} if rows is None else {f"population_{k}": float(p) for k, p in enumerate(rows[-1])}
 
     def region(self, name: str) -> float:
         """Return the norm of a region at the end."""
@@ -94,14 +69,6 @@ class PlaneResult:
 
 
 Q = Quantity[PlaneResult]
-
-
-def _errors(r: PlaneResult) -> dict[str, float]:
-    return r.errors
-
-
-def _frame(name: str) -> Any:
-    return lambda r: r.frames.get(name)
 
 
 def _map(name: str) -> Any:
@@ -116,14 +83,9 @@ def _entangled(r: PlaneResult) -> bool:
     return "purity" in r.maps
 
 
-def _populations(r: PlaneResult) -> dict[str, float]:
-    rows = r.frames.get("populations")
-    return {} if rows is None else {f"population_{k}": float(p) for k, p in enumerate(rows[-1])}
-
-
 def _region(name: str, text: str, *, headline: bool = False) -> Q:
     return Q(
-        name, "", f"norm at the end where {text}", lambda r: r.region(name), error=_errors, headline=headline
+        name, "", f"norm at the end where {text}", lambda r: r.region(name), error=errors, headline=headline
     )
 
 
@@ -134,7 +96,7 @@ def _absorbed(name: str, index: int, text: str) -> Q:
         f"norm that the absorber has taken where {text}",
         lambda r: float(r.frames["absorbed"][-1, index]),
         when=lambda r: r.problem.lattice.absorbs,
-        error=_errors,
+        error=errors,
     )
 
 
@@ -156,38 +118,7 @@ def _bound_levels(r: PlaneResult) -> Any:
 
 
 QUANTITIES: tuple[Q, ...] = (
-    Q(
-        "norm_final",
-        "",
-        "norm in the box at the end",
-        lambda r: float(r.frames["norm"][-1]),
-        error=_errors,
-        headline=("hhg_cutoff_order", "norm_final", "population_0", "single", "double"),
-    ),
-    Q("norm_initial", "", "norm at t = 0", lambda r: float(r.frames["norm"][0]), exact=True),
-    Q(
-        "energy_initial",
-        "hartree",
-        "<H> at t = 0",
-        _end_of_maps("energy", 0),
-        error=_errors,
-        headline=True,
-    ),
-    Q(
-        "energy_final",
-        "hartree",
-        "field-free energy at the end, not divided by the norm",
-        _end_of_maps("energy", -1),
-        error=_errors,
-        headline=True,
-    ),
-    Q(
-        "population_*",
-        "",
-        "population of level * at the end",
-        _populations,
-        error=_errors,
-    ),
+    *SCALARS,
     _region("inner", "both coordinates lie within the radius"),
     _region("single", "one coordinate lies within the radius"),
     _region("double", "no coordinate lies within the radius"),
@@ -200,14 +131,13 @@ QUANTITIES: tuple[Q, ...] = (
         lambda r: float(r.frames["regions"][0, 1]),
         exact=True,
     ),
-    Q("dipole_final", "bohr", "<x + y> at the end", lambda r: float(r.frames["dipole"][-1]), error=_errors),
     Q(
         "purity",
         "",
         "Tr rho^2 of one coordinate at the end, of the state divided by its norm",
         _end_of_maps("purity", -1),
         when=_entangled,
-        error=_errors,
+        error=errors,
         headline=True,
     ),
     Q(
@@ -216,7 +146,7 @@ QUANTITIES: tuple[Q, ...] = (
         "-sum p ln p of the occupations p of natural orbitals at the end, with the sum 1",
         _end_of_maps("entropy", -1),
         when=_entangled,
-        error=_errors,
+        error=errors,
     ),
     Q(
         "exchange_defect",
@@ -234,9 +164,6 @@ QUANTITIES: tuple[Q, ...] = (
         exact=True,
     ),
     Q("region_radius", "bohr", "radius of the regions", lambda r: r.problem.radius, exact=True),
-    Q("steps", "", "time steps", lambda r: r.problem.steps, headline=True),
-    Q("dt", "a.u.", "time step", lambda r: r.problem.dt, exact=True),
-    Q("t_final", "a.u.", "duration", lambda r: r.problem.t_final, exact=True),
     Q(
         "dx",
         "bohr",
@@ -251,7 +178,6 @@ QUANTITIES: tuple[Q, ...] = (
         lambda r: r.problem.lattice.axes[1].spacing,
         exact=True,
     ),
-    *FIELD,
     Q(
         "vector_potential_final",
         "a.u.",
@@ -260,39 +186,12 @@ QUANTITIES: tuple[Q, ...] = (
         when=driven,
         exact=True,
     ),
-    Q(
-        "ionisation_potential",
-        "hartree",
-        "energy that takes one electron from the ground state",
-        lambda r: r.problem.ip,
-        when=lambda r: driven(r) and r.problem.ip is not None,
-    ),
-    replace(KELDYSH, when=lambda r: KELDYSH.value(r) is not None),
-    *CUTOFF,
-    Q("time", "a.u.", "output times", lambda r: r.time, ("time",)),
-    Q("norm", "", "norm of the state in the box", _frame("norm"), ("time",)),
-    Q("dipole", "bohr", "<x + y>", _frame("dipole"), ("time",), note="not divided by the norm"),
-    Q(
-        "acceleration",
-        "a.u.",
-        "-<dV/dx + dV/dy> - 2 E",
-        _frame("acceleration"),
-        ("time",),
-        note="dipole acceleration (Ehrenfest); the repulsion drops out",
-    ),
-    Q("field", "a.u.", "electric field E(t)", lambda r: np.asarray(r.problem.electric(r.time)), ("time",)),
-    Q(
-        "vector_potential",
-        "a.u.",
-        "A(t) = -integral of E",
-        lambda r: np.asarray(r.problem.vector(r.time)),
-        ("time",),
-    ),
+    *ARRAYS,
     Q(
         "regions",
         "",
         "norms where both coordinates, one and none lie within the radius",
-        _frame("regions"),
+        frame("regions"),
         ("time", "region"),
     ),
     Q(
@@ -316,7 +215,6 @@ QUANTITIES: tuple[Q, ...] = (
         _bound_levels,
         ("level",),
     ),
-    Q("populations", "", "populations of levels", _frame("populations"), ("time", "observed_level")),
     Q(
         "map_time",
         "a.u.",
@@ -337,7 +235,6 @@ QUANTITIES: tuple[Q, ...] = (
         ("map_time",),
         note="not divided by the norm",
     ),
-    Q("velocity", "a.u.", "<p_x + p_y>", _map("velocity"), ("map_time",)),
     Q("purity_of_time", "", "Tr rho^2 of one coordinate", _map("purity"), ("map_time",)),
     Q("entropy_of_time", "", "-sum p ln p of the occupations", _map("entropy"), ("map_time",)),
     Q(
@@ -348,6 +245,6 @@ QUANTITIES: tuple[Q, ...] = (
         ("map_time", "orbital"),
     ),
     Q("psi_final", "1/bohr", "wave function at the end", _stored_psi, ("x", "y")),
-    *traces("<x + y>", "-<dV/dx + dV/dy> - 2 E"),
     *HARMONICS,
+    *JUDGED,
 )

@@ -39,26 +39,22 @@ the energies.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from qsim.core.device.links import links_of
-from qsim.core.device.parallel import SerialComm
-from qsim.core.errors import QsimError
-from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.deck.electron import levels_of
+from qsim.tridiag.deck.model import DensityMap, Solver
 from qsim.tridiag.propagate import initial, sine_waves
-from qsim.tridiag.propagate.claims import KICK, TABLE, Accuracy, cuts
 from qsim.tridiag.propagate.eigenstates import RESIDUAL, levels_of_box, mirror, squeezed
 from qsim.tridiag.propagate.lattice import Lattice, equidistant
 from qsim.tridiag.propagate.observer import Observer
-from qsim.tridiag.propagate.problem import LEAST, PIECE, pieces_of
-from qsim.tridiag.propagate.result import Propagated
-from qsim.tridiag.propagate.stepping.propagator import Stepping
-from qsim.tridiag.tdse import absorbers, harmonics, potentials
+from qsim.tridiag.propagate.surface import ends_of
+from qsim.tridiag.tdse import absorbers, potentials
+from qsim.tridiag.tdse.judge import KICK, MARGIN, TABLE, Companions
+from qsim.tridiag.tdse.photoelectrons import error_of, flux_interval, spread
 from qsim.tridiag.tdse.quantities import turned
 
 if TYPE_CHECKING:
@@ -68,21 +64,14 @@ if TYPE_CHECKING:
 
     from qsim.core.device.parallel import Comm
     from qsim.core.run.loop import Report, State
-    from qsim.core.run.progress import Monitor
     from qsim.tridiag.propagate.problem import Propagation
+    from qsim.tridiag.propagate.result import Propagated
 
-__all__ = [
-    "AUTO",
-    "CUTOFF",
-    "FINE",
-    "Companions",
-    "Ending",
-    "companions",
-    "cuts",
-    "estimate",
-    "numbers",
-    "run_of",
-]
+    Evolve = Callable[[Propagation, Comm, Report, int], Propagated]
+
+__all__ = ["AUTO", "CUTOFF", "FINE", "LineCompanions", "companions", "cuts", "numbers", "repeated"]
+
+T = TypeVar("T", "float", "NDArray[np.float64]")
 
 # points times steps up to which `verify: auto` means true
 AUTO = {"cpu": 2e10, "cuda": 5e12}
@@ -96,9 +85,7 @@ GROWTH = 4.0
 UNSEEN = 1e-9
 # density, in units of its maximum, from which V counts in a long run
 PRESENT = 1e-8
-ROUNDED = "rounding"
-# of a change by other tables or the other gauge, which may fall short of the error
-MARGIN = 1.5
+STEP, SPACING, ROUNDED = "the time step", "the grid spacing", "rounding"
 WALLS, LEVELS = "the walls", "the mixing of close levels"
 SQUEEZED = "walls that squeeze a level"
 # change of a level in a larger box, of itself and of its distance from the threshold, from which the walls make the level
@@ -225,75 +212,50 @@ def resolved(problem: Propagation, psi: NDArray[Any]) -> bool:
     return float(np.max(change, initial=0.0)) < UNSEEN
 
 
-@dataclass(frozen=True)
-class Ending:
-    """State at the end of a run.
-
-    Attributes
-    ----------
-    psi : (n,) complex
-        State at the end.
-    turned_back : float
-        Norm that the walls have turned back.
-    state
-        What a stop request saves while the companions run.
-    near : sequence of float
-        Populations of the levels next to the threshold, below and above it.
-    """
-
-    psi: NDArray[Any]
-    turned_back: float
-    state: Callable[[], State]
-    near: Sequence[float] = ()
-
-
-class Companions:
+class LineCompanions(Companions):
     """The companions of a run, one after another.
 
     Parameters
     ----------
-    problem : Propagation
-        The run.
-    ending
-        State and walls at its end.
+    result, state
+        As for all companions.
     comm
         Processes that share each companion.
+    evolve
+        Runs a companion.
 
     Attributes
     ----------
     problems : list of Propagation
-    numbers : list of dict
-        The numbers of the companions by name.
+    numbers, found : list of dict
+        The numbers of the companions, and their spectra, by name.
     between : dict
         The numbers of the run with the potential between its points; empty if the grid resolves the potential.
     changes : dict of dict
         By how much other curves of the tables, or the other gauge, change the numbers, by the cause.
-    spectral : dict
-        Norms by the spectral companion.
-    why_not : str
-        Why there are no numbers; empty if there are.
     """
 
-    def __init__(self, problem: Propagation, ending: Ending, comm: Comm | None = None) -> None:
-        self.problem, self.ending, self.state = problem, ending, ending.state
-        self.comm = SerialComm() if comm is None else comm
-        self.sizes = companions(problem)
+    unit = "points times steps"
+
+    def __init__(self, result: Propagated, state: Callable[[], State], comm: Comm, evolve: Evolve) -> None:
+        super().__init__(result, state)
+        self.psi, self.comm, self.evolve = result.psi, comm, evolve
+        self.problem: Propagation = result.problem
+        self.sizes = companions(self.problem)
         self.problems: list[Propagation] = []
         self.numbers: list[dict[str, float]] = []
+        self.found: list[dict[str, NDArray[np.float64]]] = []
         self.between: dict[str, float] = {}
         self.changes: dict[str, dict[str, float]] = {}
-        self.spectral: dict[str, float] = {}
-        self.why_not = ""
 
     @property
-    def work(self) -> int:
+    def total(self) -> int:
         """Points times steps of all of them, at most."""
         # progress counts points times steps, to which time is proportional
         own = self.problem.steps * self.problem.lattice.points
         # one of them again for every cause of a change
-        return own + sum(
-            steps * points for steps, points in (*self.sizes, *[self.sizes[1]] * len(self.changed))
-        )
+        sizes = (*self.sizes, *[self.sizes[1]] * len(self.changed))
+        return own + sum(steps * points for steps, points in sizes)
 
     @cached_property
     def changed(self) -> dict[str, Propagation]:
@@ -302,71 +264,127 @@ class Companions:
         out: dict[str, Propagation] = {}
         if (doubted := problem.doubted()) is not None:
             out[TABLE] = doubted
-        if not problem.velocity_gauge and problem.pulse.kicks(problem.steps, problem.dt):
-            out[KICK] = replace(problem, pulse=problem.pulse.in_velocity_gauge())
+        if problem.kicked:
+            out[KICK] = problem.in_velocity_gauge()
         return out
 
     def advance(self, report: Report) -> None:
-        """Run all companions, or find out why they cannot run."""
-        try:
-            # where V has structure between the points, companions get its average: each grid would see another part of V
-            average = not resolved(self.problem, self.ending.psi)
-            self.problems = [companion(self.problem, *size, average=average) for size in self.sizes]
-            done = 0
-            for one in self.problems:
-                self.numbers.append(run_of(one, self.comm, report, done))
-                done += one.steps * one.lattice.points
-            if average:
-                own = companion(self.problem, self.problem.steps, self.problem.lattice.points, average=True)
-                self.between = run_of(own, self.comm, report, done)
-                done += own.steps * own.lattice.points
-            for cause, problem in self.changed.items():
-                # of the companions the one with the longest steps
-                one = companion(problem, *self.sizes[1], average=average)
-                other = run_of(one, self.comm, report, done)
-                done += one.steps * one.lattice.points
-                known = self.numbers[1]
-                least = turned(known, other) if cause == TABLE else {}
-                self.changes[cause] = {
-                    k: MARGIN * max(abs(other[k] - known[k]), least.get(k, 0.0)) for k in known if k in other
-                }
-            self.spectral = _spectral_norms(self.problem, self.problems[0])
-        except QsimError as error:
-            # what a companion cannot do (deck or numerics) costs the errors only; other failures end the run
-            if error.exit_code not in (3, 5):
-                raise
-            self.why_not = str(error)
+        """Run all companions, and compare."""
+        # where V has structure between the points, companions get its average: each grid would see another part of V
+        average = not resolved(self.problem, self.psi)
+        self.problems = [companion(self.problem, *size, average=average) for size in self.sizes]
+        done = 0
+
+        def run(one: Propagation) -> dict[str, float]:
+            nonlocal done
+            spectra = [block for block in one.spectra if block.method != "photoelectron"]
+            made = repeated(replace(one, spectra=spectra if self.with_spectra else []))
+            result = self.evolve(made, self.comm, report, done)
+            done += one.steps * one.lattice.points
+            self.found.append(result.spectra)
+            numbers_of = numbers(one, result.frames)
+            cutoff = result.numbers.get(CUTOFF)
+            return numbers_of | ({} if cutoff is None else {CUTOFF: float(cutoff)})
+
+        self.numbers = [run(one) for one in self.problems]
+        if average:
+            sizes = self.problem.steps, self.problem.lattice.points
+            self.between = run(companion(self.problem, *sizes, average=True))
+        for cause, problem in self.changed.items():
+            # of the companions the one with the longest steps
+            other = run(companion(problem, *self.sizes[1], average=average))
+            known = self.numbers[1]
+            least = turned(known, other) if cause == TABLE else {}
+            self.changes[cause] = {
+                k: MARGIN * max(abs(other[k] - known[k]), least.get(k, 0.0)) for k in known if k in other
+            }
+        self._compare(_spectral_norms(self.problem, self.problems[0]))
+
+    def _compare(self, spectral: Mapping[str, float]) -> None:
+        """Find the parts of the errors; `spectral`: norms by the spectral companion."""
+        problem, result = self.problem, self.result
+        found = numbers(problem, result.frames)
+        if (cutoff := result.numbers.get(CUTOFF)) is not None:
+            found[CUTOFF] = float(cutoff)
+        # harmonics may have a cutoff in the run and none in a companion
+        runs = [*self.numbers, *([self.between] if self.between else []), *self.changes.values()]
+        found = {name: value for name, value in found.items() if all(name in one for one in runs)}
+        time_step, grid = _differences(problem, self.between or found, self)
+        for name, norm in spectral.items():
+            # a part of the error that all lattices share shows in no difference of them
+            grid[name] = max(grid[name], abs(norm - found[name]) - time_step[name])
+        for name, cut in cuts(problem, self.psi).items():
+            grid[name] += cut
+        rest = _rest(problem, found, float(result.numbers.get("turned_back") or 0.0))
+        for name, value in self.between.items():
+            rest[name][BETWEEN] = abs(value - found[name])
+        if "bound_population" in rest:
+            rest["bound_population"][THRESHOLD] = _crossing(problem, self)
+        beyond = _squeezed(problem)
+        for name in found if beyond else ():
+            if name.startswith("energy"):
+                rest[name][SQUEEZED] = beyond
+        for cause, changes in self.changes.items():
+            for name in found:
+                rest[name][cause] = changes[name]
+        self.errors = {name: time_step[name] + grid[name] + sum(rest[name].values()) for name in found}
+        self.parts = {name: {STEP: time_step[name], SPACING: grid[name], **rest[name]} for name in found}
+
+        self._compare_spectra()
+
+    def _compare_spectra(self) -> None:
+        """Find the errors of spectra, energy by energy, spread over neighbours because differences cross zero."""
+        a, b = self.found[:2]
+        others = self.found[len(self.problems) :]
+        # the run with the potential between its points comes first, and has its own step and spacing
+        bases = [self.result.spectra if self.between and not k else b for k in range(len(others))]
+        for name, unsure in self.result.unsure.items() if self.with_spectra else ():
+            own: NDArray[np.float64] = self.result.spectra[name]
+            step, grid = _parts(self.problem, self.problems, own, a[name], b[name])
+            changed = sum(
+                (np.abs(one[name] - base[name]) for one, base in zip(others, bases, strict=True)),
+                start=np.zeros(own.size),
+            )
+            self.spectra[error_of(name)] = spread(MARGIN * (step + grid) + changed) + unsure
+
+    def remedy(self, cause: str) -> str:
+        """Return what the author of a deck can do about a part of an error."""
+        key = self.problem.step_key
+        fewer = "take fewer steps or a larger grid spacing"
+        return {
+            STEP: f"{'raise' if key == 'time.steps' else 'lower'} {key}",
+            SPACING: "raise grid.points",
+            TABLE: "give rows of the table that lie closer",
+            KICK: "take laser.gauge: velocity",
+            BETWEEN: "raise grid.points, so that dx resolves the potential",
+            ROUNDED: "set run.precision: double" if self.problem.precision == "single" else fewer,
+            WALLS: "widen grid, or add an absorber",
+            SQUEEZED: "widen grid",
+            THRESHOLD: "lower time.dt and raise grid.points, or take populations of lower levels",
+            LEVELS: "take the sum of the populations of the close levels, which does not depend on how they mix",
+        }[cause]
 
 
-def run_of(problem: Propagation, comm: Comm, report: Report, done: int = 0) -> dict[str, float]:
-    """Propagate a companion and return its numbers; `done` is the work of those before."""
-    block = problem.observed.hhg
-    # without harmonics no acceleration is claimed, so V' is left out
-    how = Stepping(problem.precision, slope=block is not None and problem.lattice.slope is not None)
-    share = 1 < comm.size <= problem.lattice.points // LEAST
-    links = links_of(comm, problem.device) if share else None
-    propagator = problem.propagator(problem.psi0, 0, links, how)
-    observer = Observer(problem, propagator.span, links)
-    rows = [observer.row(0, propagator.own, observer.sums(propagator.own))]
-    largest = max(int(PIECE[problem.device.kind] / problem.lattice.points), 1)
-    samples = observer.sums(propagator.own)[None]
-    trace = [np.column_stack([[0.0], samples])]
-    # pieces that take about half a second: signals and wall time are looked at between them
-    interval = largest if block is None else problem.every
-    for count, every in pieces_of(0, problem.steps, interval, largest):
-        samples = propagator.advance(count, every)
-        at = propagator.step - count + every * (1 + np.arange(len(samples)))
-        trace.append(np.column_stack([at, samples])[at % problem.every == 0])
-        report(Progress(done + propagator.step * problem.lattice.points))
-    rows.append(observer.row(problem.steps, propagator.own, samples[-1]))
-    frames = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    found = numbers(problem, frames)
-    if block is not None:
-        made = Propagated(problem, frames, np.concatenate(trace), np.zeros(0, complex), {})
-        harmonics.spectrum(made)
-        cutoff = made.numbers[CUTOFF]
-        found |= {} if cutoff is None else {CUTOFF: float(cutoff)}
-    return found
+def repeated(problem: Propagation) -> Propagation:
+    """Return the problem as a companion runs it: from its begin to its end, with the solver chosen for it.
+
+    Samples of the trace are for harmonics and the flux alone; without harmonics no acceleration is claimed, so V' is left out.
+    """
+    block, lattice = problem.observed.hhg, problem.lattice
+    spheres = ends_of(lattice, problem.spectra)
+    every = problem.every if block is not None or spheres else problem.steps
+    every = flux_interval(problem.spectra, problem.steps, problem.dt, every)
+    slope = None if block is None else lattice.slope
+    observed = replace(problem.observed, density=DensityMap(points=2), gabor=None)
+    return replace(
+        problem,
+        lattice=replace(lattice, slope=slope),
+        solver=Solver(),
+        observed=observed,
+        outputs=1,
+        every=every,
+        spheres=spheres,
+    )
 
 
 def _spectral_norms(problem: Propagation, other: Propagation) -> dict[str, float]:
@@ -395,80 +413,14 @@ def _spectral_norms(problem: Propagation, other: Propagation) -> dict[str, float
 # ------------------------------------------------------------------------------------------- errors
 
 
-def work_of(result: Propagated) -> float:
-    """Return the points times steps of a run."""
-    return float(result.problem.steps) * result.problem.lattice.points
-
-
-def claimed(problem: Propagation, work: float, monitor: Monitor) -> bool:
-    """Return True if errors are to be found of runs with so much work together; where not, say why."""
-    if problem.verify is False:
-        monitor.note("no errors are claimed: it is switched off")
-        return False
-    if problem.verify == "auto" and work > AUTO[problem.device.kind]:
-        monitor.note("no errors are claimed: the run is too long for it; time.verify: true finds them")
-        return False
-    return True
-
-
-def estimate(
-    problem: Propagation,
-    found: Mapping[str, float],
-    ending: Ending,
-    monitor: Monitor,
-    comm: Comm | None = None,
-) -> Accuracy:
-    """Return the errors of the numbers of a run.
-
-    Parameters
-    ----------
-    problem
-        The run.
-    found
-        Its numbers.
-    ending
-        State and walls at its end.
-    monitor
-        Shows the progress; a stop request ends the estimate.
-    comm
-        Processes that share the companions; those of the monitor by default.
-    """
-    others = Companions(problem, ending, comm or monitor.comm)
-    drive(others, monitor, total=others.work, unit="points times steps", what="verify")
-    if others.why_not:
-        return Accuracy({}, {}, {}, others.why_not)
-    # harmonics may have a cutoff in the run and none in a companion
-    runs = [*others.numbers, *([others.between] if others.between else []), *others.changes.values()]
-    found = {name: value for name, value in found.items() if all(name in one for one in runs)}
-    time_step, grid = _differences(problem, others.between or found, others)
-    for name, norm in others.spectral.items():
-        # a part of the error that all lattices share shows in no difference of them
-        grid[name] = max(grid[name], abs(norm - found[name]) - time_step[name])
-    for name, cut in cuts(problem, ending.psi).items():
-        grid[name] += cut
-    rest = _rest(problem, found, ending.turned_back)
-    for name, value in others.between.items():
-        rest[name][BETWEEN] = abs(value - found[name])
-    if "bound_population" in rest:
-        rest["bound_population"][THRESHOLD] = _crossing(problem, others, ending)
-    beyond = _squeezed(problem)
-    for name in found if beyond else ():
-        if name.startswith("energy"):
-            rest[name][SQUEEZED] = beyond
-    for cause, changes in others.changes.items():
-        for name in found:
-            rest[name][cause] = changes[name]
-    errors = {name: time_step[name] + grid[name] + sum(rest[name].values()) for name in found}
-    return Accuracy(errors, time_step, grid, rest=rest)
-
-
-def _crossing(problem: Propagation, others: Companions, ending: Ending) -> float:
+def _crossing(problem: Propagation, others: LineCompanions) -> float:
     """Return the population of the levels next to the threshold that a finer grid may have on its other side."""
+    near = others.result.frames["near"][-1]
     energies, bound = problem.energies, problem.bound
     assert energies is not None
     assert problem.free is not None
     held = 0.0
-    for level, population in zip(range(bound - 1, bound + 1), ending.near, strict=False):
+    for level, population in zip(range(bound - 1, bound + 1), near, strict=False):
         there = [
             float(one.energies[level])
             for one in others.problems
@@ -481,24 +433,31 @@ def _crossing(problem: Propagation, others: Companions, ending: Ending) -> float
 
 
 def _differences(
-    problem: Propagation, found: Mapping[str, float], others: Companions
+    problem: Propagation, found: Mapping[str, float], others: LineCompanions
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Return ``|e_t|`` (Eq. T24), or the estimate from three steps, and ``|e_x|`` (Eq. T25) of every number."""
     a, b, *third = others.numbers
-    # h and k in units of the run's own
-    step_a, step_b = (one.dt / problem.dt for one in others.problems[:2])
-    spacing = others.problems[0].lattice.dx / problem.lattice.dx
-    # an absorber is split off steps of order 4, in second order
-    powers = {2, problem.order} if problem.lattice.cap is not None else {problem.order}
     time_step, grid = {}, {}
     for name, value in found.items():
-        # Eq. T24: both companions have the same grid, so they differ by their steps alone
-        parts = [(b[name] - a[name]) / (step_b**p - step_a**p) for p in powers]
-        time_step[name] = _of_slopes(b[name], a[name], third[0][name]) if third else max(map(abs, parts))
-        # Eq. T25: what is left of the difference between A and the run after its part by the steps
-        left = [a[name] - value - (step_a**p - 1.0) * e_t for p, e_t in zip(powers, parts, strict=True)]
-        grid[name] = max(map(abs, left)) / abs(spacing**2 - 1.0)
+        step, spacing = _parts(problem, others.problems, value, a[name], b[name])
+        time_step[name] = _of_slopes(b[name], a[name], third[0][name]) if third else float(step)
+        grid[name] = float(spacing)
     return time_step, grid
+
+
+def _parts(problem: Propagation, others: Sequence[Propagation], value: T, a: T, b: T) -> tuple[T, T]:
+    """Return ``|e_t|`` (Eq. T24) and ``|e_x|`` (Eq. T25) of a number, or of each number of an array, from companions A and B."""
+    # h and k in units of the run's own
+    step_a, step_b = (one.dt / problem.dt for one in others[:2])
+    spacing = others[0].lattice.dx / problem.lattice.dx
+    # an absorber is split off steps of order 4, in second order
+    powers = {2, problem.order} if problem.lattice.cap is not None else {problem.order}
+    # Eq. T24: both companions have the same grid, so they differ by their steps alone
+    parts = [(b - a) / (step_b**p - step_a**p) for p in powers]
+    # Eq. T25: what is left of the difference between A and the run after its part by the steps
+    left = [a - value - (step_a**p - 1.0) * e_t for p, e_t in zip(powers, parts, strict=True)]
+    step, rest = (np.max(np.abs(one), axis=0) for one in (parts, left))
+    return step, rest / abs(spacing**2 - 1.0)
 
 
 def _of_slopes(whole: float, half: float, quarter: float) -> float:
@@ -597,3 +556,40 @@ def _gap(problem: Propagation) -> float:
             # levels of the same parity are every second one
             distances = np.abs(energies[2:] - energies[:-2])
     return float(np.min(distances, initial=math.inf))
+
+
+def cuts(problem: Propagation, psi: NDArray[Any]) -> dict[str, float]:
+    """Return the errors of norms in parts of the box by the cells that their edges cut (Eq. T27).
+
+    A cell is taken to have one density.  An edge at the distance ``u dx`` from its point leaves out ``rho' dx^2 ((1/4 - u^2)/2 -
+    1/24)``; the second term is that of the midpoint rule beyond it.  Spacings of companions cut other cells, so that this part of
+    the error does not show there.
+    """
+    lattice = problem.lattice
+    edges: dict[str, tuple[float, ...]] = {
+        f"norm_within_{r:g}": (-r, r) for r in problem.observed.norm_within
+    }
+    edges |= {f"norm_right_{place:g}": (place,) for place in problem.observed.norm_right}
+    out = {}
+    # points are counted from the left wall, which is point 0
+    xmin = problem.box.xmin
+    for name, places in edges.items():
+        out[name] = 0.0
+        for place in places:
+            i = round((place - xmin) / lattice.dx)
+            if not 0 <= i <= lattice.points + 1:
+                continue
+            u = (place - xmin) / lattice.dx - i
+            # the density about the edge as a parabola: slope and curvature give the error of the cell that is cut (Eq. T27)
+            before, here, after = (_density(psi, k) for k in (i - 1, i, i + 1))
+            slope, bend = 0.5 * abs(after - before), abs(after - 2.0 * here + before)
+            size = abs(0.5 * (0.25 - u * u) - 1.0 / 24.0) + 0.01
+            out[name] += lattice.dx * (slope * size + bend / 24.0)
+    return out
+
+
+def _density(psi: NDArray[Any], point: int) -> float:
+    """Return |psi|^2 at a point counted from the left wall, where psi is odd: the density beyond a wall is its mirror image."""
+    walls = len(psi) + 1
+    inside = walls - abs(walls - abs(point))
+    return float(abs(psi[inside - 1])) ** 2 if 0 < inside < walls else 0.0

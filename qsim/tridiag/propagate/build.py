@@ -14,6 +14,7 @@ from qsim.core.device.device import Memory
 from qsim.core.device.parallel import connected
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.run.stages import Plan, Size
+from qsim.tridiag.deck.model import Photoelectron
 from qsim.tridiag.deck.observe import without_fundamental
 from qsim.tridiag.deck.scan import runs_of
 from qsim.tridiag.propagate.lattice import PSI_LIMIT, Lattice, equidistant
@@ -26,8 +27,8 @@ from qsim.tridiag.propagate.problem import (
 )
 from qsim.tridiag.propagate.run import LINE
 from qsim.tridiag.tdse import absorbers, potentials
+from qsim.tridiag.tdse.motion import Scan
 from qsim.tridiag.tdse.pulses import LaserField
-from qsim.tridiag.tdse.scan.problem import Scan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -323,18 +324,18 @@ def build(loaded: LoadedDeck[TridiagDeck], device: Device, blame: Blame) -> Prop
     if (hhg := observed.hhg) is not None:
         top = max(one.max_order(hhg) for one in runs)
         observed = replace(observed, hhg=hhg.model_copy(update={"max_order": top}))
-    if (electrons := observed.photoelectron) is not None:
-        ends = [one.photoelectron_energies(electrons)[[0, -1]] for one in runs]
-        low, high = float(np.min(ends)), float(np.max(ends))
-        observed = replace(observed, photoelectron=electrons.model_copy(update={"energies": [low, high]}))
-    runs = [replace(one, observed=observed) for one in runs]
+    spectra = list(runs[0].spectra)
+    for k, block in enumerate(spectra):
+        if isinstance(block, Photoelectron):
+            ends = [one.photoelectron_energies(block)[[0, -1]] for one in runs]
+            low, high = float(np.min(ends)), float(np.max(ends))
+            spectra[k] = block.model_copy(update={"energies": [low, high]})
+    runs = [replace(one, observed=observed, spectra=spectra) for one in runs]
     every = min(sample_interval(one) for one in runs)
     if deck.scan.focal_average is not None and not all(one.bound for one in runs):
         blame("scan.focal_average", "nothing is ionised: the potential binds no level below a threshold")
     notices = runs[0].notices
-    return Scan(
-        LINE, [replace(one, every=every) for one in runs], values, deck.scan.focal_average, device, notices
-    )
+    return Scan([replace(one, every=every) for one in runs], values, deck.scan.focal_average, device, notices)
 
 
 def _build(
@@ -347,6 +348,7 @@ def _build(
     """Return the problem of a run: lattice, initial state and levels; `motion`: field, steps, and their length."""
     from qsim.tridiag.propagate import initial
     from qsim.tridiag.propagate.eigenstates import levels_of_box
+    from qsim.tridiag.propagate.surface import ends_of
 
     (pulse, steps, dt), blocks = motion, deck.propagation
     grid, time, observed = blocks.grid, blocks.time, loaded.deck.observed
@@ -374,11 +376,13 @@ def _build(
     )
     # absorber at the walls, for the results file alone: psi is zero there
     ends = (None if array is None else array[[0, -1]] for array in (cap, mask))
+    spectra = [*deck.spectra, *([] if observed.photoelectron is None else [observed.photoelectron])]
     # levels for populations and ionisation; those of the ionisation potential are looked for if there are none
     wanted = 0 if observed.populations is None else observed.populations.levels
     free = potentials.threshold(blocks.potential, with_walls) if observed.ionisation else None
     levels = levels_of_box(grid.dx, potential, grid.stencil, wanted, free)
     return Propagation(
+        geometry=LINE,
         device=device,
         box=Box(grid.xmin, grid.xmax, with_walls[[0, -1]], *ends),
         lattice=lattice,
@@ -402,6 +406,8 @@ def _build(
         accuracy=time.accuracy,
         step_key=next(f"time.{key}" for key in ("dt", "steps", "accuracy") if getattr(time, key) is not None),
         blame=blame,
+        spectra=spectra,
+        spheres=ends_of(lattice, spectra),
         notices=list(time.notices(steps, dt)),
     )
 

@@ -16,6 +16,7 @@ from qsim.core.deck.units import FORGOTTEN, format_quantity, to_unit, without_un
 from qsim.core.errors import NumericsError
 from qsim.core.physics.functions import remark_on
 from qsim.tridiag.deck.electron import GaussianInitial, levels_of
+from qsim.tridiag.deck.photoelectrons import LineTsurff
 from qsim.tridiag.deck.potentials.given import PotentialTable
 from qsim.tridiag.deck.pulses import CarrierPulse
 from qsim.tridiag.propagate.eigenstates import Pencil, mirror, squeezed, window_states
@@ -47,6 +48,8 @@ CHECKED_LEVELS = 32
 SQUEEZED = 1e-5
 # W/cm2: a weaker pulse does nothing to an atom in femtoseconds
 WEAK = 1e11
+# A at the end, relative to its largest value
+REST = 1e-3
 # dt times the largest potential, above which the solution loses digits
 SOLVER_PHASE = 100.0
 
@@ -144,6 +147,7 @@ def physics(setup: Setup) -> Iterator[Finding]:
         degenerate_levels,
         field_length,
         photoelectron_window,
+        surfaces,
     ):
         # follows from the wrong unit
         if not mistyped or check not in (absorber_reflection, box_and_quiver):
@@ -487,6 +491,36 @@ def photoelectron_window(setup: Setup) -> Iterator[Finding]:
             f"at {energy:.3g} hartree); widen grid, or take gamma above {0.5 * spacing:.2g}",
             "warning",
         )
+
+
+def surfaces(setup: Setup) -> Iterator[Finding]:
+    """Yield spectra that the end of the run does not allow, and surfaces of t-SURFF in the absorber or within the excursion."""
+    pulse, blocks = setup.pulse, setup.blocks
+    rest, largest = abs(pulse.residual(setup.t_final)), pulse.peak_vector_potential(setup.t_final)
+    if blocks.spectra and largest and rest > REST * largest:
+        yield Finding(
+            "time.t_final",
+            f"A = {rest:.3g} a.u. at the end, its largest value is {largest:.3g}: photoelectron spectra need a field that is "
+            f"over; it ends at {pulse.duration:.6g} a.u.",
+        )
+    strip = absorbers.width(blocks.absorber)
+    free = min(-float(setup.x[0]), float(setup.x[-1])) - strip
+    for index, one in enumerate(blocks.spectra):
+        if not isinstance(one, LineTsurff):
+            continue
+        key = f"spectra.{index}.radius"
+        if one.radius > free - 4.0 * setup.dx:
+            yield Finding(
+                key,
+                f"x = +-{one.radius:.4g} bohr does not lie before the absorber, which begins at {free:.4g}; take a radius of "
+                f"{max(free - 10.0, 1.0):.4g}, or a grid wider by {one.radius - free + 10.0:.4g}",
+            )
+        if one.radius < pulse.quiver:
+            yield Finding(
+                key,
+                f"x = +-{one.radius:.4g} bohr lies within the excursion of the electron, {pulse.quiver:.4g}; a radius of "
+                f"{2.0 * pulse.quiver + 20.0:.4g} is advised",
+            )
 
 
 def _severity(setup: Setup, refused: bool) -> Literal["error", "warning"]:

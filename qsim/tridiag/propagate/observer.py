@@ -107,6 +107,26 @@ class Observer:
         own = np.array([float(density.sum()) * dx, float(density @ self.x) * dx, slope * dx])
         return total(self.links, own)
 
+    def near(self, psi: Array, windows: Sequence[range]) -> NDArray[np.complex128]:
+        """Return a state on some parts of the grid, (parts, points), whoever owns them; a collective call.
+
+        Parameters
+        ----------
+        psi : (points,) complex
+            Own points.
+        windows
+            Points of each part, equally many.
+        """
+        found = np.zeros((len(windows), len(windows[0])), dtype=complex)
+        for part, window in zip(found, windows, strict=True):
+            low, high = max(window.start, self.span.low), min(window.stop, self.span.high)
+            if low < high:
+                own = psi[low - self.span.low : high - self.span.low]
+                part[low - window.start : high - window.start] = self.problem.device.to_host(own)
+        both = total(self.links, np.concatenate([found.real.ravel(), found.imag.ravel()]))
+        real, imag = both.reshape(2, *found.shape)
+        return np.asarray(real + 1j * imag)
+
     def row(self, step: int, psi: Array, sums: Sequence[float] | NDArray[np.float64]) -> dict[str, Any]:
         """Return the row of an output time.
 
@@ -122,8 +142,7 @@ class Observer:
         problem = self.problem
         psi = problem.device.asarray(psi)
         time = step * problem.dt
-        field, a = float(problem.field_at(time)), float(problem.vector_at(time))
-        a = a if problem.velocity_gauge else 0.0
+        field, a = float(problem.electric(time)[0]), float(problem.kick(time)[0])
         # current and energy couple a point with its neighbours, which another process may hold
         wide, offset = self._with_neighbours(psi)
         shares = {

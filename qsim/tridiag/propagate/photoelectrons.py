@@ -11,42 +11,58 @@ each, and the norm of what is left is ``<psi|W|psi>``.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from qsim.core.run.loop import Progress
 from qsim.tridiag.propagate.eigenstates import Pencil
+from qsim.tridiag.tdse.photoelectrons import Photoelectrons
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
+    from qsim.core.run.loop import Report
+    from qsim.tridiag.deck.model import Photoelectron
+    from qsim.tridiag.deck.photoelectrons import LineWindow
     from qsim.tridiag.propagate.lattice import Lattice
+    from qsim.tridiag.propagate.result import Propagated
 
 # points up to which a photoelectron spectrum is evaluated on the host
 LARGEST_GRID = 8_000_000
 
 
-@dataclass(frozen=True)
-class Photoelectrons:
-    """A photoelectron spectrum.
+class Window:
+    """The window operator on the state at the end of a run, energy by energy.
 
-    Attributes
+    Parameters
     ----------
-    energy : (m,) float64
-        Hartree.
-    spectrum : (m,) float64
-        Probability per hartree; its integral over all energies is the norm, the part below the threshold the bound states.
-    left, right : (m,) float64
-        What of it lies at x < 0 and at x >= 0; late after the pulse, the electrons that flew there.
+    result : Propagated
+    block : Photoelectron or LineWindow
+        Of the deck.
     """
 
-    energy: NDArray[np.float64]
-    spectrum: NDArray[np.float64]
-    left: NDArray[np.float64]
-    right: NDArray[np.float64]
+    def __init__(self, result: Propagated, block: Photoelectron | LineWindow) -> None:
+        self.result, self.block = result, block
+        self.energy = result.problem.photoelectron_energies(block)
+
+    @property
+    def total(self) -> int:
+        """Number of energies."""
+        return self.energy.size
+
+    def advance(self, report: Report) -> None:
+        """Apply the operator at every energy."""
+        problem, block = self.result.problem, self.block
+        # lines as wide as the spacing of the energies make a smooth curve
+        gamma = block.gamma if block.gamma is not None else float(self.energy[1] - self.energy[0])
+        # the window operator is defined in length gauge
+        a, psi = float(problem.kick(problem.t_final)[0]), self.result.psi.astype(complex)
+        self.found = photoelectrons(
+            problem.lattice, psi, self.energy, gamma, block.order, a, lambda done: report(Progress(done))
+        )
 
 
 def photoelectrons(
@@ -113,4 +129,5 @@ def photoelectrons(
         if each is not None:
             each(k + 1)
     parts *= lattice.dx / area
-    return Photoelectrons(energies, parts.sum(axis=0), parts[0], parts[1])
+    none = np.zeros((energies.size, 0))
+    return Photoelectrons(energies, parts.sum(axis=0), parts.T, none[0], none, error=np.zeros(energies.size))

@@ -9,14 +9,17 @@ import numpy as np
 
 from qsim.core.deck.table_units import doubted
 from qsim.core.errors import InvalidInput
+from qsim.tridiag.deck.photoelectrons import LineWindow
 from qsim.tridiag.propagate.lattice import Lattice, equidistant
-from qsim.tridiag.tdse.harmonics import Harmonic, sampling
+from qsim.tridiag.tdse.harmonics import sampling
+from qsim.tridiag.tdse.motion import Motion
+from qsim.tridiag.tdse.photoelectrons import flux_interval
 from qsim.tridiag.tdse.pulses import LaserField
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
     from qsim.core.device.links import Links
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from qsim.tridiag.propagate.stepping.composition import Composed
     from qsim.tridiag.propagate.stepping.propagator import Propagator, Stepping
     from qsim.tridiag.propagate.stepping.reference import SolverPropagator
+    from qsim.tridiag.tdse.motion import Geometry
 
     AnyPropagator = Propagator | SolverPropagator | Composed
 
@@ -77,8 +81,10 @@ class Box:
 
 
 @dataclass
-class Propagation(Harmonic):
+class Propagation(Motion):
     """Everything that a propagation needs; arrays of the host, of the points between the walls.
+
+    Fields of every motion are those of :class:`qsim.tridiag.tdse.motion.Motion`.
 
     Attributes
     ----------
@@ -87,10 +93,6 @@ class Propagation(Harmonic):
     lattice : Lattice
     psi0 : (n,) complex128
         Normalised state at t = 0.
-    dt, steps
-        Time step, a.u., and number of steps.
-    pulse : LaserField
-        The field as functions of time; zero without a laser.
     energies : (levels,) float64 or None
         Eigenvalues that observables need.
     states : (levels, m) float64 or None
@@ -107,24 +109,15 @@ class Propagation(Harmonic):
         How a step is computed.
     observed : Observed
         What is recorded.
-    outputs : int
-        Number of output times after t = 0.
-    verify : "auto" or bool
-        Whether errors are claimed.
-    order : int
-        Of the steps, 2 or 4.
-    accuracy : float or None
-        Error that the steps may leave; None if the deck states them.
+    spectra, spheres : list
+        Blocks of photoelectron spectra, and the places where the flux is recorded.
     step_key : str
         Key of the deck that sets the step, ``"time.dt"`` or ``"time.steps"``.
     blame : Blame
         Raises a mistake at its key.
-    every : int
-        Steps between two samples of the trace.
-    notices : list of str
-        What the deck left open and how it was settled.
     """
 
+    geometry: Geometry
     device: Device
     box: Box
     lattice: Lattice
@@ -151,6 +144,8 @@ class Propagation(Harmonic):
     accuracy: float | None
     step_key: str
     blame: Blame
+    spectra: list[Any] = field(default_factory=list)
+    spheres: list[Any] = field(default_factory=list)
     every: int = 1
     notices: list[str] = field(default_factory=list)
 
@@ -164,28 +159,25 @@ class Propagation(Harmonic):
 
     # ------------------------------------------------------------------------------------ the field
 
-    @property
-    def velocity_gauge(self) -> bool:
-        """True in velocity gauge."""
-        return self.pulse.gauge == "velocity"
+    def in_velocity_gauge(self) -> Propagation:
+        """Return the problem in velocity gauge."""
+        return replace(self, pulse=self.pulse.in_velocity_gauge())
 
     @property
-    def t_final(self) -> float:
-        """Duration, a.u."""
-        return self.steps * self.dt
+    def step_order(self) -> int:
+        """Order of the errors that the steps leave."""
+        return self.order
 
-    def field_at(self, time: ArrayLike) -> NDArray[np.float64]:
-        """Return E at a time or at an array of times, a.u."""
-        return self.pulse.electric(time)
+    def with_steps(self, steps: int) -> Propagation:
+        """Return the problem with another number of steps."""
+        made = replace(self, steps=steps, dt=self.t_final / steps)
+        return replace(made, every=sample_interval(made))
 
-    def vector_at(self, time: ArrayLike) -> NDArray[np.float64]:
-        """Return A at a time or at an array of times, a.u."""
-        return self.pulse.vector_potential(time)
-
-    def photoelectron_energies(self, block: Photoelectron) -> NDArray[np.float64]:
+    def photoelectron_energies(self, block: Photoelectron | LineWindow) -> NDArray[np.float64]:
         """Return the energies of the photoelectron spectrum, hartree."""
-        if block.energies is not None:
-            low, high = block.energies
+        given = block.energy if isinstance(block, LineWindow) else block.energies
+        if given is not None:
+            low, high = given
         else:
             # from below the ground state, whose line normalises the picture, to the rescattering cutoff 10 Up
             # and a margin
@@ -194,16 +186,12 @@ class Propagation(Harmonic):
 
     # --------------------------------------------------------------------------------- the sequence
 
-    @property
-    def frames(self) -> NDArray[np.int64]:
-        """Step numbers of the output times, 0 first."""
-        outputs = min(self.outputs, self.steps)
-        return np.array([round(k * self.steps / outputs) for k in range(outputs + 1)])
-
     def schedule(self, start: int) -> Iterator[tuple[int, Iterator[tuple[int, int]]]]:
         """Yield each output step after `start` with the calls (steps, every) that lead there."""
         # calls that take about half a second, of whole intervals of the trace where these are shorter
+        # that end at every sample where the flux is taken
         largest = max(int(PIECE[self.device.kind] / self.lattice.points), 1)
+        largest = self.every if self.spheres else largest
         at = start
         for target in self.frames:
             if target > start:
@@ -223,7 +211,7 @@ class Propagation(Harmonic):
             Midpoints of the stages in a step.
         """
         middle = ((np.arange(self.steps)[:, None] + np.array(places)) * self.dt).ravel()
-        if self.velocity_gauge:
+        if self.velocity:
             return None, self.pulse.over(middle, share * self.dt, potential=True)
         return (self.pulse.over(middle, share * self.dt) if self.pulse.pulses else None), None
 
@@ -340,4 +328,5 @@ def sample_interval(problem: Propagation) -> int:
     """Return the steps between samples of the trace: enough for the highest harmonic, else for a smooth curve."""
     # a run that is shorter than that has its end as a sample beside its begin
     interval = sampling(problem, problem.dt)
-    return max(1, -(-problem.steps // TRACE_SAMPLES)) if interval is None else min(problem.steps, interval)
+    most = max(1, -(-problem.steps // TRACE_SAMPLES)) if interval is None else min(problem.steps, interval)
+    return flux_interval(problem.spectra, problem.steps, problem.dt, most)

@@ -26,6 +26,8 @@ __all__ = [
     "femtoseconds",
     "image",
     "integral",
+    "level_names",
+    "number",
     "time_axis",
 ]
 
@@ -53,6 +55,20 @@ def energy_unit(r: Results) -> tuple[str, float]:
             continue
         return name, 1.0 / size
     return "hartree", 1.0
+
+
+def level_names(r: Results) -> list[str]:
+    """Return the names of the levels: numbers of those of a line."""
+    if "levels" not in r:
+        return [str(k) for k in range(r["populations"].shape[1])]
+    # HDF5 returns strings as bytes
+    return [name.decode() if isinstance(name, bytes) else str(name) for name in r["levels"]]
+
+
+def number(r: Results, name: str) -> float | None:
+    """Return a finite scalar; None where there is none."""
+    value = r.scalars[name].value if name in r.scalars else None
+    return value if isinstance(value, float) and np.isfinite(value) else None
 
 
 def _texts(value: object, key: str = "") -> Iterator[str]:

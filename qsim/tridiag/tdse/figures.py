@@ -1,42 +1,70 @@
-"""Figures of every propagation in a laser field: field, dipole, harmonics and their time-frequency map."""
+"""Figures of one motion, each with the panels that its geometry and its deck have.
+
+Field, dipole, norms, populations, density, harmonics and their time-frequency map, photoelectrons, parts of the claimed errors.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from qsim.core.deck.units import to_unit
 from qsim.core.results.plotting import COLORS, figure
-from qsim.tridiag.tdse.drawing import curve, femtoseconds, image, integral, time_axis
+from qsim.tridiag.tdse.drawing import (
+    DECADES,
+    SHOWN_LEVELS,
+    curve,
+    energy_unit,
+    femtoseconds,
+    image,
+    integral,
+    level_names,
+    number,
+    time_axis,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from qsim.core.results.results import Results
 
-__all__ = ["dipole", "draw_field", "field", "gabor", "has_field", "hhg"]
+__all__ = [
+    "FIGURES",
+    "density",
+    "draw_norms",
+    "field",
+    "hhg",
+    "is_atom",
+    "norm",
+    "photoelectron",
+    "populations",
+]
+
+# population that a linear axis shows
+VISIBLE = 0.05
+# of drawn populations
+FLOOR = 1e-14
+# loss of norm below which its distance from 1 is drawn
+KEPT = 1e-6
 
 
-def has_field(r: Results) -> bool:
-    """Return whether a run had a laser field."""
-    return "trace/field" in r and bool(np.any(r["trace/field"]))
-
-
-def draw_field(ax: Axes, r: Results) -> None:
-    """Draw E(t) of the fine trace."""
-    ax.plot(*curve(femtoseconds(r["trace/time"]), r["trace/field"]), linewidth=0.8)
-    ax.set_ylabel("E (a.u.)")
+def is_atom(r: Results) -> bool:
+    """Return whether a results file is one of ``task: atom``."""
+    return "population_l" in r
 
 
 def field(r: Results) -> Figure | None:
     """Electric field and vector potential."""
-    if not has_field(r):
+    if "trace/field" not in r or not np.any(r["trace/field"]):
         return None
     fig = figure("double", 2.6)
     ax = fig.subplots()
-    draw_field(ax, r)
+    ax.plot(*curve(femtoseconds(r["trace/time"]), r["trace/field"]), linewidth=0.8)
     turning = "trace/field_y" in r and bool(np.any(r["trace/field_y"]))
     ax.set_ylabel("$E_x$ (full), $E_y$ (dotted) (a.u.)" if turning else "E (a.u.)", color=COLORS["blue"])
     other = ax.twinx()
@@ -95,7 +123,183 @@ def dipole(r: Results) -> Figure | None:
     return fig
 
 
-# ------------------------------------------------------------------------------------------- density
+def populations(r: Results) -> Figure | None:
+    """Level populations against time."""
+    if "populations" not in r:
+        return None
+    fig = figure("double", 2.6)
+    ax = fig.subplots()
+    t, p, names = femtoseconds(r["time"]), r["populations"], level_names(r)
+    order = np.argsort(-p.max(axis=0), kind="stable")
+    # levels that were populated most, in their order
+    shown = sorted(int(k) for k in order[:SHOWN_LEVELS] if p[:, k].max() > 1e-12)
+    for k in shown:
+        ax.plot(t, np.maximum(p[:, k], FLOOR), label=names[k])
+    if not is_atom(r):
+        ax.plot(t, np.maximum(p.sum(axis=1), FLOOR), color="0.6", linestyle=":", label="sum")
+    # the second most populated level decides whether a linear axis shows anything but the first
+    second = float(np.sort(p.max(axis=0))[-2]) if p.shape[1] > 1 else 1.0
+    if second > VISIBLE:
+        ax.set_ylim(-0.02, 1.05)
+    else:
+        # down to a thousandth of the weakest curve: rounding below it says nothing
+        ax.set_yscale("log")
+        ax.set_ylim(max(1e-10, 1e-3 * float(p[:, shown].max(axis=0).min()) if shown else 1e-10), 2.0)
+    time_axis(ax, r)
+    ax.set_ylabel("population")
+    ax.set_title("populations of the levels")
+    ax.legend(title="level", ncols=2, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return fig
+
+
+def draw_norms(ax: Axes, r: Results) -> None:
+    """Draw the norms with their last values; of an atom, and of norms that are kept, their distance from 1."""
+    t, within = femtoseconds(r["time"]), "r" if is_atom(r) else "|x|"
+    parts = [("box", r["norm"], "-")]
+    for name, places, sign, dashes in (
+        ("norm_within", "radius", f"{within} <", "-"),
+        ("norm_right", "place", "x >", "--"),
+    ):
+        if name in r:
+            parts += [
+                (rf"${sign}$ {place:g} bohr", r[name][:, k], dashes) for k, place in enumerate(r[places])
+            ]
+    # a norm that rounding alone changes is a flat line; a logarithm shows 1e-6 as well as 0.5
+    kept = is_atom(r) or all(float(np.abs(1.0 - values).max()) < KEPT for _, values, _ in parts)
+    for k, (label, values, dashes) in enumerate(parts):
+        color = list(COLORS.values())[(k - 1) % 6] if k else COLORS["black"]
+        text = label if kept else f"{label}: {values[-1]:.5g}"
+        shown = np.maximum(np.abs(1.0 - values), 1e-17) if kept else values
+        ax.plot(t, shown, color=color, linestyle=dashes, label=text)
+    if kept:
+        ax.set_yscale("log")
+    if is_atom(r):
+        ax.set_ylim(1e-10, 2.0)
+    if len(parts) > 1:
+        ax.legend(title=None if kept else "at the end", loc="best")
+    ax.set_ylabel("|1 - norm|" if kept else "norm")
+    time_axis(ax, r)
+
+
+def norm(r: Results) -> Figure | None:
+    """Norm in the box and within the radii; field-free energy, where it is recorded."""
+    if "norm" not in r:
+        return None
+    fig = figure("double", 2.6)
+    recorded = "energy" in r and r.dims("energy") == ("time",)
+    axes = fig.subplots(1, 2 if recorded else 1, squeeze=False)[0]
+    draw_norms(axes[0], r)
+    axes[0].set_title("norm")
+    if not recorded:
+        return fig
+    e, b = r["energy"], axes[1]
+    b.plot(femtoseconds(r["time"]), e)
+    # rounding alone would fill the axis
+    if float(np.ptp(e)) < 1e-6 * max(1e-3, abs(float(e[0]))):
+        margin = 0.01 * abs(float(e[0])) + 1e-3
+        b.set_ylim(float(e[0]) - margin, float(e[0]) + margin)
+    b.ticklabel_format(axis="y", useOffset=False)
+    time_axis(b, r)
+    b.set_ylabel("energy (hartree)")
+    b.set_title(r"field-free energy $\langle (p+A)^2/2 + V \rangle$")
+    return fig
+
+
+def density(r: Results) -> Figure | None:
+    """Space-time map of the density, logarithmic, with the edges of the absorber and the surface of t-SURFF."""
+    atom = is_atom(r)
+    if "density" not in r and not atom:
+        return None
+    fig = figure("double", 3.0)
+    ax = fig.subplots()
+    if atom:
+        # an image has even rows; the points of the map are dense at the nucleus
+        x = np.linspace(0.0, float(r["r_density"][-1]), 400)
+        rho = np.array([np.interp(x, r["r_density"], row) for row in r["radial_density"]])
+    else:
+        x, rho = r["x_density"], r["density"]
+    largest = max(float(rho.max()), 1e-300)
+    level = np.log10(np.maximum(rho, largest * 10.0**-DECADES))
+    drawn = image(ax, femtoseconds(r["time"]), x, level.T, np.log10(largest), DECADES)
+    # the axis ends where the density leaves the range of colours
+    seen = np.flatnonzero(rho.max(axis=0) > largest * 10.0**-DECADES)
+    if seen.size and not atom:
+        margin = 0.03 * (x[seen[-1]] - x[seen[0]]) + 1e-9
+        ax.set_ylim(max(x[0], x[seen[0]] - margin), min(x[-1], x[seen[-1]] + margin))
+    if "absorber" in r or "mask" in r:
+        weight = r["absorber"] if "absorber" in r else 1.0 - r["mask"]
+        free = r["r" if atom else "x"][weight == 0]
+        # where the absorber begins
+        for edge in free[[-1]] if atom else free[[0, -1]] if free.size else ():
+            ax.axhline(float(edge), color="w", linestyle=":", linewidth=0.7)
+    if (surface := number(r, "tsurff_radius")) is not None:
+        for edge in (surface,) if atom else (-surface, surface):
+            ax.axhline(edge, color="w", linewidth=0.6, linestyle="--")
+    time_axis(ax, r)
+    ax.set_ylabel("r (bohr)" if atom else "x (bohr)")
+    what = "density" if atom else r"$|\psi|^2$"
+    fig.colorbar(drawn, ax=ax, label=rf"$\log_{{10}}$ {what} (1/bohr)")
+    ax.set_title("radial density" if atom else "density")
+    return fig
+
+
+def photoelectron(r: Results) -> Figure | None:
+    """Photoelectron spectra with the comb of photon orders and the classical limits; bound states lie below zero energy."""
+    plain = "pes" in r
+    if not plain and "photoelectron_spectrum" not in r:
+        return None
+    fig = figure("double", 2.9)
+    ax = fig.subplots()
+    unit, factor = energy_unit(r)
+    axis, main = ("energy", "pes") if plain else ("photoelectron_energy", "photoelectron_spectrum")
+    e, p = factor * r[axis], r[main] / factor
+    label = str(r.scalars["pes_method"].value) if plain else "all"
+    ax.semilogy(e, np.maximum(p, 1e-300), color=COLORS["black"], linewidth=0.8, label=label)
+    if plain and "pes_error" in r:
+        error = r["pes_error"] / factor
+        low, high = np.maximum(p - error, 1e-300), p + error
+        ax.fill_between(e, low, high, color="0.85", linewidth=0.0, label="claimed error")
+    others = [(f"{name}_energy", f"{name}_pes", name) for name in ("window", "scattering", "tsurff")]
+    sides = "pes" if plain else "photoelectron"
+    others += [(axis, f"{sides}_left", "x < 0"), (axis, f"{sides}_right", "x > 0")]
+    for along, name, text in others:
+        if name in r:
+            dashes = "--" if name.endswith("right") else "-"
+            ax.semilogy(
+                factor * r[along], np.maximum(r[name] / factor, 1e-300), dashes, linewidth=0.7, label=text
+            )
+    given = (number(r, name) for name in ("omega", "up", "ionisation_potential"))
+    omega, up, ip = (None if value is None else factor * value for value in given)
+    # photon orders only where their lines stand apart
+    if plain and omega and up is not None and ip and 0.01 * (e[-1] - e[0]) < omega:
+        first = int(np.ceil((ip + up) / omega))
+        for n in range(first, first + int((e[-1]) / omega) + 2):
+            if 0.0 < n * omega - ip - up < e[-1]:
+                comb = r"$n\omega - I_p - U_p$" if n == first else None
+                ax.axvline(n * omega - ip - up, color="0.75", linewidth=0.6, zorder=0, label=comb)
+    # classical limits: direct electrons reach 2 Up, rescattered ones 10 Up
+    for multiple in (2.0, 10.0):
+        if up and multiple * up < e[-1]:
+            ax.axvline(multiple * up, color=COLORS["vermillion"], linestyle=":", linewidth=0.8)
+            ax.annotate(
+                rf"${multiple:g}\,U_p$",
+                (multiple * up, 0.98),
+                xycoords=("data", "axes fraction"),
+                va="top",
+                fontsize="small",
+            )
+    if e[0] < 0.0:
+        # bound states, which would set the scale
+        ax.axvspan(float(e[0]), 0.0, color="0.92", zorder=0)
+    shown = p[e > 0.0] if np.any(e > 0.0) else p
+    top = float(shown.max()) if plain else float(p.max())
+    ax.set_ylim(max(1e-12 * top, 0.3 * float(shown[shown > 0].min(initial=1.0))), 5.0 * top)
+    ax.set_xlim(max(float(e[0]), -0.05 * factor) if plain else float(e[0]), float(e[-1]))
+    ax.set_xlabel(f"energy ({unit})")
+    ax.set_ylabel(f"dP/dE (1/{unit})")
+    ax.set_title("photoelectron spectrum")
+    ax.legend()
+    return fig
 
 
 def hhg(r: Results) -> Figure | None:
@@ -160,3 +364,39 @@ def gabor(r: Results) -> Figure | None:
     ax.set_title("time-frequency analysis of the acceleration")
     fig.colorbar(drawn, ax=ax, label=r"$\log_{10}$ power (a.u.)")
     return fig
+
+
+def errors(r: Results) -> Figure | None:
+    """Draw what steps, spacings, l and other causes leave in each number whose error is claimed: what to make finer first."""
+    if "claimed_parts" not in r:
+        return None
+    parts, names = r["claimed_parts"], [str(one) for one in r["claimed"]]
+    fig = figure("double", 1.2 + 0.16 * len(names))
+    ax = fig.subplots()
+    at = np.arange(len(names))
+    # files of earlier versions have the first three, without their names
+    named = r["cause"] if "cause" in r.names else ["time step", "spacing", "angular momenta"]
+    causes = [re.sub(r"^the | \(.*\)$", "", str(cause)) for cause in named]
+    for k, (cause, marker) in enumerate(zip(causes, "osx^vd", strict=False)):
+        ax.plot(np.maximum(parts[:, k], 1e-14), at, marker, markersize=3.5, label=cause)
+    # errors of a run differ by orders of magnitude
+    ax.set_xscale("log")
+    ax.set_yticks(at, names, fontsize="small")
+    ax.invert_yaxis()
+    ax.set_xlabel("error (unit of each number)")
+    ax.set_title("parts of the claimed errors")
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return fig
+
+
+FIGURES: dict[str, Callable[[Results], Figure | None]] = {
+    "field": field,
+    "populations": populations,
+    "norm": norm,
+    "dipole": dipole,
+    "density": density,
+    "hhg": hhg,
+    "gabor": gabor,
+    "photoelectron": photoelectron,
+    "errors": errors,
+}

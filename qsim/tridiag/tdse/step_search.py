@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
-__all__ = ["SAMPLES", "Search", "longest_step", "propagated", "settled_steps"]
+__all__ = ["SAMPLES", "STAGES", "SUZUKI", "Search", "longest_step", "propagated", "settled_steps"]
+
+# 4 q^3 + (1 - 4 q)^3 = 0: the third-order errors of the five steps cancel
+SUZUKI = 1.0 / (4.0 - 4.0 ** (1.0 / 3.0))
+# lengths in steps, by order; the middle stage goes back in time by 0.66 dt
+STAGES = {2: (1.0,), 4: (SUZUKI, SUZUKI, 1.0 - 4.0 * SUZUKI, SUZUKI, SUZUKI)}
 
 ROUNDING = 1e-13
 # of the accuracy

@@ -24,7 +24,12 @@ def deck(gauge="length", **time):
 
 
 def shares(result):
-    return np.array([result.final("norm"), *(result.population(name) for name in ("1s", "2s", "2p", "3p"))])
+    return np.array(
+        [
+            result.final("norm"),
+            *(result.populations[f"population_{name}"] for name in ("1s", "2s", "2p", "3p")),
+        ]
+    )
 
 
 @pytest.mark.parametrize(("gauge", "order"), [("length", 2), ("length", 4), ("velocity", 2)])

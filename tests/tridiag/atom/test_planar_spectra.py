@@ -12,8 +12,8 @@ from qsim.core.run.stages import Method
 from qsim.tridiag.atom.photoelectrons.angles import Sky, even_azimuths, nodes
 from qsim.tridiag.atom.photoelectrons.flux import spheres
 from qsim.tridiag.atom.polarization import Frame, PlaneField
-from qsim.tridiag.atom.run import run_atom
 from qsim.tridiag.atom.states.lanes import PlanarLanes
+from qsim.tridiag.tdse.run import run_motion
 
 POINTS = 8
 ENERGY = [0.15, 0.7]
@@ -81,7 +81,7 @@ def test_a_linear_field_in_the_plane(tridiag, method):
     block = loaded.deck.spectra[0].model_copy(update={"polar": 19})
     planar = replace(problem, frame=frame, pulse=PlaneField(loaded.deck.laser), spectra=[block])
     planar.spheres = spheres(planar.lattice, planar.spectra)
-    found = run_atom(planar, Monitor.silent())
+    found = run_motion(planar, Monitor.silent())
     size = line.spectra["pes"].max()
     np.testing.assert_allclose(found.spectra["pes"], line.spectra["pes"], rtol=2e-3, atol=1e-4 * size)
     theta, azimuth = found.spectra["theta"], found.spectra["azimuth"]

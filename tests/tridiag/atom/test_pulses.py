@@ -53,7 +53,7 @@ def test_one_photon(tridiag, gauge):
     result = tridiag.run(**deck("xuv_06", gauge, grid=grid, time=time, spectra=[energies]))
     # velocity gauge: the first derivative is of third order at the nucleus, where the grid is coarse on purpose
     atol = 2e-6 if gauge == "length" else 4e-5
-    assert result.population("1s") == pytest.approx(want["P_1s"], abs=atol)
+    assert result.populations["population_1s"] == pytest.approx(want["P_1s"], abs=atol)
     assert scalars(result)["continuum_population"].value == pytest.approx(want["P_E>0"], abs=7e-5 + atol)
     spectrum = result.spectra["pes"]
     known = [want["dP/dE"][name] for name in ("0.08", "0.10", "0.12")]
@@ -82,7 +82,7 @@ def test_few_photons(tridiag):
     observe = [{"norm_within": [20, 50]}, {"populations": {"nmax": 3}}]
     result = tridiag.run(**deck("ir_400", grid=grid, observe=observe))
     for name, value in (("1s", 3e-6), ("2s", 1e-7), ("2p", 3e-7), ("3d", 1e-6)):
-        assert result.population(name) == pytest.approx(want[f"P_{name}"], abs=value)
+        assert result.populations[f"population_{name}"] == pytest.approx(want[f"P_{name}"], abs=value)
     found = scalars(result)
     assert found["norm_within_20"].value == pytest.approx(want["norm_within_20"], abs=2e-5)
     assert found["norm_within_50"].value == pytest.approx(want["norm_within_50"], abs=2e-5)
@@ -102,7 +102,7 @@ def test_helium(tridiag, gauge):
     time = {"dt": 0.05, "outputs": 2, "order": 4, "verify": False}
     result = tridiag.run(**deck("he_xuv", gauge, grid=grid, atom=atom, time=time))
     atol = 3e-6 if gauge == "length" else 3e-4
-    assert result.population("1s") == pytest.approx(want["P_1s"], abs=atol)
+    assert result.populations["population_1s"] == pytest.approx(want["P_1s"], abs=atol)
     assert result.frames["population_l"][-1, :4] == pytest.approx(want["pop_l"], abs=5e-6 + atol)
 
 

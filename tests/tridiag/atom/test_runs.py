@@ -56,7 +56,7 @@ def test_angular_momenta_grow(tridiag):
     auto = tridiag.run(**SMALL)
     fixed = tridiag.run(**{**SMALL, "grid": SMALL["grid"] | {"l_max": 24}})
     assert auto.lanes.lmax > 6
-    assert auto.population("1s") == pytest.approx(fixed.population("1s"), abs=1e-8)
+    assert auto.populations["population_1s"] == pytest.approx(fixed.populations["population_1s"], abs=1e-8)
     assert auto.final("norm") == pytest.approx(fixed.final("norm"), abs=1e-8)
 
 
@@ -69,7 +69,7 @@ def test_absorber(tridiag):
     assert large.final("norm") == pytest.approx(1.0, abs=1e-11)
     assert large.frames["norm_within"][-1, 0] < 0.99
     assert 0.9 < small.final("norm") < 0.995
-    assert small.population("1s") == pytest.approx(large.population("1s"), abs=1e-6)
+    assert small.populations["population_1s"] == pytest.approx(large.populations["population_1s"], abs=1e-6)
     assert small.frames["norm_within"][-1] == pytest.approx(large.frames["norm_within"][-1], abs=5e-4)
 
 
@@ -85,7 +85,7 @@ def test_superposition_beats(tridiag):
     radial = 128.0 * np.sqrt(6.0) / 243.0
     exact = radial / np.sqrt(3.0) * np.sin(0.375 * result.time)
     assert result.frames["dipole"][:, 0] == pytest.approx(exact, abs=1e-4)
-    assert result.population("1s") == pytest.approx(0.5, abs=1e-12)
+    assert result.populations["population_1s"] == pytest.approx(0.5, abs=1e-12)
     assert result.numbers["energy_final"] == pytest.approx(-0.3125, abs=1e-6)
 
 
@@ -145,7 +145,9 @@ def test_dense_core_in_velocity_gauge(tridiag):
         found.append(result)
     length, velocity = found
     assert velocity.lost > 0.0
-    assert velocity.population("1s") == pytest.approx(length.population("1s"), abs=1e-4)
+    assert velocity.populations["population_1s"] == pytest.approx(
+        length.populations["population_1s"], abs=1e-4
+    )
     assert velocity.frames["population_l"][-1, 20] < 1e-8
 
 
@@ -210,7 +212,7 @@ def test_channels_grow_without_output_times(tridiag):
     found = tridiag.run(**{**SMALL, "time": SMALL["time"] | {"outputs": 1}})
     many = tridiag.run(**SMALL)
     assert found.lanes.lmax == many.lanes.lmax > found.problem.setting.lmax
-    assert found.population("1s") == pytest.approx(many.population("1s"), abs=1e-10)
+    assert found.populations["population_1s"] == pytest.approx(many.populations["population_1s"], abs=1e-10)
 
 
 def test_a_sphere_that_the_box_has_not_reached(tridiag):

@@ -32,7 +32,7 @@ def test_a_scan_is_its_runs(tridiag):
         alone = tridiag.run(**SMALL | {"laser": laser}, spectra=[SPECTRUM])
         assert np.array_equal(alone.phi, batch.runs[k].phi)
         assert np.array_equal(alone.spectra["pes"], batch.stacked("pes")[k])
-        assert batch.each()["population_1s"][k] == alone.population("1s")
+        assert batch.each()["population_1s"][k] == alone.populations["population_1s"]
 
 
 def test_a_warning_of_a_scan_is_that_of_its_worst_run(tridiag):

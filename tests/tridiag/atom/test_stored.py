@@ -69,7 +69,9 @@ def test_a_state_in_velocity_gauge_with_a_momentum(tridiag):
     tridiag.execute("first", **deck(field, "velocity", time=time))
     for gauge, near in (("length", 2e-5), ("velocity", 4e-5)):
         found = tridiag.run(**deck(field, gauge, initial={"type": "file", "file": "first.h5"}, time=time))
-        assert found.population("1s") == pytest.approx(whole.population("1s"), abs=near)
+        assert found.populations["population_1s"] == pytest.approx(
+            whole.populations["population_1s"], abs=near
+        )
         assert found.frames["dipole"][-1] == pytest.approx(whole.frames["dipole"][-1], abs=1e-3)
     assert abs(whole.frames["dipole"][-1, 0]) > 0.05
 
@@ -126,8 +128,8 @@ def test_two_m_in_a_field_along_z(tridiag):
         for m in (0, 1)
     ]
     for name in ("2p", "1s"):
-        mean = 0.5 * sum(one.population(name) or 0.0 for one in parts)
-        assert found.population(name) == pytest.approx(mean, abs=1e-4)
+        mean = 0.5 * sum(one.populations.get(f"population_{name}", 0.0) for one in parts)
+        assert found.populations[f"population_{name}"] == pytest.approx(mean, abs=1e-4)
 
 
 def _good(tridiag):
@@ -205,6 +207,6 @@ def test_a_momentum_in_the_plane(tridiag):
     with h5py.File(tridiag.folder / "first.h5") as file:
         assert file["results/kick"][0] == pytest.approx(-0.024)
     two = tridiag.run(**deck(field, "length", "x", initial={"file": "first.h5"}, grid=grid, time=time))
-    assert two.population("2p") == pytest.approx(whole.population("2p"), abs=5e-5)
+    assert two.populations["population_2p"] == pytest.approx(whole.populations["population_2p"], abs=5e-5)
     assert two.frames["dipole"][-1] == pytest.approx(whole.frames["dipole"][-1], abs=3e-3)
     assert abs(whole.frames["dipole"][-1, 0]) > 0.1

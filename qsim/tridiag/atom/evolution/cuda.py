@@ -31,7 +31,7 @@ from qsim.tridiag.kernels.atom.cuda_tables import (
 from qsim.tridiag.kernels.atom.planar import planar_length_steps, planar_velocity_steps
 from qsim.tridiag.kernels.atom.velocity import velocity_steps
 from qsim.tridiag.kernels.atom.warps import warp_length_steps, warp_velocity_steps
-from qsim.tridiag.tdse.composition import STAGES
+from qsim.tridiag.tdse.step_search import STAGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -26,7 +26,7 @@ from qsim.tridiag.kernels.atom.phases import tiled
 from qsim.tridiag.kernels.atom.records import Couplings, Mix, Radial, Samples
 from qsim.tridiag.kernels.atom.sharing import ALONE, lined
 from qsim.tridiag.kernels.atom.velocity import velocity_steps
-from qsim.tridiag.tdse.composition import STAGES
+from qsim.tridiag.tdse.step_search import STAGES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

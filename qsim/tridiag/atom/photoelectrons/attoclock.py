@@ -18,8 +18,8 @@ from qsim.tridiag.atom.polarization import PlaneField
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.tridiag.atom.photoelectrons.spectra import Photoelectrons
     from qsim.tridiag.atom.result import AtomResult
+    from qsim.tridiag.tdse.photoelectrons import Photoelectrons
 
 __all__ = ["attoclock", "highest"]
 

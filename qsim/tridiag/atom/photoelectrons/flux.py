@@ -1,8 +1,4 @@
-"""t-SURFF spectra of `task: atom`: spheres of a run, and the spectrum with its error at the end.
-
-What the potential beyond the sphere does falls as 1/R: a second sphere at 3/4 of the radius, with another flux, says how much is
-left.  What absorber and wall send back is found for every l and energy.
-"""
+"""t-SURFF spectra of `task: atom`: spheres of a run, amplitudes in all directions; what is sent back, for every l and energy."""
 
 from __future__ import annotations
 
@@ -12,45 +8,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.core.run.loop import Progress
 from qsim.tridiag.atom.photoelectrons import surface, surface_planar
-from qsim.tridiag.atom.photoelectrons.spectra import Photoelectrons
 from qsim.tridiag.atom.states.lanes import Lanes, PlanarLanes
 from qsim.tridiag.atom.states.observables import by_momentum
 from qsim.tridiag.deck.photoelectrons import TsurffSpectrum
-from qsim.tridiag.tdse.harmonics import sampling
-from qsim.tridiag.tdse.integrals import running_integral
+from qsim.tridiag.tdse.flux import INNER, SENT_BACK, Flux
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from qsim.core.run.loop import Report
     from qsim.tridiag.atom.evolution.propagator import AtomLattice
-    from qsim.tridiag.atom.problem import AtomProblem
     from qsim.tridiag.atom.result import AtomResult
     from qsim.tridiag.deck.photoelectrons import Spectrum
+    from qsim.tridiag.tdse.flux import Surface
+    from qsim.tridiag.tdse.photoelectrons import Photoelectrons
 
-__all__ = ["Flux", "flux_interval", "flux_of", "sample_steps", "spheres", "spread"]
+__all__ = ["Flux", "flux_of", "spheres"]
 
-# radius of the second sphere over the radius of the first
-INNER = 0.75
-# error over the difference of both, of an error that falls as 1/R
-# b(R) = b + c / R: b(R) - b = LIMIT (b(3R/4) - b(R))
-LIMIT = INNER / (1.0 - INNER)
-# of the range of energies, over which differences that cross zero are spread
-NEAR = 0.05
-# change of a spectrum over the wave sent back: 2 as it goes in, 2 as it comes out again, and some room
-SENT_BACK = 5.0
 # of the largest part of an l
 NEGLIGIBLE = 1e-9
-# of the flux, per period of the highest energy
-SAMPLES = 12.0
-# points of A between two samples
-FINE = 8
-# samples of a run without spectra
-TRACE = 20_000
 
 
 def spheres(lattice: AtomLattice, blocks: list[Spectrum]) -> list[surface.Sphere]:
@@ -63,92 +41,24 @@ def spheres(lattice: AtomLattice, blocks: list[Spectrum]) -> list[surface.Sphere
     ]
 
 
-def flux_interval(blocks: list[Spectrum], steps: int, dt: float, most: int) -> int:
-    """Return the steps between two samples of the trace: a divisor of `steps`, dense enough for the flux, at most `most`."""
-    tops = [one.energy[1] for one in blocks if isinstance(one, TsurffSpectrum)]
-    if not tops:
-        return most
-    # SAMPLES per period of the highest energy, and a whole number of intervals in the run
-    wanted = min(most, max(1, int(2.0 * math.pi / (SAMPLES * max(tops) * dt))))
-    return max(k for k in range(1, wanted + 1) if steps % k == 0)
+class _OfAtom(Flux):
+    """Of an atom."""
+
+    def sent_back(self, parts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what interference with the wave that is sent back changes at most, from its size for each l."""
+        problem, lanes = self.result.problem, self.result.lanes
+        out = np.zeros(self.energy.size)
+        for k, l in enumerate(range(lanes.lowest, lanes.lmax + 1)):
+            if float(parts[:, k].max()) > NEGLIGIBLE * float(parts.max()):
+                sent = surface.reflection(problem.lattice, l, problem.spheres[0], self.energy, problem.tail)
+                out += SENT_BACK * np.minimum(sent, 1.0) * parts[:, k]
+        return out
 
 
-def sample_steps(problem: AtomProblem) -> int:
-    """Return the steps between samples of the trace."""
-    steps, dt = problem.steps, problem.dt
-    # without harmonics at least 400 samples, or a quarter of the steps; TRACE at most
-    most = sampling(problem, dt) or max(1, -(-steps // min(TRACE, max(400, steps // 4))))
-    return flux_interval(problem.spectra, steps, dt, most)
-
-
-class Flux:
-    """The integrals over time, sample by sample, and over energies after the end."""
-
-    def __init__(
-        self,
-        result: AtomResult,
-        block: TsurffSpectrum,
-        phi: NDArray[np.complex128],
-    ) -> None:
-        self.result, self.block, self.phi = result, block, phi
-        self.energy = np.linspace(block.energy[0], block.energy[1], block.points)
-        self.k = np.sqrt(2.0 * self.energy)
-        self.time, self.a, self.alpha = _field(result.problem, result.trace[:, 0] * result.problem.setting.dt)
-        # largest phase k alpha: it sets how many directions the integral over angles needs
-        self.reach = float(self.k[-1] * np.hypot.reduce(self.alpha, axis=0).max())
-        self.passed: list[NDArray[np.complex128]] = []
-
-    @property
-    def total(self) -> int:
-        """Number of samples of both spheres."""
-        return 2 * self.time.size
-
-    def advance(self, report: Report) -> None:
-        """Find the amplitudes of both spheres."""
-        problem, done = self.result.problem, 0
-
-        def each() -> None:
-            nonlocal done
-            done += 1
-            report(Progress(done))
-
-        # of one component (samples,), of two (samples, 2)
-        a, alpha = (x[0] if x.shape[0] == 1 else x.T for x in (self.a, self.alpha))
-        for k, sphere in enumerate(problem.spheres):
-            value, slope = self.result.flux[:, k, 0], self.result.flux[:, k, 1]
-            b = self.amplitudes(surface.Surface(sphere, self.time, value, slope, a, alpha), each)
-            if self.block.tail == "isurfv":
-                # the resolvent adds what passes from the end of the run to infinity
-                b += self.tail(sphere, float(self.time[-1]))
-            self.passed.append(b)
-        self.found = _finished(self)
-
-    def amplitudes(self, seen: surface.Surface, each: Callable[[], None]) -> NDArray[np.complex128]:
-        """Return b(k) from u and its slope on a sphere."""
-        raise NotImplementedError
-
-    def tail(self, sphere: surface.Sphere, end: float) -> NDArray[np.complex128]:
-        """Return the part of b(k) from the time after the end, without a field."""
-        raise NotImplementedError
-
-    def spectrum(self, b: NDArray[np.complex128]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return dP/dE, and its parts by l."""
-        raise NotImplementedError
-
-    def resolved(self, spectrum: Photoelectrons) -> Photoelectrons:
-        """Return the spectrum with its angles."""
-        raise NotImplementedError
-
-
-class _Along(Flux):
+class _Along(_OfAtom):
     """In a field along z."""
 
-    def __init__(
-        self,
-        result: AtomResult,
-        block: TsurffSpectrum,
-        phi: NDArray[np.complex128],
-    ) -> None:
+    def __init__(self, result: AtomResult, block: TsurffSpectrum, phi: NDArray[np.complex128]) -> None:
         super().__init__(result, block, phi)
         assert isinstance(result.lanes, Lanes)
         self.lanes = result.lanes
@@ -156,7 +66,7 @@ class _Along(Flux):
         nodes, self.weights = surface.directions(self.lanes, self.reach)
         self.cosine = np.concatenate([nodes, np.cos(self.theta)])
 
-    def amplitudes(self, seen: surface.Surface, each: Callable[[], None]) -> NDArray[np.complex128]:
+    def amplitudes(self, seen: Surface, each: Callable[[], None]) -> NDArray[np.complex128]:
         """Return b(k), (energy, directions)."""
         return surface.amplitudes(seen, self.lanes, self.energy, self.cosine, each)
 
@@ -181,21 +91,16 @@ class _Along(Flux):
         return replace(spectrum, theta=self.theta, angular=angular)
 
 
-class _Around(Flux):
+class _Around(_OfAtom):
     """In a field that turns."""
 
-    def __init__(
-        self,
-        result: AtomResult,
-        block: TsurffSpectrum,
-        phi: NDArray[np.complex128],
-    ) -> None:
+    def __init__(self, result: AtomResult, block: TsurffSpectrum, phi: NDArray[np.complex128]) -> None:
         super().__init__(result, block, phi)
         assert isinstance(result.lanes, PlanarLanes)
         self.lanes = result.lanes
         self.rays = surface_planar.rays(self.lanes, self.reach, block.polar or 0, block.angles)
 
-    def amplitudes(self, seen: surface.Surface, each: Callable[[], None]) -> NDArray[np.complex128]:
+    def amplitudes(self, seen: Surface, each: Callable[[], None]) -> NDArray[np.complex128]:
         """Return b(k), (polar angles, energy, azimuths)."""
         return surface_planar.planar_amplitudes(seen, self.rays.sky, self.energy, each)
 
@@ -220,17 +125,6 @@ class _Around(Flux):
         return replace(spectrum, polar=polar, sphere=self.rays.requested(self.passed[0], self.k))
 
 
-def _field(
-    problem: AtomProblem, time: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return times of samples, the components of A, and their integrals, (1 or 2, samples)."""
-    # A is integrated on finer times than the samples, so that the phase k alpha is exact enough
-    fine = np.linspace(float(time[0]), float(time[-1]), FINE * (time.size - 1) + 1)
-    a = problem.vector(fine)
-    alpha = running_integral(a, fine)
-    return time, np.asarray(a[:, ::FINE]), np.asarray(alpha[:, ::FINE])
-
-
 def flux_of(result: AtomResult, block: TsurffSpectrum, phi: NDArray[np.complex128]) -> Flux:
     """Return the computation of a spectrum.
 
@@ -242,33 +136,3 @@ def flux_of(result: AtomResult, block: TsurffSpectrum, phi: NDArray[np.complex12
         State at the end in length gauge, where A = 0.
     """
     return (_Around if isinstance(result.lanes, PlanarLanes) else _Along)(result, block, phi)
-
-
-def _finished(flux: Flux) -> Photoelectrons:
-    """Return the spectrum of both spheres, with its error."""
-    result = flux.result
-    # the tail of the potential beyond the sphere is neglected: the error falls as 1/R, and two radii tell its size
-    (whole, parts), (other, _) = (flux.spectrum(b) for b in flux.passed)
-    error = LIMIT * spread(np.abs(whole - other)) + spread(_sent_back(result, flux, parts))
-    nothing = np.zeros((flux.energy.size, 0))
-    return flux.resolved(Photoelectrons(flux.energy, whole, parts, nothing[0], nothing, error=error))
-
-
-def _sent_back(result: AtomResult, flux: Flux, parts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return what interference with the wave that absorber and wall send back changes at most, from its size for each l."""
-    problem = result.problem
-    out = np.zeros(flux.energy.size)
-    for k, l in enumerate(range(result.lanes.lowest, result.lanes.lmax + 1)):
-        if float(parts[:, k].max()) > NEGLIGIBLE * float(parts.max()):
-            sent = surface.reflection(problem.lattice, l, problem.spheres[0], flux.energy, problem.tail)
-            out += SENT_BACK * np.minimum(sent, 1.0) * parts[:, k]
-    return out
-
-
-def spread(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the largest value in the neighbourhood of each energy."""
-    from scipy.ndimage import maximum_filter1d
-
-    return np.asarray(
-        maximum_filter1d(values, size=2 * max(1, round(NEAR * values.size)) + 1, mode="nearest")
-    )

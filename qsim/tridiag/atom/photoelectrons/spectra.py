@@ -36,6 +36,7 @@ from qsim.tridiag.atom.states.lanes import PlanarLanes
 from qsim.tridiag.atom.states.levels import Radial
 from qsim.tridiag.atom.states.observables import by_momentum
 from qsim.tridiag.kernels.resolvents import resolvents
+from qsim.tridiag.tdse.photoelectrons import Photoelectrons
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from qsim.tridiag.atom.evolution.propagator import AtomLattice
     from qsim.tridiag.atom.states.lanes import AnyLanes
 
-__all__ = ["Angles", "Photoelectrons", "local_wave", "scattering", "scattering_states", "window"]
+__all__ = ["Angles", "local_wave", "scattering", "scattering_states", "window"]
 
 # of the integral of the phase to infinity
 NODES = 64
@@ -55,46 +56,6 @@ SOLVED = 2_000_000
 SWEEPS = 3
 # relative step of the derivatives of zeta
 STENCIL = 1e-3
-
-
-@dataclass(frozen=True)
-class Photoelectrons:
-    """A spectrum.
-
-    Attributes
-    ----------
-    energy : (k,) float64
-        Hartree.
-    spectrum : (k,) float64
-        dP/dE, 1/hartree.
-    partial : (k, l) float64
-        The part of each l.
-    theta : (a,) float64
-        Polar angles, radian; in a plane, azimuths at theta = pi/2.
-    angular : (k, a) float64
-        d2P/(dE dOmega), 1/hartree.
-    phase : (k, l) float64 or None
-        eta_l, of scattering states.
-    error : (k,) float64 or None
-        Claimed error of dP/dE.
-    inner : (k, a) float64 or None
-        `angular` by t-SURFF from the second sphere, in a plane.
-    polar : (p,) float64 or None
-        In a plane: polar angles, radian.
-    sphere : (k, p, a) float64 or None
-        In a plane: d2P/(dE dOmega) at these and the azimuths, 1/hartree.
-    """
-
-    energy: NDArray[np.float64]
-    spectrum: NDArray[np.float64]
-    partial: NDArray[np.float64]
-    theta: NDArray[np.float64]
-    angular: NDArray[np.float64]
-    phase: NDArray[np.float64] | None = None
-    error: NDArray[np.float64] | None = None
-    inner: NDArray[np.float64] | None = None
-    polar: NDArray[np.float64] | None = None
-    sphere: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True)

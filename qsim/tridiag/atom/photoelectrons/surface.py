@@ -25,6 +25,7 @@ from scipy.special import roots_legendre, sph_harm_y, spherical_jn
 from qsim.tridiag.atom.photoelectrons.spectra import local_wave
 from qsim.tridiag.atom.states.levels import Radial
 from qsim.tridiag.atom.states.observables import length_gauge
+from qsim.tridiag.tdse.flux import SIDE, SLOPE, sample_weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,27 +34,20 @@ if TYPE_CHECKING:
 
     from qsim.tridiag.atom.evolution.propagator import AtomLattice
     from qsim.tridiag.atom.states.lanes import AnyLanes, Lanes
+    from qsim.tridiag.tdse.flux import Surface
 
 __all__ = [
     "Sphere",
-    "Surface",
     "amplitudes",
     "at_radius",
     "directions",
     "reflection",
-    "sample_weights",
     "spherical_harmonics",
     "tail",
     "values",
     "waves",
 ]
 
-# points on either side of R that the slope is taken from
-SIDE = 3
-# central difference of sixth order
-SLOPE = np.array([-1.0, 9.0, -45.0, 0.0, 45.0, -9.0, 1.0]) / 60.0
-# weights at the ends of an integral over even samples, order 4
-GREGORY = np.array([251.0, 897.0, 633.0, 739.0]) / 720.0
 # of the polar angle, beyond twice the largest l
 NODES = 8
 QUIET = 1e-30
@@ -80,29 +74,6 @@ class Sphere:
         return slice(self.index - SIDE, self.index + SIDE + 1)
 
 
-@dataclass(frozen=True)
-class Surface:
-    """The wave function on a sphere against time.
-
-    Attributes
-    ----------
-    sphere : Sphere
-    time : (samples,) float64
-        Even, a.u.
-    value, slope : (samples, l) complex128
-        u_l and du_l/dr at R, in velocity gauge, zero beyond the l of their time.
-    a, alpha : (samples,) or (samples, 2) float64
-        A and its integral; in a plane, their x and y.
-    """
-
-    sphere: Sphere
-    time: NDArray[np.float64]
-    value: NDArray[np.complex128]
-    slope: NDArray[np.complex128]
-    a: NDArray[np.float64]
-    alpha: NDArray[np.float64]
-
-
 def at_radius(lattice: AtomLattice, radius: float) -> Sphere:
     """Return the sphere through the point of the grid that is nearest to a radius."""
     grid = lattice.grid
@@ -127,19 +98,6 @@ def values(
         return np.zeros((2, lanes.used), dtype=complex)
     u = length_gauge(phi, grid.r[near], lanes, -a) / np.sqrt(grid.slope[near])
     return np.array([u[:, SIDE], u @ SLOPE / grid.slope[sphere.index]])
-
-
-def sample_weights(time: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the weights of an integral over even samples, of fourth order if there are enough, (samples,)."""
-    weights = np.full(time.size, float(time[1] - time[0]))
-    ends = GREGORY.size
-    # corrections at both ends must not overlap
-    if weights.size >= 2 * ends:
-        weights[:ends] *= GREGORY
-        weights[-ends:] *= GREGORY[::-1]
-    else:
-        weights[[0, -1]] *= 0.5
-    return weights
 
 
 def waves(

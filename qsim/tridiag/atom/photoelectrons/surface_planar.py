@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.tridiag.atom.photoelectrons.angles import Sky, even_azimuths, nodes
-from qsim.tridiag.atom.photoelectrons.surface import QUIET, SIDE, SLOPE, sample_weights, waves
+from qsim.tridiag.atom.photoelectrons.surface import QUIET, waves
 from qsim.tridiag.atom.states.levels import Radial
 from qsim.tridiag.atom.states.observables import along
+from qsim.tridiag.tdse.flux import SIDE, SLOPE, sample_weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.tridiag.atom.evolution.propagator import AtomLattice
-    from qsim.tridiag.atom.photoelectrons.surface import Sphere, Surface
+    from qsim.tridiag.atom.photoelectrons.surface import Sphere
     from qsim.tridiag.atom.states.lanes import PlanarLanes
+    from qsim.tridiag.tdse.flux import Surface
 
 __all__ = ["Rays", "planar_amplitudes", "planar_tail", "rays"]
 

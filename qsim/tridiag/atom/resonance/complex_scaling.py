@@ -29,6 +29,7 @@ from qsim.core.errors import NumericsError
 from qsim.tridiag.atom.evolution.propagator import AtomLattice
 from qsim.tridiag.atom.states.grid import RadialGrid, first_entry, mapped
 from qsim.tridiag.atom.states.levels import level
+from qsim.tridiag.tdse.scaling import IDLE, RATIO, ROUNDING, SAME, Pencil, Resonance, follow, limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,35 +42,12 @@ __all__ = ["Parabolic", "Resonance", "Wanted", "parabolic_weights", "resonance"]
 
 # theta, below pi / 3
 ANGLE = 0.45
-# of the spacings
-RATIO = 1.3
-ORDER = 4
 LEAST_L, MORE_L, MOST_L = 14, 6, 92
 MORE_BOX, MOST_BOX = 1.35, 4000.0
 # radius of a level n, (a n^2 + b n) / Z, beyond which 1e-8 of it lies: fitted to n = 1 to 30
 HOLDS = (2.35, 11.5)
 # bohr beyond it, over Z
 OUTSIDE = 24.0
-# relative change of the rate from more l, or a larger box, that is taken as none
-SAME = 3e-9
-# relative, of an energy: several times what its last digits do from grid to grid
-ROUNDING = 1e-12
-# relative change of an energy below which more l and larger boxes that no longer help are rounding
-IDLE = 1e-8
-# fields from 0 to F, at first
-STAGES = 6
-# part of F that a stage may have
-SMALLEST = 1e-4
-# of a state that a stage must leave
-ALIKE = 0.7
-ITERATIONS = 40
-# matrices of an inverse iteration
-SHIFTS = 4
-# error of half a rate, relative, below which no finer spacings are taken
-ENOUGH = 1e-6
-# spacings at most
-FINEST = 6
-SAFETY = 3.0
 
 
 @dataclass(frozen=True)
@@ -111,33 +89,7 @@ class Wanted:
     spacings: tuple[float, float, float]
 
 
-@dataclass(frozen=True)
-class Resonance:
-    """A level in a static field.
-
-    Attributes
-    ----------
-    energy, rate : float
-        E, hartree, and Gamma, a.u.
-    energy_error, rate_error : float
-        Claimed errors.
-    lmax : int
-    box : float
-        Radius up to which rho goes, bohr.
-    weight : float
-        Share of the level it was followed from, without a field; NaN if it was named by an energy.
-    """
-
-    energy: float
-    rate: float
-    energy_error: float
-    rate_error: float
-    lmax: int
-    box: float
-    weight: float
-
-
-class _Pencil:
+class _Pencil(Pencil):
     """Hamiltonian and right side on one complex grid with l up to a largest; states are (points, l)."""
 
     def __init__(self, wanted: Wanted, grid: RadialGrid, lmax: int) -> None:
@@ -215,35 +167,6 @@ class _Pencil:
         x, _ = zgbtrs(factors[0], wide, wide, b.reshape(-1, 1), factors[1])
         return np.asarray(x.reshape(self.shape))
 
-    def nearest(self, field: float, energy: complex, x: Waves) -> tuple[complex, Waves]:
-        """Return the eigenvalue nearest to an energy, with its state, of product 1 with itself: inverse iteration.
-
-        Raises
-        ------
-        NumericsError
-            If it does not converge.
-        """
-        before = energy
-        for _ in range(SHIFTS):
-            before = energy
-            # a shift beside the eigenvalue: on it the matrix would be singular
-            shift = energy + 1e-9 * (1.0 + 1.0j) * max(abs(energy), 1e-3)
-            factors = self.factors(field, shift)
-            for _ in range(ITERATIONS):
-                y = self.solve(factors, self.weighted(x))
-                # x = (lambda - shift) y for an eigenvector
-                now = shift + complex(np.vdot(y, x) / np.vdot(y, y))
-                x = y / np.linalg.norm(y)
-                near = abs(now - energy)
-                energy = now
-                if near < 1e-15 * max(abs(now), 1e-4):
-                    break
-            if abs(energy - before) < 1e-13 * abs(energy):
-                break
-        if not abs(energy - before) < 1e-9 * abs(energy):
-            raise NumericsError("the resonance was not found: its inverse iteration does not converge")
-        return energy, x / cmath.sqrt(self.product(x, x))
-
 
 def parabolic_weights(n: int, l: int, m: int) -> list[tuple[Parabolic, float]]:
     """Return the Stark states of a level n, l, m of hydrogen with their shares, the largest and the uphill ones first."""
@@ -284,55 +207,6 @@ def _start(wanted: Wanted, pencil: _Pencil) -> tuple[complex, Waves]:
     return energy, np.asarray(sum(w * x for w, (_, x) in zip(weights, levels, strict=True)))
 
 
-def _follow(pencil: _Pencil, field: float, energy: complex, x: Waves) -> tuple[complex, Waves]:
-    """Return energy and state at F, followed from F = 0 in steps that leave the state much as it was.
-
-    Raises
-    ------
-    NumericsError
-        If the smallest steps do not.
-    """
-    at, step = 0.0, field / STAGES
-    known = [(0.0, energy, pencil.dipole(x, x))]
-    while at < field:
-        f = min(at + step, field)
-        try:
-            # the energy is predicted, the state is taken from the stage before; a small overlap means another level
-            found, y = pencil.nearest(f, _ahead(known, f), x)
-            alike = abs(pencil.product(x, y))
-        except NumericsError:
-            alike = 0.0
-        if alike < ALIKE:
-            step *= 0.5
-            if step < SMALLEST * field:
-                raise NumericsError(
-                    f"the level meets another at F = {at:.4g} a.u. and cannot be followed: name the resonance by its energy"
-                )
-            continue
-        at, energy, x = f, found, y
-        # a stage that went well is followed by a longer one
-        step *= 1.5
-        known = [*known[-1:], (f, energy, pencil.dipole(x, x))]
-    return energy, x
-
-
-def _ahead(known: list[tuple[float, complex, complex]], f: float) -> complex:
-    """Return the energy at a field from one or two earlier fields, energies and slopes, by a line or a cubic."""
-    at, energy, slope = known[-1]
-    if len(known) == 1:
-        return energy + (f - at) * slope
-    before, other, rise = known[0]
-    h = at - before
-    t = (f - before) / h
-    # cubic through two energies and their slopes dE/dF = <z>
-    return (
-        other * (1.0 + 2.0 * t) * (1.0 - t) ** 2
-        + rise * h * t * (1.0 - t) ** 2
-        + energy * t * t * (3.0 - 2.0 * t)
-        + slope * h * t * t * (t - 1.0)
-    )
-
-
 @dataclass(frozen=True)
 class _Found:
     """A resonance on one grid."""
@@ -371,7 +245,7 @@ def _first(wanted: Wanted, field: float) -> tuple[_Found, int, float]:
         x = np.exp(-pencil.grid.r[:, None]) * np.ones(pencil.shape, dtype=complex)
         return _Found(pencil, *pencil.nearest(field, which, x)), lmax, math.nan
     energy, start = _start(wanted, pencil)
-    found, x = _follow(pencil, field, energy, start)
+    found, x = follow(pencil, field, energy, start)
     return _Found(pencil, found, x), lmax, abs(pencil.product(start, x)) ** 2
 
 
@@ -420,25 +294,10 @@ def _extrapolated(wanted: Wanted, field: float, value: _Found, cut: float) -> Re
     """Return the limit of fine spacings, with its error."""
     base = value.pencil
     lmax = base.m + base.shape[1] - 1
-    dr0, dr, width = base.grid.step, base.grid.far, base.grid.width
-    # spacings of a geometric ladder; each pair of neighbours gives a limit, and two limits the error
-    ladder: list[tuple[float, complex]] = []
-    limits: list[complex] = []
-    uncertain = math.inf
-    for k in range(1, FINEST + 1):
-        grid = mapped(base.grid.wall, dr, dr0, width, RATIO**-k)
-        ladder.append((grid.step**ORDER, value.again(wanted, field, grid, lmax).energy))
-        if k == 1:
-            continue
-        # Richardson: two spacings, error of fourth order; the difference of two such limits is the error
-        (p, a), (q, b) = ladder[-2:]
-        limits.append((p * b - q * a) / (p - q))
-        if k == 2:
-            continue
-        spaced = abs(limits[-1] - limits[-2])
-        before, uncertain = uncertain, SAFETY * (spaced + cut) + ROUNDING * abs(limits[-1])
-        # good enough, or no longer getting better: rounding grows as spacings shrink
-        if uncertain < ENOUGH * abs(limits[-1].imag) or uncertain > 0.5 * before:
-            break
-    fine = limits[-1]
+
+    def level(k: int) -> tuple[float, complex]:
+        grid = mapped(base.grid.wall, base.grid.far, base.grid.step, base.grid.width, RATIO**-k)
+        return grid.step, value.again(wanted, field, grid, lmax).energy
+
+    fine, uncertain = limit(level, cut)
     return Resonance(fine.real, -2.0 * fine.imag, uncertain, 2.0 * uncertain, lmax, base.grid.wall, math.nan)

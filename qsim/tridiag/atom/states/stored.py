@@ -1,4 +1,4 @@
-r"""States from HDF5 files: the end of an earlier run, or arrays of the same layout from another program.
+r"""States from formulas, and from HDF5 files: the end of an earlier run, or arrays of the same layout from another program.
 
 ==============  =====================  =============================================================================
 ``r``           (n,) float             radii, rising, bohr
@@ -22,20 +22,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import FileError, InvalidInput
+from qsim.core.physics.functions import formula
 from qsim.core.results.arrays import require_finite
 from qsim.core.results.hdf5 import open_datasets
 from qsim.tridiag.atom.states.lanes import Lanes, PlanarLanes
 from qsim.tridiag.atom.states.levels import Radial
 from qsim.tridiag.atom.states.observables import LevelState, length_gauge
+from qsim.tridiag.deck.initial import StoredState
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.tridiag.atom.evolution.propagator import AtomLattice
     from qsim.tridiag.atom.states.grid import RadialGrid
-    from qsim.tridiag.deck.initial import StoredState
+    from qsim.tridiag.deck.initial import ChannelFormula, FormulaState
 
-__all__ = ["LOST", "Stored", "kept", "read", "stored_states"]
+__all__ = ["LOST", "Stored", "given", "kept", "read", "stored_states"]
 
 # share of the norm outside of a grid, or above lmax, that is refused
 LOST = 1e-6
@@ -45,6 +47,8 @@ TINY = 1e-12
 EMPTY = 1e-26
 # norm: more is a state that nobody has normalised
 LARGEST = 1.001
+# bohr, and number: points on which the reach of formulas is looked for
+STEP, POINTS = 0.05, 20_000
 # l, and levels of each, among which that is looked for that a state from a file holds most of
 DEEPEST = 4
 EXPECTED = "expected r, channels and u_channels (or u_final), as qsim tridiag writes them"
@@ -138,6 +142,10 @@ class Stored:
                 f"the state in {self.path.name} has {share:.2g} of its norm outside of the box of {grid.wall:.4g} bohr; it needs "
                 f"rmax of at least {need:.4g} ({self.extent:.4g} for all of it)",
             )
+        return self.curves(grid) * root
+
+    def curves(self, grid: RadialGrid) -> NDArray[np.complex128]:
+        """Return ``u_lm`` on other points, (k, points): by splines, zero beyond the last radius."""
         from scipy.interpolate import make_interp_spline
 
         inside = grid.r <= self.r[-1]
@@ -149,7 +157,7 @@ class Stored:
         values_there = make_interp_spline(points, both, k=5)(grid.r[inside]).T
         phi = np.zeros((self.channels.shape[0], grid.points), dtype=complex)
         half = phi.shape[0]
-        phi[:, inside] = (values_there[:half] + 1j * values_there[half:]) * root[inside]
+        phi[:, inside] = values_there[:half] + 1j * values_there[half:]
         return phi
 
     def amplitudes(self, grid: RadialGrid, *, normalise: bool) -> NDArray[np.complex128]:
@@ -172,6 +180,55 @@ class Stored:
                 f"the state in {self.path.name} has the norm {norm:.6g}, at most 1 is possible; take normalise: true",
             )
         return phi
+
+
+@dataclass(frozen=True)
+class Formulas(Stored):
+    """A state by formulas of its channels; its own points tell how far it reaches.
+
+    Attributes
+    ----------
+    parts : tuple of ChannelFormula
+    """
+
+    parts: tuple[ChannelFormula, ...] = ()
+
+    def curves(self, grid: RadialGrid) -> NDArray[np.complex128]:
+        """Return ``u_lm`` on other points, (k, points)."""
+        return _values(self.parts, grid.r)
+
+
+def _values(parts: tuple[ChannelFormula, ...], r: NDArray[np.float64]) -> NDArray[np.complex128]:
+    """Return the formulas at some radii, (channels, n)."""
+
+    def one(text: str, key: str) -> NDArray[np.float64]:
+        return formula(text, key, r=r)
+
+    keys = [f"initial.channels.{index}" for index in range(len(parts))]
+    rows = zip(parts, keys, strict=True)
+    return np.array(
+        [one(part.real, f"{key}.real") + 1j * one(part.imag, f"{key}.imag") for part, key in rows]
+    )
+
+
+def given(block: StoredState | FormulaState) -> Stored:
+    """Return the state of a block of the deck.
+
+    Raises
+    ------
+    FileError
+        If a file is missing, or holds no state.
+    InvalidInput
+        If a formula is not finite, or vanishes everywhere.
+    """
+    if isinstance(block, StoredState):
+        return read(block.file)
+    r, parts = np.asarray(STEP * np.arange(1, POINTS + 1), float), tuple(block.channels)
+    u = _values(parts, r)
+    if not 0.0 < float(np.sum(np.abs(u) ** 2)) < 1e300:
+        raise InvalidInput("initial", "the formulas vanish, or are too large to be squared")
+    channels = np.array([(one.l, one.m) for one in parts], dtype=np.int64)
+    return Formulas(Path("the deck"), r, channels, u, np.eye(3), parts)
 
 
 def read(path: Path) -> Stored:
@@ -274,7 +331,7 @@ def kept(state: Stored) -> NDArray[np.bool_]:
     return np.asarray(weights > EMPTY * weights.sum())
 
 
-def stored_states(lattice: AtomLattice, block: StoredState) -> list[LevelState]:
+def stored_states(lattice: AtomLattice, block: StoredState | FormulaState) -> list[LevelState]:
     """Return the channels of a state from a file, as levels with the energy of the level that the state holds most of.
 
     Raises
@@ -284,7 +341,7 @@ def stored_states(lattice: AtomLattice, block: StoredState) -> list[LevelState]:
     FileError
         If the file cannot be used.
     """
-    state = read(block.file)
+    state = given(block)
     phi = state.amplitudes(lattice.grid, normalise=block.normalise)
     # the level that the state holds most of gives the energy below the threshold
     best, energy = -1.0, 0.0

@@ -4,10 +4,14 @@ Atomic units; the electron has mass 1.  Slopes, which the dipole acceleration ne
 where a formula is; :func:`qsim.tridiag.tdse.potentials.evaluate` refuses them with their place.
 """
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from qsim.core.deck.blocks import Block
 from qsim.tridiag.deck.numbers import Points
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["PotentialBlock"]
 
@@ -40,6 +44,16 @@ class PotentialBlock(Block):
     def edges(self) -> bool:
         """True if V jumps, at places that may lie on grid points."""
         return False
+
+    @property
+    def analytic(self) -> bool:
+        """True if V has a meaning for complex x, which `continued` gives."""
+        return True
+
+    def continued(self, x: "NDArray[np.complex128]") -> "NDArray[np.complex128]":
+        """Return the analytic continuation of V, hartree, at complex points (n,), bohr: the same formula."""
+        found: Any = self.V(x)  # type: ignore[arg-type]
+        return found  # type: ignore[no-any-return]
 
     def V(self, x: Points) -> Points:
         """Return V, hartree, at the points x (n,), bohr.

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from qsim.core.deck.blocks import DeckPath
-from qsim.core.deck.expression import ExpressionText
+from qsim.core.deck.expression import Expression, ExpressionText
 from qsim.core.deck.table_units import (
     INTERPOLATION_KEY,
     UNITS_KEY,
@@ -18,6 +18,9 @@ from qsim.tridiag.deck.numbers import Points
 from qsim.tridiag.deck.potentials.base import PotentialBlock
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from qsim.core.physics.curves import Curve
 
 __all__ = ["FreeParticle", "PotentialFormula", "PotentialTable"]
@@ -39,6 +42,11 @@ class PotentialTable(PotentialBlock, Tabulated):
     def columns(self) -> tuple[Column, ...]:
         """Return x and V."""
         return Column("x", "length"), Column("V", "energy")
+
+    @property
+    def analytic(self) -> bool:
+        """False: a table has real points alone."""
+        return False
 
     def V(self, x: Points) -> Points:
         """Return V (n,), hartree."""
@@ -72,6 +80,15 @@ class PotentialFormula(PotentialBlock):
 
     type: Literal["expression"]
     value: Annotated[str, ExpressionText("x")] = Field(description="formula of x")
+
+    @property
+    def analytic(self) -> bool:
+        """True if the functions of the formula have a meaning for complex x."""
+        return Expression(self.value).analytic
+
+    def continued(self, x: "NDArray[np.complex128]") -> "NDArray[np.complex128]":
+        """Return the formula at complex points (n,)."""
+        return Expression(self.value).continued(x=x)
 
     def V(self, x: Points) -> Points:
         """Return V (n,), hartree."""

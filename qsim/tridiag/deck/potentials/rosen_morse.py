@@ -50,5 +50,5 @@ def _sech_squared(y: Points) -> Points:
     import numpy as np
 
     # 4 e / (1 + e)^2 with e = exp(-2 |y|), which underflows to 0 far away
-    e = np.exp(-2.0 * np.abs(y))
+    e = np.exp(-2.0 * y * np.sign(np.real(y)))
     return np.asarray(4.0 * e / (1.0 + e) ** 2)

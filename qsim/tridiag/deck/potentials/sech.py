@@ -61,8 +61,8 @@ def _sech(y: Points) -> Points:
     """Return 1/cosh without overflow far away."""
     import numpy as np
 
-    # 1 / cosh y = 2 e / (1 + e^2) with e = exp(-|y|), which underflows to 0 far away
-    e = np.exp(-np.abs(y))
+    # 1 / cosh y = 2 e / (1 + e^2) with e = exp(-|y|), or of the part of complex y that grows, which underflows to 0 far away
+    e = np.exp(-y * np.sign(np.real(y)))
     return np.asarray(2.0 * e / (1.0 + e * e))
 
 

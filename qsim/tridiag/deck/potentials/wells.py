@@ -35,6 +35,11 @@ class SquareWell(PotentialBlock):
         """True for sharp walls."""
         return self.edge == 0.0
 
+    @property
+    def analytic(self) -> bool:
+        """False: its edges have no continuation."""
+        return False
+
     def V(self, x: Points) -> Points:
         """Return V (n,), hartree: ``-depth/2 (erf((y + width/2)/edge) - erf((y - width/2)/edge))`` with ``y = |x - x0|``."""
         import numpy as np

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.tridiag.tdse.composition import STAGES
+from qsim.tridiag.tdse.step_search import STAGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

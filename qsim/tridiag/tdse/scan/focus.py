@@ -1,4 +1,11 @@
-"""Averages of yields over the focus of a Gaussian beam."""
+r"""Averages of yields over the focus of a Gaussian beam.
+
+Within a beam of peak intensity I0, the volume in which the intensity exceeds I is, with ``c = sqrt(I0 / I - 1)``,
+
+    V = pi w0^2 zR (4 c / 3 + 2 c^3 / 9 - 4 arctan(c) / 3),   -dV/dI = pi w0^2 zR (2 I + I0) sqrt(I0 - I) / (3 I^(5/2))
+
+for a target that is longer than the focus (three dimensions), and ``-dS/dI = pi w0^2 / (2 I)`` for a thin one (two dimensions).
+"""
 
 from __future__ import annotations
 

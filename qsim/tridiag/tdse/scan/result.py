@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.results.tables import Scalar
-    from qsim.tridiag.tdse.scan.problem import Scan
+    from qsim.tridiag.tdse.motion import Scan
 
 __all__ = ["ScanResult", "scan_quantities", "shared", "stacked"]
 
@@ -33,6 +33,12 @@ UNITS = {
     "duration": "a.u.",
     "fwhm": "a.u.",
 }
+
+# beginnings of the names of the numbers that a scan keeps of each run
+KEPT = (
+    "population_", "norm_within_", "norm_right_", "transmission", "reflection", "hhg_cutoff", "attoclock_", "norm_final",
+    "energy_", "dipole_final", "bound_", "continuum_", "rate", "pes_total", "adk_yield", "ionisation_potential",
+)  # fmt: skip
 
 
 @dataclass
@@ -55,12 +61,12 @@ class ScanResult:
     @property
     def task(self) -> str:
         """Name of the quantities of the scan."""
-        return self.problem.motion.task
+        return f"{self.problem.geometry.task}_scan"
 
     @property
     def numbers(self) -> list[dict[str, Scalar]]:
         """Scalars of each run."""
-        return [quantities.scalars(self.problem.motion.quantities, one) for one in self.runs]
+        return [quantities.scalars(self.problem.geometry.quantities, one) for one in self.runs]
 
     def each_error(self) -> dict[str, NDArray[np.float64]]:
         """Return the errors of the numbers of `each` that have some, (run,); not a number where a run claims none."""
@@ -79,7 +85,7 @@ class ScanResult:
         names = [
             name
             for name in numbers[0]
-            if name.startswith(self.problem.motion.patterns)
+            if name.startswith(KEPT)
             and all(name in one for one in numbers)
             and any(isinstance(one[name].value, float) for one in numbers)
         ]
@@ -99,6 +105,21 @@ class ScanResult:
         if any(not np.array_equal(one, axes[0]) for one in axes):
             return None
         return np.array(values)
+
+    @property
+    def _names(self) -> tuple[str, str]:
+        """Names of the axis and of the photoelectron spectrum of a run."""
+        first = "pes" in self.runs[0].spectra
+        return ("energy", "pes") if first else ("photoelectron_energy", "photoelectron_spectrum")
+
+    def pes(self) -> NDArray[Any] | None:
+        """Return the photoelectron spectra of all runs, (run, energy), if they have one axis."""
+        axis, name = self._names
+        return self.stacked(name, axis)
+
+    def energies(self) -> NDArray[Any] | None:
+        """Return their energies, hartree."""
+        return self.axis(self._names[0])
 
     def axis(self, name: str) -> NDArray[Any] | None:
         """Return an axis that all runs share."""
@@ -146,10 +167,6 @@ def stacked(name: str, axis: str = "") -> Any:
 def shared(name: str) -> Any:
     """Return a function that gives an axis that all runs share."""
     return lambda r: r.axis(name)
-
-
-def _spectrum(r: ScanResult) -> NDArray[Any] | None:
-    return r.stacked(r.problem.motion.spectrum, r.problem.motion.energy)
 
 
 def _focal_error(r: ScanResult) -> float | None:
@@ -245,10 +262,10 @@ def scan_quantities(settings: tuple[Q, ...], spectra: tuple[Q, ...], block: str)
         "energy",
         "hartree",
         "energies of the photoelectron spectra",
-        lambda r: r.axis(r.problem.motion.energy),
+        lambda r: r.energies(),
         ("energy",),
     ),
-    Q("scan_pes", "1/hartree", "photoelectron spectrum of each run", _spectrum, ("run", "energy")),
+    Q("scan_pes", "1/hartree", "photoelectron spectrum of each run", lambda r: r.pes(), ("run", "energy")),
     Q(
         "focal_pes",
         "1/hartree",

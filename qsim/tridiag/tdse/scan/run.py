@@ -13,6 +13,8 @@ import numpy as np
 
 from qsim.core.device.parallel import SerialComm
 from qsim.core.run.loop import Progress, drive
+from qsim.tridiag.tdse import judge
+from qsim.tridiag.tdse.run import finished
 from qsim.tridiag.tdse.scan.focus import Focus, focal_average, least_power
 from qsim.tridiag.tdse.scan.result import ScanResult
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from qsim.core.device.parallel import Comm
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
-    from qsim.tridiag.tdse.scan.problem import Remarks, Scan
+    from qsim.tridiag.tdse.motion import Scan
 
 __all__ = ["run_scan"]
 
@@ -49,7 +51,7 @@ class _Batch:
         # neighbouring runs of a scan cost alike, so ranks take turns
         self.own = list(range(self.comm.rank, len(problem.runs), self.comm.size))
         saved = [None if restored is None else restored[f"run{k}"] for k in self.own]
-        self.runs = problem.motion.begin(problem, self.own, saved)
+        self.runs = problem.geometry.begin(problem.device, [problem.runs[k] for k in self.own], saved)
 
     def advance(self, report: Report) -> None:
         """Propagate all runs to the end."""
@@ -58,7 +60,7 @@ class _Batch:
         with ThreadPoolExecutor(max_workers=device.threads) as pool:
             for marks in self.runs[0].remaining:
                 if device.is_cuda:
-                    sums = self.problem.motion.together(self.runs, marks)
+                    sums = self.problem.geometry.together(self.runs, marks)
                 else:
                     sums = list(pool.map(lambda one, marks=marks: one.to(marks), self.runs))
                 # all ranks must report at the same marks, where the run may be stopped for all of them
@@ -90,7 +92,7 @@ def run_scan(problem: Scan, monitor: Monitor) -> ScanResult:
     """Propagate all runs, analyse each, average over the focus."""
     comm = monitor.comm
     batch = _Batch(problem, monitor.restored, comm)
-    motion = problem.motion
+    geometry = problem.geometry
     with monitor.stage("propagate"):
         drive(
             batch,
@@ -105,19 +107,14 @@ def run_scan(problem: Scan, monitor: Monitor) -> ScanResult:
         said: list[tuple[int, str, float, str]] = []
         shared: dict[int, Any] = {}
         # all runs are repeated, or none
-        work = sum(comm.allgather(sum(motion.work(one.result()) for one in batch.runs)))
-        repeated = motion.claimed(problem.runs[0], work, monitor)
+        work = sum(comm.allgather(sum(geometry.work(one.result()) for one in batch.runs)))
+        judge.claimed(problem.runs[0], work, monitor)
         for rounds in range(batch.most):
             # ranks may have different numbers of runs
             with monitor.alone():
                 if rounds < len(batch.runs):
                     one = batch.runs[rounds].result()
-                    motion.analyse(one, batch.state, monitor, shared)
-                    none: Remarks = []
-                    remarks = monitor.judged("warnings about the run", partial(motion.warnings, one), none)
-                    if repeated:
-                        find = partial(motion.errors, one, batch.state, monitor, work)
-                        remarks = remarks + monitor.judged("the errors of the numbers", find, none)
+                    remarks = finished(one, batch.state, monitor, SerialComm(), work, shared)
                     said += [(batch.own[rounds], *remark) for remark in remarks]
                     own.append(one)
             if comm.size > 1:
@@ -143,7 +140,7 @@ def _worst(said: list[tuple[int, str, float, str]]) -> Iterator[str]:
 
 def _of_all(batch: _Batch, own: list[Any]) -> list[Any]:
     """Return the results of all runs on every rank, without the states of other ranks; a collective call."""
-    comm, problem, state = batch.comm, batch.problem, batch.problem.motion.state
+    comm, problem, state = batch.comm, batch.problem, batch.problem.geometry.state
     results: list[Any] = []
     for k, one in enumerate(problem.runs):
         rounds, owner = divmod(k, comm.size)
@@ -208,12 +205,12 @@ def _focus(result: ScanResult, monitor: Monitor) -> None:
                 f"extrapolated with power {last.power:.3g}: add lower ones"
             )
     # energy by energy, since each has a power law of its own
-    pes = result.stacked(result.problem.motion.spectrum)
+    pes = result.pes()
     if pes is not None:
         spectrum = focal_average(x, pes, float(x[-1]), block.dimensions)
         result.focal["focal_pes"] = spectrum.value
         result.focal["focal_pes_error"] = spectrum.error
-        energy = result.axis(result.problem.motion.energy)
+        energy = result.energies()
         # levels below the threshold have no power law
         assert energy is not None
         if missing := int(np.isnan(spectrum.value[energy > 0.0]).sum()):
