@@ -138,7 +138,7 @@ class PlanePropagator:
             kept[0],
             np.pad(kept[1], pad, constant_values=1.0) if absorbs else NONE,
         )
-        step_pass(self.s, axis, self.shape[axis], before, after, phases, lost, self._work)
+        step_pass(self.s, axis, before, after, phases, lost, self._work)
         self.lost += lost.sum(axis=0) * self.lattice.cell
 
     def _filter(self, axis: int, length: float) -> Filter:

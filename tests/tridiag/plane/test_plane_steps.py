@@ -59,7 +59,7 @@ def test_a_pass_is_its_matrices(stencil, shape, dt, axis):
         for begins in (True, False):
             state, lost = given.copy(), np.zeros((lines // PANEL, 2))
             before, after = steps[0] if ends else NO_STEP, steps[1] if begins else NO_STEP
-            step_pass(state, axis, n, before, after, phases, lost, scratch(1, n + 4))
+            step_pass(state, axis, before, after, phases, lost, scratch(1, n + 4))
             wanted = psi if axis == 0 else psi.T
             wanted = dense(one, dt[0]) @ wanted if ends else wanted
             taken = np.abs(wanted) ** 2 * (1.0 - kept_along[:, None] * kept_over)
@@ -90,7 +90,7 @@ def test_threads_do_not_change_a_bit():
     for threads in (1, 2):
         state, lost = given.copy(), np.zeros((8, 2))
         for axis in (0, 1, 0):
-            step_pass(state, axis, 63, one.step(0.1), one.step(0.1), phases, lost, scratch(threads, 67))
+            step_pass(state, axis, one.step(0.1), one.step(0.1), phases, lost, scratch(threads, 67))
         out.append((state, lost, *marginals(state, 63, 63, np.ones(63), threads)))
     for first, second in zip(*out, strict=True):
         assert np.array_equal(first, second)

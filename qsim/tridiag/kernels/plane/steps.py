@@ -261,9 +261,9 @@ def _lost(carry, inside, at):
 
 
 @nb.njit(**PART)
-def _pass_cpu(first, last, worker, s, axis, n, before, after, phases, lost, work):
+def _pass_cpu(first, last, worker, s, axis, before, after, phases, lost, work):
     """Make a pass over the panels ``first ... last - 1``; see `step_pass`."""
-    width = s.shape[2]
+    width, n = s.shape[2], phases.line.shape[1]
     flat = s.reshape(-1)
     ends, begins = before.head.shape[0] > 0, after.head.shape[0] > 0
     x, y = before.constants[0], before.constants[1]
@@ -318,7 +318,7 @@ def _pass_shared(ticket, *arguments):
     return share(ticket, ranges(_pass_cpu, arguments))
 
 
-def step_pass(s, axis, n, before, after, phases, lost, work):
+def step_pass(s, axis, before, after, phases, lost, work):
     """Make the end of a kinetic step along an axis, the phases, and the begin of the next kinetic step along it.
 
     Parameters
@@ -327,8 +327,6 @@ def step_pass(s, axis, n, before, after, phases, lost, work):
         State, in place: rows of real and of imaginary parts, zero beyond the points of the grid.
     axis : int
         0 or 1.
-    n : int
-        Points along that axis.
     before, after : Filter
         Kinetic steps before and after the phases, or `NO_STEP`.
     phases : Phases
@@ -338,7 +336,7 @@ def step_pass(s, axis, n, before, after, phases, lost, work):
         Of `scratch`.
     """
     panels = lost.shape[0]
-    work_of = Shared(_pass_shared, (s, axis, n, before, after, phases, lost, work))
+    work_of = Shared(_pass_shared, (s, axis, before, after, phases, lost, work))
     each_part(work_of, panels, s.size, work.shape[0])
 
 
