@@ -543,5 +543,6 @@ def run_small(tridiag, changes):
         assert np.all(np.isfinite(result.psi))
         assert result.frames["norm"].max() < 1.0 + 1e-3  # single precision
         output = Method("tridiag")
-        assert all(np.all(np.isfinite(array)) for array in output.arrays(result).values())
+        numbers = (array for array in output.arrays(result).values() if array.dtype != object)
+        assert all(np.all(np.isfinite(array)) for array in numbers)
         assert output.scalars(result)

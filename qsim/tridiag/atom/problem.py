@@ -178,7 +178,7 @@ class AtomProblem(Motion):
         Block of the deck, of a state from a file or by formulas.
     """
 
-    geometry: Geometry
+    geometry: Geometry[Any, Any]
     setting: Setting
     lattice: AtomLattice
     pulse: LaserField

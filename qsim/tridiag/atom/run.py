@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.tridiag.atom.evolution.cuda import AnyPropagator
     from qsim.tridiag.atom.problem import AtomProblem
+    from qsim.tridiag.tdse.photoelectrons import Photoelectrons
 
 __all__ = ["ATOM", "AtomEvolution"]
 
@@ -321,7 +322,7 @@ def _members(
     return members
 
 
-class Atom(Geometry):
+class Atom(Geometry["AtomProblem", "AtomResult"]):
     """An atom; the runs of a scan go side by side, on a GPU as batches of those with one shape."""
 
     task = "atom"
@@ -367,7 +368,7 @@ class Atom(Geometry):
         """Return the computation of a photoelectron spectrum; runs on the same grid share scattering states by l."""
         return electrons.computation(result, block, shared)
 
-    def directions(self, result: AtomResult, found: Any, block: Any) -> None:
+    def directions(self, result: AtomResult, found: Photoelectrons, block: Any) -> None:
         """Store what belongs to the directions of the first spectrum of the deck."""
         electrons.directions(result, found, block)
 

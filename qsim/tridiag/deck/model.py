@@ -11,7 +11,6 @@ scaling     scaling, system, solver
 =========== ==============================================================================
 """
 
-import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -558,7 +557,11 @@ class TridiagDeck(Deck):
         yield from check_items(self.observe)
         seen = {name: k for k, one in enumerate(self.observe) for name in one.model_fields_set}
         if (wanted := self.observed.resonance) is not None:
-            yield from self._check_resonance(f"observe.{seen['resonance']}.resonance", wanted)
+            pulses = [] if self.laser is None else self.laser.pulses
+            single = isinstance(self.initial, EigenstateInitial) and self.scan is None
+            analytic = self.potential is None or self.potential.analytic
+            key = f"observe.{seen['resonance']}.resonance"
+            yield from wanted.check(key, pulses, single=single, analytic=analytic)
         if (spectrum := self.observed.photoelectron) is not None and spectrum.energies is not None:
             low, high = spectrum.energies
             if low >= high:
@@ -569,26 +572,6 @@ class TridiagDeck(Deck):
             if low >= high:
                 where = f"observe.{seen['density']}.density.range"
                 yield Finding(where, f"the first end {low:g} must lie below the second, {high:g} bohr")
-
-    def _check_resonance(self, key: str, block: LineResonance) -> Iterator[Finding]:
-        """Yield what stands against a resonance."""
-        pulses = [] if self.laser is None else self.laser.pulses
-        # the field must be constant for all times: a resonance has no other meaning
-        if (
-            any(not pulse.constant or math.isfinite(pulse.length) for pulse in pulses)
-            or self.scan is not None
-        ):
-            yield Finding(
-                key,
-                "a resonance needs a static field, or none: pulses of shape static, without a duration or a scan",
-            )
-        if block.energy is None and not isinstance(self.initial, EigenstateInitial):
-            yield Finding(key, "the initial state is no single level: name the resonance by its energy")
-        if self.potential is not None and not self.potential.analytic:
-            yield Finding(
-                key,
-                "complex x needs a potential that is an analytic function: no table, no square well, no abs, sign, min, max",
-            )
 
 
 DECK = TridiagDeck

@@ -1,5 +1,6 @@
 """Blocks of observables that ``task: propagate`` and ``task: atom`` share."""
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
 
@@ -8,7 +9,7 @@ from pydantic import Field
 from qsim.core.deck.blocks import Block, Count, Finding
 from qsim.core.deck.units import Energy, Frequency, Length, Time
 from qsim.tridiag.deck.central import CentralBlock
-from qsim.tridiag.deck.pulses import CarrierPulse
+from qsim.tridiag.deck.pulses import CarrierPulse, PulseBlock
 
 __all__ = [
     "Gabor",
@@ -97,7 +98,8 @@ def check_items(items: Sequence[MotionObservable]) -> Iterator[Finding]:
     seen: dict[str, int] = {}
     for index, item in enumerate(items):
         # a list item such as {norm: true, hhg: {}} is probably two, of which a dash is missing
-        named = [name for name in type(item).model_fields if getattr(item, name) not in (None, False)]
+        names = sorted(type(item).model_fields, key=lambda name: name in MotionObservable.model_fields)
+        named = [name for name in names if getattr(item, name) not in (None, False)]
         if not named:
             yield Finding(f"observe.{index}", "no observable is named here")
         if len(named) > 1:
@@ -116,6 +118,23 @@ class LineResonance(Block):
     energy: Annotated[Energy, Field(gt=-1e4, lt=1e4)] | None = Field(
         default=None, description="the resonance nearest to this energy, in place of the initial level's"
     )
+
+    def check(
+        self, key: str, pulses: Sequence[PulseBlock], *, single: bool, analytic: bool
+    ) -> Iterator[Finding]:
+        """Yield what stands against a resonance: a field that changes, no level to follow, a potential without complex x."""
+        # the field must be constant for all times: a resonance has no other meaning
+        if any(not pulse.constant or math.isfinite(pulse.length) for pulse in pulses):
+            yield Finding(
+                key, "a resonance needs a static field, or none: pulses of shape static, without a duration"
+            )
+        if self.energy is None and not single:
+            yield Finding(key, "the initial state is no single level: name the resonance by its energy")
+        if not analytic:
+            yield Finding(
+                key,
+                "complex x needs a potential that is an analytic function: no table, no square well, no abs, sign, min, max",
+            )
 
 
 def resonance_form(value: object) -> object:

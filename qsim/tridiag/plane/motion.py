@@ -128,7 +128,7 @@ class PlaneEvolution(Evolution):
         return result
 
 
-class _Plane(Geometry):
+class _Plane(Geometry["PlaneProblem", PlaneResult]):
     """Two coordinates as a motion sees them."""
 
     task = "plane"
@@ -136,7 +136,9 @@ class _Plane(Geometry):
     state = "psi"
     wider = "grid"
 
-    def evolution(self, problem: Any, restored: Mapping[str, Any] | None, comm: Comm) -> PlaneEvolution:
+    def evolution(
+        self, problem: PlaneProblem, restored: Mapping[str, Any] | None, comm: Comm
+    ) -> PlaneEvolution:
         """Return the propagation of a run, at t = 0 or at a state to continue from."""
         return PlaneEvolution(problem, restored)
 
@@ -146,27 +148,29 @@ class _Plane(Geometry):
         """Return the propagations of some runs of a scan."""
         return [PlaneEvolution(*one) for one in zip(runs, saved, strict=True)]
 
-    def parts(self, result: Any) -> dict[str, Callable[[Any], None]]:
+    def parts(self, result: PlaneResult) -> dict[str, Callable[[Any], None]]:
         """Return that nothing beside the spectra is found at the end of a run."""
         return {}
 
-    def companions(self, result: Any, state: Callable[[], State], comm: Comm, work: float) -> PlaneCompanions:
+    def companions(
+        self, result: PlaneResult, state: Callable[[], State], comm: Comm, work: float
+    ) -> PlaneCompanions:
         """Return the repetitions of a run that tell its errors."""
         return PlaneCompanions(result, state, companion, fine=work <= FINE)
 
-    def trial(self, problem: Any, comm: Comm, report: Report) -> dict[str, float]:
+    def trial(self, problem: PlaneProblem, comm: Comm, report: Report) -> dict[str, float]:
         """Return norms and populations of a trial run of the search for the step."""
         return numbers(companion(problem, report))
 
-    def warnings(self, result: Any) -> Iterator[tuple[str, float, str]]:
+    def warnings(self, result: PlaneResult) -> Iterator[tuple[str, float, str]]:
         """Yield what a user must know of walls and exchange: a short name, how bad it is, and the text."""
         yield from warnings(result)
 
-    def work(self, result: Any) -> float:
+    def work(self, result: PlaneResult) -> float:
         """Return the points times steps of a run, stages included."""
         return work_of(result.problem)
 
-    def most_work(self, problem: Any) -> float:
+    def most_work(self, problem: PlaneProblem) -> float:
         """Return the points times steps up to which `verify: auto` means true."""
         return AUTO
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -79,7 +79,7 @@ class PlaneProblem(Motion):
         What the deck left open and how it was settled.
     """
 
-    geometry: Geometry
+    geometry: Geometry[Any, Any]
     device: Device
     system: Electrons
     initial: PlaneInitial

@@ -117,7 +117,7 @@ class Propagation(Motion):
         Raises a mistake at its key.
     """
 
-    geometry: Geometry
+    geometry: Geometry[Any, Any]
     device: Device
     box: Box
     lattice: Lattice

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
     from qsim.tridiag.propagate.problem import Propagation
+    from qsim.tridiag.tdse.photoelectrons import Photoelectrons
 
 __all__ = ["LINE", "LineEvolution"]
 
@@ -175,7 +176,7 @@ def turned_back(result: Propagated) -> None:
     result.numbers["turned_back"] = min(taken / (2.0 * momentum), 1.0)
 
 
-class Line(Geometry):
+class Line(Geometry["Propagation", "Propagated"]):
     """A line."""
 
     task = "propagate"
@@ -210,7 +211,7 @@ class Line(Geometry):
 
         return Window(result, block)
 
-    def directions(self, result: Propagated, electrons: Any, block: Any) -> None:
+    def directions(self, result: Propagated, electrons: Photoelectrons, block: Any) -> None:
         """Store electrons that fly to the left and to the right."""
         result.spectra |= {"pes_left": electrons.partial[:, 0], "pes_right": electrons.partial[:, 1]}
 

@@ -7,7 +7,7 @@ photoelectrons, errors, scans and figures are those of this room.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
@@ -39,7 +39,9 @@ Remarks = list[tuple[str, float, str]]
 Row = dict[str, Any]
 """Observables at an output time, numbers and arrays of float64 by name."""
 
-M = TypeVar("M", bound="Motion")
+# problem and result of a geometry
+P = TypeVar("P")
+R = TypeVar("R")
 
 
 class Motion(Harmonic):
@@ -68,7 +70,7 @@ class Motion(Harmonic):
         What the deck left open and how it was settled.
     """
 
-    geometry: Geometry
+    geometry: Geometry[Any, Any]
     pulse: LaserField
     steps: int
     dt: float
@@ -364,7 +366,7 @@ class MotionResult:
         return float(np.ravel(self.frames[name][-1])[component])
 
 
-class Geometry:
+class Geometry(Generic[P, R]):
     """What one motion asks of a line, an atom, ...
 
     Attributes
@@ -384,7 +386,7 @@ class Geometry:
     state: str
     wider: str
 
-    def evolution(self, problem: Any, restored: Mapping[str, Any] | None, comm: Comm) -> Evolution:
+    def evolution(self, problem: P, restored: Mapping[str, Any] | None, comm: Comm) -> Evolution:
         """Return the propagation of a run, at t = 0 or at a state to continue from, which processes may share."""
         raise NotImplementedError
 
@@ -398,42 +400,42 @@ class Geometry:
         """Propagate runs to the next marks on a GPU, and return the last sums of each: one after another."""
         return [one.to(marks) for one in runs]
 
-    def parts(self, result: Any) -> dict[str, Callable[[Any], None]]:
+    def parts(self, result: R) -> dict[str, Callable[[Any], None]]:
         """Return what the end of a run tells, by what it is: functions that add it to a result."""
         raise NotImplementedError
 
-    def spectrum(self, result: Any, block: Any, shared: dict[int, Any]) -> Any:
+    def spectrum(self, result: R, block: Any, shared: dict[int, Any]) -> Any:
         """Return the computation of a photoelectron spectrum; the dict keeps what runs share.
 
         It has `total`, `advance`, and `found` afterwards, a :class:`qsim.tridiag.tdse.photoelectrons.Photoelectrons`.
         """
         raise NotImplementedError
 
-    def directions(self, result: Any, electrons: Any, block: Any) -> None:
+    def directions(self, result: R, electrons: Any, block: Any) -> None:
         """Store what belongs to the directions of the first spectrum of the deck."""
         raise NotImplementedError
 
-    def companions(self, result: Any, state: Callable[[], State], comm: Comm, work: float) -> Any:
+    def companions(self, result: R, state: Callable[[], State], comm: Comm, work: float) -> Any:
         """Return the repetitions of a run that tell its errors, a :class:`qsim.tridiag.tdse.judge.Companions`."""
         raise NotImplementedError
 
-    def trial(self, problem: Any, comm: Comm, report: Report) -> dict[str, float]:
+    def trial(self, problem: P, comm: Comm, report: Report) -> dict[str, float]:
         """Return norms and populations of a trial run of the search for the step."""
         raise NotImplementedError
 
-    def warnings(self, result: Any) -> Iterator[tuple[str, float, str]]:
+    def warnings(self, result: R) -> Iterator[tuple[str, float, str]]:
         """Yield remarks on a run."""
         raise NotImplementedError
 
-    def resonance(self, result: Any, monitor: Monitor) -> None:
+    def resonance(self, result: R, monitor: Monitor) -> None:
         """Store position and rate of the resonance that the deck requests."""
         raise NotImplementedError
 
-    def work(self, result: Any) -> float:
+    def work(self, result: R) -> float:
         """Return the work of a run."""
         raise NotImplementedError
 
-    def most_work(self, problem: Any) -> float:
+    def most_work(self, problem: P) -> float:
         """Return the work up to which `verify: auto` means true."""
         raise NotImplementedError
 
@@ -460,7 +462,7 @@ class Scan:
     notices: list[str] = field(default_factory=list)
 
     @property
-    def geometry(self) -> Geometry:
+    def geometry(self) -> Geometry[Any, Any]:
         """That of all runs."""
-        found: Geometry = self.runs[0].geometry
+        found: Geometry[Any, Any] = self.runs[0].geometry
         return found

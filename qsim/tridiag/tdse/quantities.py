@@ -18,6 +18,8 @@ from qsim.tridiag.tdse.judge import TABLE
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from qsim.tridiag.tdse.motion import MotionResult
+
 __all__ = [
     "ARRAYS", "ELECTRONS", "FIELD", "HARMONICS", "JUDGED", "SCALARS", "component", "driven", "errors", "frame", "known", "listed",
     "named_spectra", "number", "places", "turned",
@@ -28,7 +30,7 @@ Q = Quantity[Any]
 SAME_LEVEL = 1e-9
 
 
-def errors(r: Any) -> Mapping[str, float]:
+def errors(r: MotionResult) -> Mapping[str, float]:
     """Return the claimed errors of a result by the name of the scalar."""
     found: Mapping[str, float] = r.errors
     return found
@@ -67,7 +69,7 @@ def places(name: str) -> Callable[[Any], dict[str, float]]:
     }
 
 
-def driven(r: Any) -> bool:
+def driven(r: MotionResult) -> bool:
     """Return True if there is a laser."""
     return bool(r.problem.pulse.pulses)
 
@@ -97,11 +99,11 @@ def intensity(peak: float) -> float:
     return peak**2 * float(to_unit(1.0, "W/cm2", "intensity"))
 
 
-def _has_carrier(r: Any) -> bool:
+def _has_carrier(r: MotionResult) -> bool:
     return driven(r) and r.problem.pulse.omega is not None
 
 
-def _peak(r: Any) -> float:
+def _peak(r: MotionResult) -> float:
     return float(r.problem.pulse.peak(r.problem.t_final))
 
 
@@ -143,12 +145,12 @@ FIELD: tuple[Quantity[Any], ...] = (
 )
 
 
-def _keldysh(r: Any) -> float | None:
+def _keldysh(r: MotionResult) -> float | None:
     ip = r.problem.ip
     return None if ip is None else r.problem.pulse.keldysh(ip)
 
 
-def _ip_error(r: Any) -> float | None:
+def _ip_error(r: MotionResult) -> float | None:
     """Return the error of Ip, which is that of the energy at t = 0 where the run begins in that level."""
     start = r.numbers.get("energy_initial")
     same = start is not None and r.problem.ip is not None and abs(start + r.problem.ip) <= SAME_LEVEL
@@ -156,7 +158,7 @@ def _ip_error(r: Any) -> float | None:
     return r.errors.get("energy_initial") if own is None and same else own
 
 
-def _classical_error(r: Any) -> float | None:
+def _classical_error(r: MotionResult) -> float | None:
     """Return the error of the classical cutoff, that of Ip in photons; None where Ip has none."""
     error, omega = _ip_error(r), r.problem.pulse.omega
     return None if error is None or omega is None else float(error) / omega
@@ -165,7 +167,7 @@ def _classical_error(r: Any) -> float | None:
 def _largest_part(name: str, text: str, part: Callable[[dict[str, float]], float | None]) -> Q:
     """Return the quantity of what a cause contributes to the errors of norms and populations, at most."""
 
-    def largest(r: Any) -> float | None:
+    def largest(r: MotionResult) -> float | None:
         shares = [part(parts) for one, parts in r.parts.items() if one.startswith(("norm", "population"))]
         return max((one for one in shares if one is not None), default=None)
 
@@ -179,12 +181,12 @@ def _largest_part(name: str, text: str, part: Callable[[dict[str, float]], float
     )
 
 
-def _continuum(r: Any) -> float:
+def _continuum(r: MotionResult) -> float:
     # of the norm at t = 0, which a state from a file need not have as 1
     return float(r.frames["norm"][0]) - float(r.numbers["bound_population"])
 
 
-def _continuum_error(r: Any) -> Any:
+def _continuum_error(r: MotionResult) -> Any:
     return r.errors.get("continuum_population", r.errors.get("bound_population"))
 
 
@@ -418,7 +420,7 @@ ARRAYS: tuple[Q, ...] = (
 )
 
 
-def _causes(r: Any) -> list[str]:
+def _causes(r: MotionResult) -> list[str]:
     """Return the causes of errors that any number of a run has, in their order."""
     return list(dict.fromkeys(cause for parts in r.parts.values() for cause in parts))
 
