@@ -14,6 +14,7 @@ from qsim.core.run.stages import Plan, Size
 from qsim.tridiag.deck.laser import Laser
 from qsim.tridiag.deck.observe import without_fundamental
 from qsim.tridiag.plane import systems
+from qsim.tridiag.plane.companions import FINE
 from qsim.tridiag.plane.motion import PLANE
 from qsim.tridiag.plane.problem import PlaneProblem, radius_of, sample_interval
 from qsim.tridiag.tdse import absorbers
@@ -34,8 +35,9 @@ __all__ = ["build", "plan"]
 
 # points of the lattice up to which the plan finds the initial state and checks the physics
 PLAN_POINTS = 600_000
-# bytes per point: the state and its copies, densities, potential and its temporaries; a table of phases in either direction
-POINT_BYTES, TABLE_BYTES = 150, 64
+# bytes per point, measured: the state and its copies, densities, potential and its temporaries; the same for three times as many
+# points, and sine waves, where companions are finer
+POINT_BYTES, FINE_BYTES = 150, 550
 # of a step, per point: two solves of 14 to 18 multiplications and additions, and three phases
 FLOPS = 90.0
 # steps per optical cycle below which a run is refused, and below which it is warned of
@@ -121,10 +123,15 @@ def plan(loaded: LoadedDeck[PlaneDeck]) -> Plan:
 
 
 def _memory(deck: PlaneDeck, points: int, steps: int) -> Memory:
-    """Estimate the memory of a run; bytes per point are measured peaks."""
+    """Estimate the memory of a run."""
     shown = deck.observed.density
     maps = shown.maps * min(shown.points**2, points) * 8 * 3
-    parts = {"wave function, potential, phases": points * POINT_BYTES, "maps": maps, "trace": 56 * steps}
+    fine = float(points) * steps * (5 if deck.time.order == 4 else 1) <= FINE
+    parts = {
+        "wave function, potential, phases": points * (FINE_BYTES if fine else POINT_BYTES),
+        "maps": maps,
+        "trace": 56 * steps,
+    }
     return Memory(host=sum(parts.values()), parts=parts, reduce="grid.x.points")
 
 
