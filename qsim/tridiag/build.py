@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from qsim.tridiag.checks import Blame
     from qsim.tridiag.deck.atom import AtomDeck
     from qsim.tridiag.deck.model import TridiagDeck
+    from qsim.tridiag.deck.plane import PlaneDeck
     from qsim.tridiag.problem import Problem
 
 
@@ -28,6 +29,10 @@ def plan(loaded: LoadedDeck[TridiagDeck]) -> Plan:
         from qsim.tridiag.atom import build as atom
 
         return atom.plan(cast("LoadedDeck[AtomDeck]", loaded))
+    if deck.task == "plane":
+        from qsim.tridiag.plane import build as plane
+
+        return plane.plan(cast("LoadedDeck[PlaneDeck]", loaded))
     if deck.task == "scaling":
         from qsim.tridiag.scaling import build as scaling
 
@@ -57,6 +62,10 @@ def _build(loaded: LoadedDeck[TridiagDeck], device: Device, blame: Blame) -> Pro
         from qsim.tridiag.atom import build as atom
 
         return atom.build(cast("LoadedDeck[AtomDeck]", loaded), device)
+    if deck.task == "plane":
+        from qsim.tridiag.plane import build as plane
+
+        return plane.build(cast("LoadedDeck[PlaneDeck]", loaded), device)
     if deck.task == "scaling":
         from qsim.tridiag.scaling import build as scaling
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qsim.tridiag.atom import figures as atom
+from qsim.tridiag.plane import figures as plane
 from qsim.tridiag.propagate import figures as propagate
 from qsim.tridiag.scaling import figures as scaling
 from qsim.tridiag.systems import figures as systems
@@ -28,6 +29,8 @@ def _of_task(r: Results) -> dict[str, Callable[[Results], Figure | None]]:
     """Return the figures of the task of a results file."""
     if scan.is_scan(r):
         return scan.FIGURES
+    if plane.is_plane(r):
+        return plane.FIGURES
     return atom.FIGURES if is_atom(r) else _OTHERS
 
 
@@ -43,6 +46,8 @@ def _by_name(name: str, first: Callable[[Results], Figure | None]) -> Callable[[
 
 
 # the first task that has a name gives its description and its place
-_ALL = {**scan.FIGURES, **_OTHERS, **atom.FIGURES, **propagate.FIGURES}
-_ORDER = dict.fromkeys([*propagate.FIGURES, *atom.FIGURES, *scan.FIGURES, *systems.FIGURES, *scaling.FIGURES])
+_ALL = {**scan.FIGURES, **plane.FIGURES, **_OTHERS, **atom.FIGURES, **propagate.FIGURES}
+_ORDER = dict.fromkeys(
+    [*propagate.FIGURES, *atom.FIGURES, *plane.FIGURES, *scan.FIGURES, *systems.FIGURES, *scaling.FIGURES]
+)
 FIGURES: dict[str, Callable[[Results], Figure | None]] = {name: _by_name(name, _ALL[name]) for name in _ORDER}

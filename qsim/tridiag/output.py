@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from qsim.tridiag.atom import result as atom_result
 from qsim.tridiag.figures import FIGURES
+from qsim.tridiag.plane import result as plane_result
 from qsim.tridiag.propagate import result as propagate_result
 from qsim.tridiag.scaling import result as scaling_result
 from qsim.tridiag.systems import result as solve_result
@@ -30,6 +31,7 @@ QUANTITIES: dict[str, tuple[Quantity[Any], ...]] = {
     "propagate_scan": propagate_result.SCANS,
     "atom": atom_result.QUANTITIES,
     "atom_scan": atom_result.SCANS,
+    "plane": plane_result.QUANTITIES,
     "solve": solve_result.QUANTITIES,
     "scaling": scaling_result.QUANTITIES,
 }

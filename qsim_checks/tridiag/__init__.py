@@ -10,6 +10,7 @@ from qsim_checks.tridiag.atoms_resonances import resonant
 from qsim_checks.tridiag.atoms_spectra import photoelectron
 from qsim_checks.tridiag.curves import narrow, squeezed, tables
 from qsim_checks.tridiag.motion import motion
+from qsim_checks.tridiag.plane import plane
 from qsim_checks.tridiag.systems import system
 from qsim_checks.tridiag.wild import wild
 
@@ -53,7 +54,8 @@ KINDS: Mapping[str, Kind] = {
     "narrow": narrow,
     "squeezed": squeezed,
     "walled": walled,
+    "plane": plane,
 }
 """Kinds of decks that can be drawn alone: systems, those with elements far apart, motion in one dimension; atoms in a field along
 z and in one that turns, spectra of their photoelectrons, their resonances; tables, pulses narrower than
-a step, levels that walls squeeze, of a line and of an atom."""
+a step, levels that walls squeeze, of a line and of an atom; two electrons on a line."""

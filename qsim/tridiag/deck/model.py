@@ -1,4 +1,6 @@
-"""The deck of ``qsim tridiag``: one of four tasks, each with its own blocks; ``task: atom`` has its deck in `deck.atom`.
+"""The deck of ``qsim tridiag``: one of its tasks, each with its own blocks.
+
+``task: atom`` and ``task: plane`` have decks of their own, in `deck.atom` and `deck.plane`.
 
 =========== ==============================================================================
 task        blocks
@@ -40,6 +42,7 @@ from qsim.tridiag.deck.observe import (
     word_form,
 )
 from qsim.tridiag.deck.photoelectrons import LineSpectrum, check_spectra
+from qsim.tridiag.deck.plane import PlaneDeck
 from qsim.tridiag.deck.potentials import Potential
 from qsim.tridiag.deck.potentials.cores import SoftCore
 from qsim.tridiag.deck.scan import LineScan
@@ -330,6 +333,7 @@ OF_TASK = {
     "solve": ("system",),
     "scaling": ("scaling", "system"),
     "atom": (),
+    "plane": (),
 }
 REQUIRED = {
     "propagate": {
@@ -340,6 +344,7 @@ REQUIRED = {
     "solve": {"system": "{source: random, n: 3.0e5} or {source: file, file: system.npz}"},
     "scaling": {},
     "atom": {},
+    "plane": {},
 }
 
 
@@ -350,9 +355,9 @@ class TridiagDeck(Deck):
         "solve": {"system": {"source": "random", "n": 300000, "dominance": 1.5}},
     }
     method: Literal["tridiag"]
-    task: Literal["propagate", "solve", "scaling", "atom"] = Field(
-        description="propagate: an atom in a laser pulse, in one dimension; atom: in three, with keys of its own; solve: one "
-        "system; scaling: time against blocks",
+    task: Literal["propagate", "solve", "scaling", "atom", "plane"] = Field(
+        description="propagate: an atom in a laser pulse, in one dimension; atom: in three, plane: two coordinates, both with "
+        "keys of their own; solve: one system; scaling: time against blocks",
         json_schema_extra={"example": "propagate"},
     )
     grid: Grid | None = Field(
@@ -431,13 +436,14 @@ class TridiagDeck(Deck):
 
     @classmethod
     def model_for(cls, data: Mapping[str, Any]) -> type[Deck]:
-        """Return the deck of ``task: atom`` for that task."""
-        return AtomDeck if data.get("task") == "atom" else cls
+        """Return the deck of ``task: atom`` and ``task: plane`` for these tasks."""
+        own: dict[object, type[Deck]] = {"atom": AtomDeck, "plane": PlaneDeck}
+        return own.get(data.get("task"), cls)
 
     @classmethod
     def variants(cls) -> tuple[type[Deck], ...]:
         """Return the decks of the tasks."""
-        return (cls, AtomDeck)
+        return (cls, AtomDeck, PlaneDeck)
 
     @property
     def observed(self) -> "Observed":
@@ -571,10 +577,10 @@ class TridiagDeck(Deck):
 DECK = TridiagDeck
 
 
-def references(deck: TridiagDeck | AtomDeck) -> tuple[str, ...]:
+def references(deck: TridiagDeck | AtomDeck | PlaneDeck) -> tuple[str, ...]:
     """Return the BibTeX keys of the algorithms that a deck uses."""
     keys = ["qsim"]
-    if isinstance(deck, AtomDeck):
+    if isinstance(deck, AtomDeck | PlaneDeck):
         return (
             *keys,
             "CrankNicolson1947",

@@ -230,7 +230,8 @@ def density(r: Results) -> Figure | None:
         weight = r["absorber"] if "absorber" in r else 1.0 - r["mask"]
         free = r["r" if atom else "x"][weight == 0]
         # where the absorber begins
-        for edge in free[[-1]] if atom else free[[0, -1]] if free.size else ():
+        ends = [-1] if atom else [0, -1]
+        for edge in free[ends] if free.size else ():
             ax.axhline(float(edge), color="w", linestyle=":", linewidth=0.7)
     if (surface := number(r, "tsurff_radius")) is not None:
         for edge in (surface,) if atom else (-surface, surface):

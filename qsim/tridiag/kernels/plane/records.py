@@ -1,0 +1,62 @@
+"""What the kernels of two coordinates take together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["NO_STEP", "Filter", "Phases"]
+
+
+class Filter(NamedTuple):
+    """A kinetic Cayley step.
+
+    Attributes
+    ----------
+    constants : (6,) float64
+        Re and Im of lambda, alpha, beta.
+    head : (m, 2) float64
+        Re and Im of the weights of the first m points in the image beyond a wall; of no step there are none.
+    """
+
+    constants: NDArray[np.float64]
+    head: NDArray[np.float64]
+
+
+class Phases(NamedTuple):
+    """Phases of the potential between two kinetic steps along one axis, and what an absorber takes with them.
+
+    Attributes
+    ----------
+    table : (2, numbers) float64
+        Re and Im of the factors of both coordinates.
+    origin, stride : int
+        Place of the first point of the first line in the table, and distance of two points of a line; lines lie side by side.
+    line : (2, n) float64
+        Re and Im of the factors along the line.
+    across : (2, lines) float64
+        Those across the lines.
+    inside : (n,) float64
+        Share of a point of the line that lies inside.
+    edges : (lines,) float64
+        Share of a line that lies inside.
+    kept_line, kept_across : (n,), (lines,) float64
+        Squares of the factors of the absorber; none without one.
+    """
+
+    table: NDArray[np.float64]
+    origin: int
+    stride: int
+    line: NDArray[np.float64]
+    across: NDArray[np.float64]
+    inside: NDArray[np.float64]
+    edges: NDArray[np.float64]
+    kept_line: NDArray[np.float64]
+    kept_across: NDArray[np.float64]
+
+
+NO_STEP = Filter(np.zeros(6), np.zeros((0, 2)))

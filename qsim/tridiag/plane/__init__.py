@@ -1,0 +1,1 @@
+"""``task: plane``: two coordinates."""

@@ -1,0 +1,275 @@
+"""Plan and build of ``task: plane``."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.core.deck.blocks import Finding
+from qsim.core.device.device import Memory
+from qsim.core.errors import InvalidInput, NumericsError
+from qsim.core.run.stages import Plan, Size
+from qsim.tridiag.deck.laser import Laser
+from qsim.tridiag.deck.observe import without_fundamental
+from qsim.tridiag.plane import systems
+from qsim.tridiag.plane.companions import FINE
+from qsim.tridiag.plane.motion import PLANE
+from qsim.tridiag.plane.problem import PlaneProblem, radius_of, sample_interval
+from qsim.tridiag.tdse import absorbers
+from qsim.tridiag.tdse.pulses import LaserField
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from qsim.core.deck.load import LoadedDeck
+    from qsim.core.device.device import Device
+    from qsim.tridiag.deck.plane import PlaneDeck
+    from qsim.tridiag.plane.lattice import Axis, PlaneLattice
+    from qsim.tridiag.plane.levels import Levels
+
+__all__ = ["build", "plan"]
+
+# points of the lattice up to which the plan finds the initial state and checks the physics
+PLAN_POINTS = 600_000
+# bytes per point, measured: the state and its copies, densities, potential and its temporaries; the same for three times as many
+# points, and sine waves, where companions are finer
+POINT_BYTES, FINE_BYTES = 150, 550
+# of a step, per point: two solves of 14 to 18 multiplications and additions, and three phases
+FLOPS = 90.0
+# steps per optical cycle below which a run is refused, and below which it is warned of
+PER_CYCLE = (8.0, 20.0)
+# dt times an energy above which a run is refused, and above which it is warned of
+PHASE = (2.0, 0.5)
+# momentum times spacing above which a run is refused, and above which it is warned of
+WAVE = (math.pi, 0.5 * math.pi)
+# norm of the initial state beyond the radius of the regions from which a warning is given
+TAIL = 1e-3
+
+
+def field_of(deck: PlaneDeck) -> LaserField:
+    """Return the field of a deck."""
+    return LaserField(None if deck.laser is None else Laser(pulses=deck.laser.pulses))
+
+
+def lattice_of(deck: PlaneDeck) -> PlaneLattice:
+    """Return the lattice of a deck."""
+    _, dt = _steps_of(deck, field_of(deck))
+    return systems.lattice_of(deck.system, systems.axes_of(deck.grid), deck.absorber, dt)
+
+
+def levels_of(deck: PlaneDeck) -> Levels | None:
+    """Return the levels that a run needs: those of its initial state, and those whose populations are recorded."""
+    from qsim.tridiag.plane.levels import lowest
+
+    wanted = systems.levels_of(deck.initial)
+    asked = any(item.populations is not None for item in deck.observe)
+    # a packet has no populations unless the deck requests them: its levels may be none
+    if not wanted and not asked:
+        return None
+    count = max([*(level + 1 for level in wanted), deck.observed.populations.levels])
+    return lowest(lattice_of(deck), count)
+
+
+def _steps_of(deck: PlaneDeck, pulse: LaserField) -> tuple[int, float]:
+    return deck.time.resolve(pulse.end_of_run(deck.time.t_final))
+
+
+# ---------------------------------------------------------------------------------------------- plan
+
+
+def plan(loaded: LoadedDeck[PlaneDeck]) -> Plan:
+    """Estimate memory and steps and check the physics; nothing large is allocated."""
+    deck, pulse = loaded.deck, field_of(loaded.deck)
+    axes = systems.axes_of(deck.grid)
+    points = axes[0].points * axes[1].points
+    steps, dt = 0, 1.0
+    problems = list(without_fundamental([] if deck.laser is None else deck.laser.pulses, deck.observe))
+    sizes: dict[str, int | float | str] = {
+        "points": f"{axes[0].points} x {axes[1].points}",
+        "dx (bohr)": axes[0].spacing,
+    }
+    if deck.time.t_final == "auto" and deck.laser is None:
+        problems.append(
+            Finding("time.t_final", "auto is the end of the pulses, but there is no laser; give a time")
+        )
+        return Plan(findings=problems)
+    try:
+        steps, dt = _steps_of(deck, pulse)
+        trial = "" if deck.time.accuracy is None else " of the first trial"
+        sizes |= {f"steps{trial}": steps, f"dt{trial} (a.u.)": dt, "duration (a.u.)": steps * dt}
+        problems += _regions(deck, axes)
+        if not any(one.severity == "error" for one in problems) and points <= PLAN_POINTS:
+            problems += _physics(loaded, pulse, dt, steps)
+    except InvalidInput as error:
+        problems.append(Finding(error.key, str(error)))
+    except NumericsError as error:
+        problems.append(Finding("initial", f"{error}" + (f"; {error.hint}" if error.hint else "")))
+    stages = 5 if deck.time.order == 4 else 1
+    work = float(points) * steps * stages
+    return Plan(
+        _memory(deck, points, steps),
+        sizes=sizes,
+        steps=steps,
+        findings=problems,
+        size=Size(work, "points times steps", math.inf),
+        operations=FLOPS * work,
+        reduce="time.t_final",
+        cpu_only="task: plane",
+    )
+
+
+def _memory(deck: PlaneDeck, points: int, steps: int) -> Memory:
+    """Estimate the memory of a run."""
+    shown = deck.observed.density
+    maps = shown.maps * min(shown.points**2, points) * 8 * 3
+    fine = float(points) * steps * (5 if deck.time.order == 4 else 1) <= FINE
+    parts = {
+        "wave function, potential, phases": points * (FINE_BYTES if fine else POINT_BYTES),
+        "maps": maps,
+        "trace": 56 * steps,
+    }
+    return Memory(host=sum(parts.values()), parts=parts, reduce="grid.x.points")
+
+
+def _regions(deck: PlaneDeck, axes: tuple[Axis, Axis]) -> Iterator[Finding]:
+    """Yield a radius that the grid or the absorber does not leave room for, and strips that fill the box."""
+    strip = absorbers.width(deck.absorber)
+    for name, axis in zip("xy", axes, strict=True):
+        if 2.0 * strip >= axis.high - axis.low:
+            key = "absorber.kmin" if deck.absorber.type == "manolopoulos" else "absorber.width"
+            text = f"two strips of {strip:.4g} bohr leave nothing of a box of {axis.high - axis.low:.4g} bohr along {name}"
+            yield Finding(key, text)
+            return
+    index = next((k for k, item in enumerate(deck.observe) if item.regions is not None), None)
+    if index is None or isinstance(deck.observed.regions.radius, str):
+        return
+    radius, key = float(deck.observed.regions.radius), f"observe.{index}.regions.radius"
+    for name, axis in zip("xy", axes, strict=True):
+        room = min(abs(axis.low), abs(axis.high)) - strip
+        if radius > room:
+            where = "the absorber begins" if strip else "the grid ends"
+            yield Finding(
+                key, f"{where} at |{name}| = {room:.4g} bohr, within the radius of {radius:.4g} bohr"
+            )
+            return
+
+
+def _physics(loaded: LoadedDeck[PlaneDeck], pulse: LaserField, dt: float, steps: int) -> Iterator[Finding]:
+    """Yield the findings of the checks that need the initial state."""
+    deck = loaded.deck
+    lattice, levels = loaded.once(lattice_of), loaded.once(levels_of)
+    psi = systems.initial_state(deck.initial, lattice, levels)
+    yield from pulse.check_tables(steps * dt)
+    yield from pulse.check_residual(steps * dt)
+    energy = lattice.energy(psi)
+    coarse = deck.time.coarse == "refuse"
+    key = "time.steps" if deck.time.steps is not None else "time.dt"
+    if deck.time.accuracy is None:
+        yield from _time_step(key, energy, pulse, dt, refuse=coarse)
+    depth = energy - float(lattice.potential().min())
+    momentum = math.sqrt(2.0 * max(depth, 0.0, 10.0 * pulse.up))
+    for name, axis in zip("xy", lattice.axes, strict=True):
+        wave = momentum * math.sqrt(axis.mass) * axis.spacing
+        if wave > WAVE[1]:
+            text = (
+                f"a spacing of {axis.spacing:.4g} bohr along {name} is {2 * math.pi / wave:.3g} points per wavelength of the "
+                f"fastest motion; use four or more, {WAVE[1] / wave * axis.spacing:.3g} bohr or less"
+            )
+            yield Finding(
+                f"grid.{_axis_key(deck, name)}.points", text, "error" if wave > WAVE[0] else "warning"
+            )
+    yield from _room(deck, lattice, psi, pulse)
+
+
+def _axis_key(deck: PlaneDeck, name: str) -> str:
+    """Return the key of an axis: y may be that of x."""
+    return "x" if isinstance(deck.grid.y, str) else name
+
+
+def _time_step(key: str, energy: float, pulse: LaserField, dt: float, *, refuse: bool) -> Iterator[Finding]:
+    """Yield a step too long for the field or the energy."""
+    if pulse.fastest > 0.0:
+        per_cycle = 2.0 * math.pi / pulse.fastest / dt
+        if per_cycle < PER_CYCLE[1]:
+            wanted = 2.0 * math.pi / pulse.fastest / PER_CYCLE[1]
+            text = f"{per_cycle:.3g} steps per optical cycle do not resolve the field; take dt of {wanted:.3g} a.u. or less"
+            yield Finding(key, text, "error" if refuse and per_cycle < PER_CYCLE[0] else "warning")
+    if abs(energy) * dt > PHASE[1]:
+        text = (
+            f"dt times the energy of the initial state ({energy:.4g} hartree) is {abs(energy) * dt:.3g}; "
+            f"take dt below {PHASE[1] / abs(energy):.3g} a.u."
+        )
+        yield Finding(key, text, "error" if refuse and abs(energy) * dt > PHASE[0] else "warning")
+
+
+def _room(
+    deck: PlaneDeck, lattice: PlaneLattice, psi: NDArray[np.complex128], pulse: LaserField
+) -> Iterator[Finding]:
+    """Yield a box smaller than the quiver motion, and an initial state in the absorber or at a wall."""
+    density = np.abs(psi) ** 2 * lattice.cell
+    strip = absorbers.width(deck.absorber)
+    for name, number, axis in zip("xy", (1, 0), lattice.axes, strict=False):
+        profile = density.sum(axis=number)
+        centre = float(profile @ axis.x)
+        room = min(centre - axis.low, axis.high - centre)
+        key = f"grid.{_axis_key(deck, name)}.xmax"
+        if 0.0 < room < pulse.quiver:
+            text = f"the wall is {room:.4g} bohr from the initial state, less than the quiver radius {pulse.quiver:.4g} bohr"
+            yield Finding(key, text)
+            return
+        taken = float(profile[(axis.x < axis.low + strip) | (axis.x > axis.high - strip)].sum())
+        if strip and taken > 1e-6:
+            text = f"{taken:.2g} of the initial state lies in the strips of the absorber along {name}: widen grid"
+            yield Finding("absorber", text, "warning")
+
+
+# --------------------------------------------------------------------------------------------- build
+
+
+def build(loaded: LoadedDeck[PlaneDeck], device: Device) -> PlaneProblem:
+    """Set up lattice, levels, state and field."""
+    deck = loaded.deck
+    pulse = field_of(deck)
+    steps, dt = _steps_of(deck, pulse)
+    lattice, levels = loaded.once(lattice_of), loaded.once(levels_of)
+    problem = PlaneProblem(
+        geometry=PLANE,
+        device=device,
+        system=deck.system,
+        initial=deck.initial,
+        absorber=deck.absorber,
+        lattice=lattice,
+        levels=levels,
+        psi0=systems.initial_state(deck.initial, lattice, levels),
+        pulse=pulse,
+        dt=dt,
+        steps=steps,
+        mask_dt=dt,
+        order=deck.time.order,
+        outputs=deck.time.outputs,
+        verify=deck.time.verify,
+        accuracy=deck.time.accuracy,
+        observed=deck.observed,
+        radius=radius_of(deck.observed.regions.radius, lattice.axes, deck.absorber),
+        ip=systems.ionisation_potential(deck.system, lattice, levels) if pulse.pulses else None,
+        notices=list(deck.time.notices(steps, dt)),
+    )
+    problem.every = sample_interval(problem)
+    if isinstance(deck.observed.regions.radius, str):
+        problem.notices.append(f"regions.radius: auto is {problem.radius:.4g} bohr")
+    tail = float(np.real(_beyond(problem)))
+    if pulse.pulses and tail > TAIL:
+        problem.notices.append(
+            f"{tail:.2g} of the initial state lies beyond the radius of {problem.radius:.4g} bohr, and counts as ionised"
+        )
+    return problem
+
+
+def _beyond(problem: PlaneProblem) -> float:
+    """Return the norm of the initial state that does not lie inside along both coordinates."""
+    density = np.abs(problem.psi0) ** 2 * problem.lattice.cell
+    return float(density.sum() - problem.inside[0] @ density @ problem.inside[1])

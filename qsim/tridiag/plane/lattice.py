@@ -1,0 +1,213 @@
+r"""Two coordinates on a rectangular lattice between hard walls: kinetic energies, their steps, and the potential at the points.
+
+The kinetic energy of an axis is ``T = -M^-1 delta^2 / (2 m h^2)`` with ``M = 1 + delta^2/12`` (Numerov) or 1 (three points).
+Both are functions of the second difference, whose eigenstates between hard walls are sine waves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from qsim.tridiag.kernels.plane.records import Filter
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Axis", "PlaneLattice", "share_inside"]
+
+# weight of a point in the image beyond a wall, below which nothing is left of it
+LEAST_WEIGHT = 1e-18
+# points up to which kinetic energies are taken by the matrix
+FEW = 64
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Points of one coordinate between hard walls, and the kinetic energy along it.
+
+    Attributes
+    ----------
+    low, spacing : float
+        Left wall and distance of the points, bohr.
+    points : int
+        Between the walls.
+    mass : float
+        In electron masses.
+    stencil : {"numerov", "three_point"}
+    """
+
+    low: float
+    spacing: float
+    points: int
+    mass: float = 1.0
+    stencil: Literal["numerov", "three_point"] = "numerov"
+
+    @property
+    def x(self) -> NDArray[np.float64]:
+        """Points (points,), bohr."""
+        return np.asarray(self.low + self.spacing * np.arange(1, self.points + 1), dtype=float)
+
+    @property
+    def high(self) -> float:
+        """Right wall, bohr."""
+        return self.low + self.spacing * (self.points + 1)
+
+    @cached_property
+    def energies(self) -> NDArray[np.float64]:
+        """Kinetic energies of the sine waves ``k = 1 .. points``, hartree."""
+        c = 1.0 - np.cos(np.pi * np.arange(1, self.points + 1) / (self.points + 1))
+        mass = 1.0 - c / 6.0 if self.stencil == "numerov" else 1.0
+        return np.asarray(c / (self.mass * self.spacing**2) / mass)
+
+    def kinetic(self) -> NDArray[np.float64]:
+        """Return the kinetic energy as a matrix (points, points), hartree."""
+        k = np.arange(1, self.points + 1)
+        waves = np.sqrt(2.0 / (self.points + 1)) * np.sin(np.outer(k, k) * np.pi / (self.points + 1))
+        return np.asarray((waves * self.energies) @ waves)
+
+    def mean_kinetic(self, psi: NDArray[np.complex128], along: int) -> float:
+        """Return ``sum psi* T psi`` of a state (n1, n2) for this axis as its first or second one, hartree.
+
+        The matrix of T between points at a distance d is ``beta turn^(d - 1)``, from which images beyond both walls are taken.
+        """
+        from scipy.signal import lfilter
+
+        f = np.moveaxis(psi, along, 0)
+        # images of images count between a few points
+        if self.points <= FEW:
+            return float(np.vdot(f, self.kinetic() @ f).real)
+        scale = 1.0 / (self.mass * self.spacing**2)
+        own, beta, turn = scale, -0.5 * scale, 0.0
+        if self.stencil == "numerov":
+            turn = 2.0 * np.sqrt(6.0) - 5.0
+            weight = -2.0 * turn / (1.0 - turn**2)
+            own, beta = 6.0 * scale * (6.0 * weight - 1.0), 36.0 * scale * weight * turn
+        chain = lfilter([1.0], [1.0, -turn], f, axis=0)
+        pairs = float(np.vdot(f[1:], chain[:-1]).real)
+        ends = np.abs(chain[-1]) ** 2 + np.abs(turn ** np.arange(self.points) @ f) ** 2
+        return float(own * np.vdot(f, f).real + 2.0 * beta * pairs - beta * turn * ends.sum())
+
+    def step(self, dt: float) -> Filter:
+        """Return the Cayley step ``(1 - i dt T/2)/(1 + i dt T/2)`` of some duration, a.u., which may be negative."""
+        if self.stencil == "numerov":
+            # (M + q) w = -q psi, psi' = c (w + psi) - psi
+            kappa = 3.0 * dt / (self.mass * self.spacing**2)
+            z = 1.0 - 1j * kappa
+            q, c = 1j * kappa / z, 2.0 / z
+            turn = _inner(-12.0 * (10.0 / 12.0 + q))
+            beta = -12.0 * c * q / (turn - 1.0 / turn)
+            alpha = c - 1.0 - beta
+        else:
+            sigma = dt / (4.0 * self.mass * self.spacing**2)
+            turn = _inner(2.0 - 1j / sigma)
+            beta = 2.0 / (1j * sigma * (1.0 / turn - turn))
+            alpha = -1.0 - beta
+        constants = [part for number in (turn, alpha, beta) for part in (number.real, number.imag)]
+        return Filter(np.array(constants), self._head(turn))
+
+    def _head(self, turn: complex) -> NDArray[np.float64]:
+        """Return the weights ``w_j`` of ``l_0 = sum_j w_j psi_j``, with the images of both walls, as far as they count."""
+        n = self.points
+        j = np.arange(n)
+        weights = (turn**j - turn ** (2 * n - j)) / (1.0 - turn ** (2 * n + 2))
+        count = int(np.count_nonzero(np.abs(weights) > LEAST_WEIGHT))
+        return np.ascontiguousarray(np.column_stack([weights.real, weights.imag])[:count])
+
+    def with_points(self, points: int) -> Axis:
+        """Return the axis between the same walls with another number of points."""
+        return Axis(self.low, (self.high - self.low) / (points + 1), points, self.mass, self.stencil)
+
+
+def _inner(total: complex) -> complex:
+    """Return the root of ``x + 1/x = total`` inside the unit circle."""
+    root = complex(np.sqrt(0.25 * total * total - 1.0))
+    # of the two the one without cancellation is the larger
+    large = max(0.5 * total + root, 0.5 * total - root, key=abs)
+    return 1.0 / large
+
+
+@dataclass(frozen=True)
+class PlaneLattice:
+    """A rectangular lattice with a potential.
+
+    The potential is ``first(x) + second(y) + between(x - y)``, or ``first(x) + second(y) + table(x, y)``.
+
+    Attributes
+    ----------
+    axes : (Axis, Axis)
+    first, second : (n,) float64
+        Potentials of one coordinate, hartree.
+    between : (n1 + n2 - 1,) float64 or None
+        Potential of the difference at ``(i - j) h``, i - j from ``1 - n2`` on, hartree; both axes then have one spacing.
+    table : (n1, n2) float64 or None
+        Potential of both, hartree.
+    absorber : pair of (n,) float64
+        Gamma of ``-i Gamma``, hartree.
+    exchange : int
+        1: even, -1: odd, 0: no symmetry.
+    """
+
+    axes: tuple[Axis, Axis]
+    first: NDArray[np.float64]
+    second: NDArray[np.float64]
+    between: NDArray[np.float64] | None
+    table: NDArray[np.float64] | None
+    absorber: tuple[NDArray[np.float64], NDArray[np.float64]]
+    exchange: int = 0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Points along both axes."""
+        return self.axes[0].points, self.axes[1].points
+
+    @property
+    def cell(self) -> float:
+        """Area of a cell, bohr^2."""
+        return self.axes[0].spacing * self.axes[1].spacing
+
+    @property
+    def absorbs(self) -> bool:
+        """Whether anything is absorbed."""
+        return bool(self.absorber[0].any() or self.absorber[1].any())
+
+    def potential(self, rows: slice = slice(None), columns: slice = slice(None)) -> NDArray[np.float64]:
+        """Return V at the points of a part of the lattice, (rows, columns), hartree."""
+        v = self.first[rows, None] + self.second[columns]
+        if self.between is not None:
+            i, j = np.arange(self.shape[0])[rows, None], np.arange(self.shape[1])[columns]
+            v = v + self.between[i - j + self.shape[1] - 1]
+        if self.table is not None:
+            v = v + self.table[rows, columns]
+        return np.asarray(v)
+
+    @property
+    def top(self) -> float:
+        """Largest energy, hartree."""
+        kinetic = sum(float(one.energies[-1]) for one in self.axes)
+        return kinetic + float(np.abs(self.potential()).max())
+
+    def energy(self, psi: NDArray[np.complex128]) -> float:
+        """Return ``<psi|H|psi>`` of a state (n1, n2), hartree, not divided by the norm."""
+        kinetic = sum(axis.mean_kinetic(psi, number) for number, axis in enumerate(self.axes))
+        return float(kinetic + (np.abs(psi) ** 2 * self.potential()).sum()) * self.cell
+
+    def velocities(self, psi: NDArray[np.complex128]) -> NDArray[np.float64]:
+        """Return ``<p/m>`` along both coordinates, (2,), by central differences of the order of the stencil."""
+        found = []
+        for number, axis in enumerate(self.axes):
+            turned = np.moveaxis(psi, number, 0)
+            pairs = [float(np.vdot(turned[:-d], turned[d:]).imag) for d in (1, 2)]
+            slope = (8.0 * pairs[0] - pairs[1]) / 6.0 if axis.stencil == "numerov" else pairs[0]
+            found.append(slope / axis.spacing / axis.mass)
+        return np.array(found) * self.cell
+
+
+def share_inside(axis: Axis, radius: float) -> NDArray[np.float64]:
+    """Return the share of the cell of each point that lies in ``|x| < radius``, (points,)."""
+    x, h = axis.x, axis.spacing
+    low, high = np.maximum(x - 0.5 * h, -radius), np.minimum(x + 0.5 * h, radius)
+    return np.clip((high - low) / h, 0.0, 1.0)

@@ -1,0 +1,110 @@
+"""What is observed of a state of two coordinates: at output times what costs little, and maps at a few times."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.tridiag.plane.lattice import share_inside
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.tridiag.plane.problem import PlaneProblem
+    from qsim.tridiag.plane.propagator import PlanePropagator
+
+__all__ = ["map_row", "occupations", "row", "sums"]
+
+# points along an axis up to which natural orbitals are found on all of them
+MOST_ORBITALS = 2048
+# smallest occupation that counts in the entropy
+LEAST_OCCUPATION = 1e-14
+
+
+def sums(problem: PlaneProblem, propagator: PlanePropagator) -> NDArray[np.float64]:
+    """Return norm, dipole, mean force, and the norms of the three regions, (6,).
+
+    Regions: both coordinates inside, one of them, none.
+    """
+    along, across = propagator.marginals()
+    (x, y), (f, g) = (one.x for one in problem.lattice.axes), problem.forces
+    rows = along[:, 0]
+    within = problem.inside[0] @ along[:, 1]
+    outside = (1.0 - problem.inside[0]) @ (rows - along[:, 1])
+    norm = rows.sum()
+    return np.array(
+        [norm, rows @ x + across @ y, rows @ f + across @ g, within, norm - within - outside, outside]
+    )
+
+
+def row(
+    problem: PlaneProblem, propagator: PlanePropagator, step: int, found: NDArray[np.float64]
+) -> dict[str, Any]:
+    """Observe the state at an output time.
+
+    Parameters
+    ----------
+    found : (6,) float64
+        As `sums` returns them.
+    """
+    norm, dipole, force = (float(value) for value in found[:3])
+    field = float(problem.pulse.electric(step * problem.dt))
+    psi = propagator.psi
+    lattice = problem.lattice
+    out: dict[str, Any] = {
+        "norm": norm,
+        "dipole": dipole,
+        # Ehrenfest, with what is left of the norm: the field acts on the part that is still there
+        "acceleration": -force - problem.particles * field * norm,
+        "regions": found[3:].copy(),
+        "absorbed": propagator.lost.copy(),
+        "wall_density": _at_walls(psi) * lattice.cell,
+    }
+    if problem.levels is not None:
+        out["populations"] = np.abs(problem.levels.amplitudes(psi, lattice.cell)) ** 2
+    if problem.observed.norm_within:
+        density = np.abs(psi) ** 2 * lattice.cell
+        shares = [[share_inside(one, r) for one in lattice.axes] for r in problem.observed.norm_within]
+        out["norm_within"] = np.array([e @ density @ f for e, f in shares])
+    return out
+
+
+def map_row(problem: PlaneProblem, propagator: PlanePropagator) -> dict[str, Any]:
+    """Observe the state at a time of the maps: density, energy, velocity, exchange, entanglement."""
+    lattice, psi = problem.lattice, propagator.psi
+    first, second = problem.strides
+    out: dict[str, Any] = {
+        "step": propagator.step,
+        "density": np.abs(psi[::first, ::second]) ** 2,
+        "energy": lattice.energy(psi),
+        "velocity": float(lattice.velocities(psi).sum()),
+    }
+    if lattice.exchange:
+        out["exchange_defect"] = float(np.abs(psi - lattice.exchange * psi.T).max() / np.abs(psi).max())
+    if problem.observed.entanglement:
+        kept = occupations(psi)
+        out["purity"] = float((kept**2).sum())
+        out["entropy"] = float(-(kept[kept > LEAST_OCCUPATION] * np.log(kept[kept > LEAST_OCCUPATION])).sum())
+        out["occupations"] = np.pad(kept[:SHOWN], (0, max(0, SHOWN - kept.size)))
+    return out
+
+
+# natural orbitals whose occupations are stored
+SHOWN = 20
+
+
+def occupations(psi: NDArray[np.complex128]) -> NDArray[np.float64]:
+    """Return the occupations of the natural orbitals of one coordinate, largest first, with the sum 1.
+
+    They are the squares of the singular values of the state (n1, n2), which the smaller one of its two density matrices gives.
+    """
+    rows = psi if psi.shape[0] <= psi.shape[1] else psi.T
+    matrix = rows @ rows.conj().T
+    found = np.clip(np.linalg.eigvalsh(matrix)[::-1], 0.0, None)
+    return np.asarray(found / found.sum())
+
+
+def _at_walls(psi: NDArray[np.complex128]) -> float:
+    """Return the sum of ``|psi|^2`` beside the four walls."""
+    return float((np.abs(psi[[0, -1]]) ** 2).sum() + (np.abs(psi[:, [0, -1]]) ** 2).sum())

@@ -1,0 +1,187 @@
+r"""Steps of two coordinates: ``S^(1/2) C_x C_y S^(1/2)``, and Suzuki's composition of five of them.
+
+S has all potentials and the field as phases, C the kinetic energies as Cayley steps, which commute.  C_x and C_y change places
+from stage to stage, so that the end of one stage, the phases between two stages and the begin of the next one are one
+pass along one axis.  The absorber acts once per step, half of it at either end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.tridiag.kernels.plane.records import NO_STEP, Phases
+from qsim.tridiag.kernels.plane.steps import PANEL, QUARTER, marginals, scratch, step_pass
+from qsim.tridiag.tdse.step_search import STAGES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.tridiag.kernels.plane.records import Filter
+    from qsim.tridiag.plane.lattice import PlaneLattice
+
+__all__ = ["PlanePropagator", "stage_times"]
+
+NONE = np.zeros(0)
+
+
+def stage_times(steps: int, dt: float, order: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return midpoints and lengths of the stages of some steps, (steps stages,) each, a.u."""
+    lengths = np.array(STAGES[order]) * dt
+    places = np.cumsum(lengths) - 0.5 * lengths
+    return (np.arange(steps)[:, None] * dt + places).ravel(), np.tile(lengths, steps)
+
+
+class PlanePropagator:
+    """A wave function of two coordinates that goes on in steps.
+
+    Parameters
+    ----------
+    lattice : PlaneLattice
+    psi : (n1, n2) complex128
+    dt : float
+        Time step, a.u.
+    order : int
+        2 or 4.
+    actions : (2, steps stages) float64
+        Energy per length that the field gives either coordinate, times the length of the stage, at every stage of the run.
+    inside : pair of (n,) float64
+        Shares of the points that lie inside.
+    threads : int
+
+    Attributes
+    ----------
+    step : int
+        Steps done.
+    lost : (2,) float64
+        What the absorber has taken where one coordinate was inside, and where none was.
+    """
+
+    def __init__(
+        self,
+        lattice: PlaneLattice,
+        psi: NDArray[np.complex128],
+        dt: float,
+        order: int,
+        actions: NDArray[np.float64],
+        inside: tuple[NDArray[np.float64], NDArray[np.float64]],
+        threads: int = 1,
+    ) -> None:
+        self.lattice, self.dt, self.actions, self.threads = lattice, dt, actions, threads
+        self.shape = lattice.shape
+        self.full = tuple(-(-n // PANEL) * PANEL for n in self.shape)
+        self.stages = STAGES[order]
+        self.step, self.lost = 0, np.zeros(2)
+        self.inside = inside
+        # rows some lines of the cache longer than a power of two: their sets would collide
+        self.s = np.zeros((self.full[0], 2, self.full[1] + PANEL))
+        self.psi = psi
+        self._work = scratch(threads, max(self.shape) + QUARTER)
+        self._edges = tuple(
+            np.pad(one, (0, wide - one.size)) for one, wide in zip(inside, self.full, strict=True)
+        )
+        self._filters: dict[tuple[int, float], Filter] = {}
+        self._tables: dict[tuple[int, float], tuple[NDArray[np.float64], int, int]] = {}
+        self._static: dict[tuple[int, float, float], NDArray[np.complex128]] = {}
+
+    @property
+    def psi(self) -> NDArray[np.complex128]:
+        """The state (n1, n2)."""
+        n, m = self.shape
+        return np.asarray(self.s[:n, 0, :m] + 1j * self.s[:n, 1, :m])
+
+    @psi.setter
+    def psi(self, psi: NDArray[np.complex128]) -> None:
+        n, m = self.shape
+        self.s[:n, 0, :m], self.s[:n, 1, :m] = psi.real, psi.imag
+
+    def advance(self, steps: int) -> None:
+        """Make some steps."""
+        stages = len(self.stages)
+        first = self.step * stages
+        lengths = np.tile(self.stages, steps) * self.dt
+        actions = self.actions[:, first : first + steps * stages]
+        for k in range(steps * stages + 1):
+            before = lengths[k - 1] if k else 0.0
+            after = lengths[k] if k < lengths.size else 0.0
+            action = 0.5 * (actions[:, k - 1 : k].sum(axis=1) + actions[:, k : k + 1].sum(axis=1))
+            # the absorber acts between steps, half of it at either end of the call
+            halves = (k > 0) + (k < lengths.size) if k % stages == 0 else 0
+            decay = 0.5 * halves * self.dt
+            self._pass((first + k) % 2, (before, after), action, decay)
+        self.step += steps
+
+    def _pass(
+        self, axis: int, lengths: tuple[float, float], action: NDArray[np.float64], decay: float
+    ) -> None:
+        """Make one pass along an axis between two stages of some lengths, 0 for none."""
+        before, after = (self._filter(axis, length) if length else NO_STEP for length in lengths)
+        length = 0.5 * sum(lengths)
+        table, origin, stride = self._table(axis, length)
+        other = 1 - axis
+        absorbs = decay > 0.0 and self.lattice.absorbs
+        line = self._factor(axis, length, decay, float(action[axis]))
+        across = self._factor(other, length, decay, float(action[other]))
+        panels = self.full[other] // PANEL
+        lost = np.zeros((panels, 2))
+        pad = (0, self.full[other] - self.shape[other])
+        kept = [np.exp(-2.0 * decay * self.lattice.absorber[k]) if absorbs else NONE for k in (axis, other)]
+        phases = Phases(
+            table,
+            origin,
+            stride,
+            np.array([line.real, line.imag]),
+            np.pad(np.array([across.real, across.imag]), ((0, 0), pad)),
+            self.inside[axis],
+            self._edges[other],
+            kept[0],
+            np.pad(kept[1], pad, constant_values=1.0) if absorbs else NONE,
+        )
+        step_pass(self.s, axis, before, after, phases, lost, self._work)
+        self.lost += lost.sum(axis=0) * self.lattice.cell
+
+    def _filter(self, axis: int, length: float) -> Filter:
+        key = (axis, length)
+        if key not in self._filters:
+            self._filters[key] = self.lattice.axes[axis].step(length)
+        return self._filters[key]
+
+    def _factor(self, axis: int, length: float, decay: float, action: float) -> NDArray[np.complex128]:
+        """Return the factors of one coordinate: its potential, the field and the absorber, (n,)."""
+        key = (axis, length, decay)
+        if key not in self._static:
+            v = (self.lattice.first, self.lattice.second)[axis]
+            self._static[key] = np.exp(-1j * length * v - decay * self.lattice.absorber[axis])
+        static = self._static[key]
+        return static if action == 0.0 else static * np.exp(-1j * action * self.lattice.axes[axis].x)
+
+    def _table(self, axis: int, length: float) -> tuple[NDArray[np.float64], int, int]:
+        """Return the factors of both coordinates as the kernels read them: table, place of the first point, stride."""
+        key = (axis, length)
+        if key not in self._tables:
+            self._tables[key] = self._made_table(axis, length)
+        return self._tables[key]
+
+    def _made_table(self, axis: int, length: float) -> tuple[NDArray[np.float64], int, int]:
+        lattice, lines = self.lattice, self.full[1 - axis]
+        if lattice.table is not None:
+            v = lattice.table if axis == 0 else lattice.table.T
+            wide = np.pad(v, ((0, 0), (0, lines - v.shape[1])))
+            return _parts(np.exp(-1j * length * wide).ravel()), 0, lines
+        if lattice.between is None:
+            return _parts(np.ones(lines, complex)), 0, 0
+        # a function of x - y: neighbouring lines are neighbours in it, along a line it runs the other way
+        v = lattice.between[::-1] if axis == 0 else lattice.between
+        wide = np.pad(v, (0, PANEL))
+        return _parts(np.exp(-1j * length * wide)), lattice.axes[axis].points - 1, -1
+
+    def marginals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the density of either coordinate times the area of a cell: (n1, 2) with its share inside, and (n2,)."""
+        along, across = marginals(self.s, *self.shape, self.inside[1], self.threads)
+        return along * self.lattice.cell, across * self.lattice.cell
+
+
+def _parts(factors: NDArray[np.complex128]) -> NDArray[np.float64]:
+    """Return real and imaginary parts (2, n) of factors (n,)."""
+    return np.array([factors.real, factors.imag])
