@@ -55,7 +55,8 @@ def generators(
     return list(made.values())
 
 
-def _model(twos: tuple[int, ...], terms: Mapping[tuple[int, ...], Any]) -> SpinModel:
+def _model(twos: tuple[int, ...], terms: Mapping[tuple[int, ...], NDArray[Any]]) -> SpinModel:
+    """Return the model with matrices of single sites, and of pairs of them."""
     empty = SpinModel.empty(twos)
     sites = {key[0]: np.asarray(m, np.complex128) for key, m in terms.items() if len(key) == 1}
     bonds = {(key[0], key[1]): np.asarray(m, np.complex128) for key, m in terms.items() if len(key) == 2}
@@ -64,7 +65,8 @@ def _model(twos: tuple[int, ...], terms: Mapping[tuple[int, ...], Any]) -> SpinM
 
 def _beside(model: SpinModel, left: complex, right: complex) -> SpinModel:
     """Return ``left M rho + right rho M``."""
-    n, terms = model.spins, {}
+    n = model.spins
+    terms: dict[tuple[int, ...], NDArray[Any]] = {}
     for term in model.terms:
         terms[term.sites] = left * term.matrix
         terms[tuple(j + n for j in term.sites)] = right * term.matrix.T[::-1, ::-1]
@@ -74,7 +76,7 @@ def _beside(model: SpinModel, left: complex, right: complex) -> SpinModel:
 def _jumped(channel: Channel, twos: tuple[int, ...]) -> SpinModel:
     """Return ``L rho L^+``."""
     n, parts = len(twos), jump_model(channel.w, twos).sites
-    terms = {
+    terms: dict[tuple[int, ...], NDArray[Any]] = {
         (j, n + k): np.kron(first, second.conj()[::-1, ::-1])
         for j, first in parts.items()
         for k, second in parts.items()
@@ -176,15 +178,18 @@ class Doubled:
         return v
 
     def functional(self, key: Any, model: SpinModel) -> tuple[NDArray[np.int64], NDArray[np.complex128]]:
-        """Return places and numbers of ``Tr(A x)`` as a sum of numbers times elements of x, kept by a key; A of the N spins."""
-        if key not in self._functionals:
+        """Return places and numbers of ``Tr(A x)`` as a sum of numbers times elements of x, A of the N spins; kept by a key."""
+        if key is None or key not in self._functionals:
             rows = self.space if self.order is None else space_of(self.twos, 0)
             terms = terms_of(self._wide(model), rows, self.space)
             _, to, data = columns_of(terms, self.diagonal)
             if rows == self.space:
                 to = np.concatenate([to, self.diagonal])
                 data = np.concatenate([data, diagonal_of(terms, self.diagonal)])
-            self._functionals[key] = self.space.index(to), data.astype(np.complex128)
+            made = self.space.index(to), data.astype(np.complex128)
+            if key is None:
+                return made
+            self._functionals[key] = made
         return self._functionals[key]
 
     def _wide(self, model: SpinModel) -> SpinModel:
