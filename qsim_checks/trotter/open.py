@@ -189,7 +189,8 @@ def _terms(deck: Block, S: list[list[Complex]]) -> list[tuple[Any, Complex]]:
 
 def _jumps(deck: Block, S: list[list[Complex]]) -> list[tuple[int, Any, Complex]]:
     """Return (entry, profile, L) of all jumps."""
-    n, made = len(S), []
+    n = len(S)
+    made: list[tuple[int, Any, Complex]] = []
 
     def operator(given: Any, j: int) -> Complex:
         v = NAMED[given] if isinstance(given, str) else [complex(str(x).replace("i", "j")) for x in given]
@@ -198,16 +199,16 @@ def _jumps(deck: Block, S: list[list[Complex]]) -> list[tuple[int, Any, Complex]
     for number, entry in enumerate(deck["dissipation"]):
         profile, kind = entry.get("profile"), entry["type"]
         if kind == "collective":
-            L = math.sqrt(entry["rate"]) * sum(operator(entry["operator"], j) for j in range(n))
-            made.append((number, profile, L))
+            L = sum((operator(entry["operator"], j) for j in range(n)), np.zeros_like(S[0][0]))
+            made.append((number, profile, math.sqrt(entry["rate"]) * L))
             continue
         if kind == "correlated":
             values, vectors = np.linalg.eigh(np.array(entry["matrix"]))
             for value, vector in zip(values, vectors.T, strict=True):
-                L = math.sqrt(max(value, 0.0)) * sum(
-                    vector[j] * operator(entry["operator"], j) for j in range(n)
+                parts = (vector[j] * operator(entry["operator"], j) for j in range(n))
+                made.append(
+                    (number, profile, math.sqrt(max(value, 0.0)) * sum(parts, np.zeros_like(S[0][0])))
                 )
-                made.append((number, profile, L))
             continue
         sites = entry.get("sites", list(range(n)))
         for place, j in enumerate(sites):
@@ -251,7 +252,7 @@ class Truth:
     def matrix(self) -> Complex:
         """Return the Liouvillian of a constant generator."""
         D = self.size
-        unit = np.eye(D * D).reshape(D * D, D, D)
+        unit = np.eye(D * D, dtype=complex).reshape(D * D, D, D)
         return np.array([self.slope(0.0, one).ravel() for one in unit]).T
 
     def start(self) -> Complex:
@@ -283,7 +284,7 @@ class Truth:
 
     def steady(self) -> Complex:
         """Return the limit of the state in which all states are as likely."""
-        rho = np.eye(self.size) / self.size
+        rho = np.diag(np.full(self.size, 1.0 / self.size, complex))
         U = expm(self.matrix())
         for _ in range(40):
             U = U @ U

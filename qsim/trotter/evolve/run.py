@@ -30,7 +30,9 @@ from qsim.trotter.evolve.propagators.chebyshev import chebyshev_choice
 from qsim.trotter.evolve.propagators.krylov import krylov_choice
 from qsim.trotter.evolve.propagators.orbits import orbits_in
 from qsim.trotter.evolve.result import Result
+from qsim.trotter.evolve.trajectories.ensemble import Ensemble
 from qsim.trotter.evolve.trajectories.trajectories import Drifts, Trajectories
+from qsim.trotter.evolve.trajectories.trajectory import Trajectory
 from qsim.trotter.evolve.trajectories.verification import verify
 from qsim.trotter.evolve.tuning import tuned
 from qsim.trotter.model.hamiltonian import conserved
@@ -91,12 +93,15 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     # the last rank has the last trajectory
     last = comm.size - 1
     if problem.evolution.verify:
+        # decks of open systems are not verified, see `open.rules`
+        current = made.current
+        assert isinstance(current, Trajectory | Ensemble)
         with monitor.stage("verify"), monitor.alone():
             verified: tuple[dict[str, tuple[Any, str, str]], Choice] = ({}, how)
             # of a shared state every rank has a part
             if comm.rank == last or problem.ranks > 1:
                 verified = monitor.judged(
-                    "verification_error", lambda: verify(problem, how, made.current, monitor), verified
+                    "verification_error", lambda: verify(problem, how, current, monitor), verified
                 )
         info, how = comm.bcast(verified, root=last)
     return Result(

@@ -64,10 +64,12 @@ def energy(moments: Moments, hamiltonian: Hamiltonian | Model, time: float = 0.0
     for a, axis in enumerate(AXES):
         if model.J[a].any():
             # other pairs may not have been measured
-            chosen = np.triu(model.J[a] != 0.0, 1)
-            terms.extend(model.J[a][chosen] * _of_axis(moments.ss, axis)[chosen])
+            first, second = np.nonzero(model.J[a])
+            upper = first < second
+            chosen = first[upper], second[upper]
+            terms.extend((model.J[a][chosen] * _of_axis(moments.ss, axis)[chosen]).tolist())
         if model.h[a].any():
-            terms.extend(model.h[a] * _of_axis(moments.s, axis))
+            terms.extend((model.h[a] * _of_axis(moments.s, axis)).tolist())
     return math.fsum(terms) / float(moments.norm)
 
 

@@ -31,7 +31,7 @@ class EmissionBlock(Block):
 
     sites: Sites = Field(default="all", description="sites j")
     omega: Frequencies = Field(
-        default=Frequencies(**{"from": -4.0}), description="frequencies", validate_default=True
+        default=Frequencies.model_validate({"from": -4.0}), description="frequencies", validate_default=True
     )
 
 

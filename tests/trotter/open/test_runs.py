@@ -82,7 +82,7 @@ def test_auto_takes_what_is_cheaper(trotter: Any) -> None:
     assert not trotter.build(**made).jumping
     assert trotter.build(**made, open={"trajectories": 4}).jumping
     trotter.refuses("no way back", **made, observe=[{"echo": {}}])
-    trotter.refuses("negative|0 or more|greater", **{**made, "dissipation": [{"type": "loss", "rate": -1.0}]})
+    trotter.refuses("a number of at least 0", **{**made, "dissipation": [{"type": "loss", "rate": -1.0}]})
     trotter.refuses(
         "eigenvalue",
         **{**made, "dissipation": [{"type": "correlated", "matrix": [[1, 2, 0], [2, 1, 0], [0, 0, 1]]}]},

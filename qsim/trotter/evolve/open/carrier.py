@@ -12,6 +12,7 @@ runs with different steps make the same jumps.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,6 +36,8 @@ SAME = 1e-13
 BISECTIONS, PIECES = 60, 256
 
 
+# asked at every output time until the jump
+@lru_cache(maxsize=16)
 def randoms(seed: int, member: int, number: int) -> tuple[float, float]:
     """Return the two random numbers of a jump: of its time in (0, 1], of its channel in [0, 1)."""
     key = np.array([np.uint64(seed & 0xFFFFFFFFFFFFFFFF), np.uint64(member)])

@@ -61,11 +61,11 @@ def open_choice(problem: Problem, monitor: Monitor) -> Choice:
 
     if end == 0.0:
         return choice(1.0, 0.0)
-    if block.dt is not None:
+    if (given := block.dt) is not None:
         error = monitor.judged(
-            "the error of the states", lambda: _error(problem, choice, block.dt, order), math.nan
+            "the error of the states", lambda: _error(problem, choice, given, order), math.nan
         )
-        return choice(block.dt, error)
+        return choice(given, error)
     strength = max(problem.hamiltonian().peak(end).strongest, 1e-12)
     dt = min(FIRST / strength, end)
     kept = SHARE * accuracy if name == "krylov" else 0.0

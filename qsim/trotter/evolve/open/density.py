@@ -23,6 +23,7 @@ from qsim.trotter.evolve.open.spaces import why_mixing
 from qsim.trotter.model.open.channels import digits_of, jump_model
 from qsim.trotter.observables.base import View
 from qsim.trotter.sectors.digits.measure import product_of
+from qsim.trotter.sectors.symmetric import SymmetricSector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -63,10 +64,10 @@ def density_choice(problem: Problem) -> Choice:
 
 def start_of(problem: Problem, doubled: Doubled, member: int) -> NDArray[np.complex128]:
     """Return the density matrix of the initial state of a member."""
-    psi = problem.device.to_host(problem.initial(member))
-    if problem.sector is not None:
-        return doubled.pure(problem.sector.strings(), psi)
-    return doubled.pure(np.arange(psi.size, dtype=np.int64), psi)
+    space = problem.space
+    # a jump of one site has no character of permutations: decks ask for none, see `open.rules`
+    assert not isinstance(space, SymmetricSector)
+    return doubled.pure(space.strings(), problem.device.to_host(problem.initial(member)))
 
 
 class DensityView(View):
@@ -121,13 +122,17 @@ class DensityView(View):
             raise NotImplementedError("a density matrix is compared with its start alone")
         return float(np.vdot(self.start, self.v).real)
 
+    def energy(self, v: NDArray[np.complex128] | None = None) -> float:
+        """Return ``<H>``, or ``Tr(H v)`` of another matrix."""
+        doubled = self.doubled
+        # an H that depends on time is another one at the next
+        key = "h" if doubled.hamiltonian.is_static else None
+        return doubled.mean(key, digits_of(self.model, doubled.twos), self.v if v is None else v).real
+
     def variance(self) -> float:
         """Return ``<H^2> - <H>^2``."""
-        doubled = self.doubled
-        model = digits_of(self.model, doubled.twos)
-        mean = doubled.mean(("h", id(self.model)), model, self.v).real
-        moved = doubled.applied(model, doubled, self.v)
-        return doubled.mean(("h", id(self.model)), model, moved).real - mean**2
+        moved = self.doubled.applied(digits_of(self.model, self.doubled.twos), self.doubled, self.v)
+        return self.energy(moved) - self.energy() ** 2
 
 
 class Density:
@@ -245,10 +250,9 @@ class Density:
         time, doubled, v = self.problem.times[self.reached], self.doubled, self.v
         model = self.hamiltonian.at(time)
         view = DensityView(doubled, v, self.start, model)
-        key = ("h", 0.0 if self.hamiltonian.is_static else time)
         values: dict[str, Any] = {
             "norm": doubled.trace(v).real,
-            "energy": doubled.mean(key, digits_of(model, doubled.twos), v).real,
+            "energy": view.energy(),
             "total_sz": math.fsum(view.spins("z")),
             "purity": doubled.purity(v),
         }

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -65,9 +66,11 @@ class Drift(Protocol):
     """A state between two jumps."""
 
     channels: Sequence[Channel]
-    #: Rate of all jumps as a function of time, where it is the same in every state; None where it is not.
-    clock: Callable[[float], float] | None
     driven: bool
+
+    @property
+    def clock(self) -> Callable[[float], float] | None:
+        """Rate of all jumps as a function of time, where it is the same in every state; None where it is not."""
 
     @property
     def psi(self) -> Any:
@@ -109,7 +112,7 @@ def pieces_of(t: float, tau: float, kinks: Sequence[float]) -> list[tuple[float,
     small = 1e-12 * abs(tau)
     inside = [k for k in kinks if low + small < k < high - small]
     ends = [low, *sorted(inside), high]
-    parts = list(zip(ends[:-1], np.diff(ends), strict=True))
+    parts = [(a, b - a) for a, b in pairwise(ends)]
     return parts if tau > 0 else [(a + d, -d) for a, d in reversed(parts)]
 
 
@@ -128,13 +131,15 @@ class LayerDrift:
         Product formula.
     """
 
+    # the norm tells when a jump is due
+    clock = None
+
     def __init__(
         self, problem: Problem, hamiltonian: Hamiltonian, channels: Sequence[Channel], method: str
     ) -> None:
         self.problem, self.hamiltonian, self.channels, self.method = problem, hamiltonian, channels, method
         self.spins, size = problem.spins, 1 << problem.spins
         self.decays = decays_of(channels, (1,) * self.spins)
-        self.clock = None
         self.driven = bool(profiles_of(hamiltonian, self.decays))
         self.kinks = problem.kinks
         # parts of H and of the decay with their profiles; the constant of the decay goes with z
@@ -142,8 +147,8 @@ class LayerDrift:
         self._factors = [f for f, _ in energies] + [decay.factor for decay in self.decays]
         self._energies = np.array([self._tables(model) for _, model in energies])
         self._decays = np.array([self._tables(d.model, 0.5, 0.5 * d.constant) for d in self.decays])
-        decaying = self._decays.any(axis=(0, 2))
-        present = self._energies.any(axis=(0, 2)) | decaying
+        decaying = np.asarray(self._decays.any(axis=(0, 2)))
+        present = np.asarray(self._energies.any(axis=(0, 2))) | decaying
         axes = tuple(a for a in range(3) if present[a] or a == ORDER[0])
         #: True if all of the decay is along z, so that the norm tells its own slope
         self.plain = not decaying[:2].any()

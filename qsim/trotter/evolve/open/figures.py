@@ -37,7 +37,9 @@ def jumps(r: Results) -> Figure | None:
         )
     raster.set_xlabel("time (1/J)")
     raster.set_ylabel("site")
-    number = np.bincount(r["jump_trajectory"].astype(int), minlength=int(r.scalars["trajectories"].value))
+    # trajectories without a jump are counted as well
+    trajectories = int(str(r.scalars["trajectories"].value))
+    number = np.bincount(r["jump_trajectory"].astype(int), minlength=trajectories)
     values, times = np.unique(number, return_counts=True)
     counts.bar(values, times / number.size, color=COLORS["blue"], width=0.8)
     counts.set_xlabel("jumps of a trajectory")

@@ -19,7 +19,7 @@ import numpy as np
 
 from qsim.trotter.model.larger import SpinModel
 from qsim.trotter.model.open.channels import decays_of, digits_of, jump_model
-from qsim.trotter.sectors.digits.product import DigitOperator, transitions
+from qsim.trotter.sectors.digits.product import DigitOperator, columns_of, diagonal_of, terms_of
 from qsim.trotter.sectors.digits.space import DigitSpace
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ def generators(
     return list(made.values())
 
 
-def _model(twos: tuple[int, ...], terms: Mapping[tuple[int, ...], Any]) -> SpinModel:
+def _model(twos: tuple[int, ...], terms: Mapping[tuple[int, ...], NDArray[Any]]) -> SpinModel:
+    """Return the model with matrices of single sites, and of pairs of them."""
     empty = SpinModel.empty(twos)
     sites = {key[0]: np.asarray(m, np.complex128) for key, m in terms.items() if len(key) == 1}
     bonds = {(key[0], key[1]): np.asarray(m, np.complex128) for key, m in terms.items() if len(key) == 2}
@@ -64,7 +65,8 @@ def _model(twos: tuple[int, ...], terms: Mapping[tuple[int, ...], Any]) -> SpinM
 
 def _beside(model: SpinModel, left: complex, right: complex) -> SpinModel:
     """Return ``left M rho + right rho M``."""
-    n, terms = model.spins, {}
+    n = model.spins
+    terms: dict[tuple[int, ...], NDArray[Any]] = {}
     for term in model.terms:
         terms[term.sites] = left * term.matrix
         terms[tuple(j + n for j in term.sites)] = right * term.matrix.T[::-1, ::-1]
@@ -74,7 +76,7 @@ def _beside(model: SpinModel, left: complex, right: complex) -> SpinModel:
 def _jumped(channel: Channel, twos: tuple[int, ...]) -> SpinModel:
     """Return ``L rho L^+``."""
     n, parts = len(twos), jump_model(channel.w, twos).sites
-    terms = {
+    terms: dict[tuple[int, ...], NDArray[Any]] = {
         (j, n + k): np.kron(first, second.conj()[::-1, ::-1])
         for j, first in parts.items()
         for k, second in parts.items()
@@ -175,45 +177,34 @@ class Doubled:
         v[self.space.index(self.diagonal)] = 1.0 / self.diagonal.size
         return v
 
-    def functional(self, key: Any, model: SpinModel) -> tuple[Any, Any]:
-        """Return places and numbers of ``Tr(A rho)`` as a sum of numbers times elements, kept by a key; A of the N spins."""
-        if key not in self._functionals:
-            wide = _model(self.twos * 2, {term.sites: term.matrix for term in model.terms})
-            tables = transitions(wide.terms, self.space, self.space)
-            _, to, data = tables.columns(self.diagonal)
-            places, numbers = self.space.index(to), data.astype(np.complex128)
-            along = tables.diagonal(self.diagonal).astype(np.complex128)
-            places = np.concatenate([places, self.space.index(self.diagonal)])
-            self._functionals[key] = places, np.concatenate([numbers, along])
+    def functional(self, key: Any, model: SpinModel) -> tuple[NDArray[np.int64], NDArray[np.complex128]]:
+        """Return places and numbers of ``Tr(A x)`` as a sum of numbers times elements of x, A of the N spins; kept by a key."""
+        if key is None or key not in self._functionals:
+            rows = self.space if self.order is None else space_of(self.twos, 0)
+            terms = terms_of(self._wide(model), rows, self.space)
+            _, to, data = columns_of(terms, self.diagonal)
+            if rows == self.space:
+                to = np.concatenate([to, self.diagonal])
+                data = np.concatenate([data, diagonal_of(terms, self.diagonal)])
+            made = self.space.index(to), data.astype(np.complex128)
+            if key is None:
+                return made
+            self._functionals[key] = made
         return self._functionals[key]
 
+    def _wide(self, model: SpinModel) -> SpinModel:
+        """Return a model of the N spins as one of the ket."""
+        return _model(self.twos * 2, {term.sites: term.matrix for term in model.terms})
+
     def mean(self, key: Any, model: SpinModel, v: NDArray[np.complex128]) -> complex:
-        """Return ``Tr(A rho)`` of a model of the N spins."""
+        """Return ``Tr(A x)`` of a model of the N spins, x of this order of coherence."""
         places, numbers = self.functional(key, model)
         return complex(numbers @ v[places])
 
     def applied(self, model: SpinModel, source: Doubled, v: NDArray[np.complex128]) -> NDArray[np.complex128]:
         """Return the elements of this order of ``A rho``, rho of another order; A of the N spins."""
-        wide = _model(self.twos * 2, {term.sites: term.matrix for term in model.terms})
-        if source.space == self.space:
-            return np.asarray(DigitOperator(self.device, self.space, wide).applied(v), np.complex128)
-        return np.asarray(
-            DigitOperator(self.device, self.space, wide, source.space).applied(v), np.complex128
-        )
-
-    def row(self, model: SpinModel) -> tuple[Any, Any]:
-        """Return places and numbers of ``Tr(A x)``, x of this order of coherence; A of the N spins."""
-        if not self.order:
-            return self.functional(id(model), model)
-        wide = _model(self.twos * 2, {term.sites: term.matrix for term in model.terms})
-        tables = transitions(wide.terms, space_of(self.twos, 0), self.space)
-        _, to, data = tables.columns(self.diagonal)
-        return self.space.index(to), data.astype(np.complex128)
-
-    def trace_of(self, model: SpinModel, x: NDArray[np.complex128]) -> complex:
-        """Return ``Tr(A x)``."""
-        places, numbers = self.row(model)
-        return complex(numbers @ x[places])
+        operator = DigitOperator(self.device, self.space, self._wide(model), source.space)
+        return np.asarray(operator.applied(v), np.complex128)
 
     def trace(self, v: NDArray[np.complex128]) -> complex:
         """Return the trace; of an order of coherence other than 0 it is 0."""

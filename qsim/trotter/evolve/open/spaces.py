@@ -71,8 +71,8 @@ def open_space(deck: TrotterDeck, problem: Problem) -> Space | None:
         return DigitSpace(twos, given)
     plain = system.halves and not problem.has_tensors and all(d.model.cross is None for d in decays)
     chosen = deck.evolve.integrator in METHODS or deck.evolve.dt is not None
-    charged = block == "auto" and not why and down is not None and not chosen
-    if charged and (not plain or system.spins > MOST_LAYERED):
+    charged = block == "auto" and not why and not chosen
+    if down is not None and charged and (not plain or system.spins > MOST_LAYERED):
         return DigitSpace(twos, down)
     if plain:
         return None

@@ -62,6 +62,9 @@ class SparseDrift:
         Error of a step, relative to the norm.
     """
 
+    # the norm tells when a jump is due
+    clock = None
+
     def __init__(
         self, problem: Problem, hamiltonian: Hamiltonian, channels: Sequence[Channel], tolerance: float
     ) -> None:
@@ -70,11 +73,19 @@ class SparseDrift:
         self.twos = problem.models.system.twos
         self.decays = decays_of(channels, self.twos)
         self.driven = bool(profiles_of(hamiltonian, self.decays))
-        self.kinks, self.clock = problem.kinks, None
-        self.space = problem.space
+        self.kinks = problem.kinks
+        self.space = self._home
         self._vector: NDArray[np.complex128] = np.zeros(0, np.complex128)
         self._of: dict[Any, _Matrices] = {}
         self._exponentials: dict[int, Arnoldi] = {}
+
+    @property
+    def _home(self) -> DigitSpace:
+        """The space that trajectories begin in."""
+        space = self.problem.space
+        # `open_space` gives such a one to states that matrices carry
+        assert isinstance(space, DigitSpace)
+        return space
 
     def _matrices(self) -> _Matrices:
         space = self.space
@@ -119,7 +130,7 @@ class SparseDrift:
 
     def begin(self, psi: Any, space: Any = None) -> None:
         """Take a state, and the space that it is in."""
-        self.space = self.problem.space if space is None else space
+        self.space = self._home if space is None else space
         self._vector = np.array(psi, np.complex128)
 
     def _exponential(self, weights: Sequence[float], tau: float) -> None:

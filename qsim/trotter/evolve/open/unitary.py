@@ -11,6 +11,7 @@ import numpy as np
 
 from qsim.trotter.evolve.open.drifts import Stretch
 from qsim.trotter.model.open.channels import decays_of
+from qsim.trotter.sectors.symmetric import SymmetricSector
 from qsim.trotter.states.vectors import norm2
 
 if TYPE_CHECKING:
@@ -108,7 +109,10 @@ class UnitaryDrift:
 
     @cached_property
     def _strings(self) -> Any:
-        return self.problem.device.asarray(self.problem.space.strings())
+        space = self.problem.space
+        # a jump of one site has no character of permutations: decks ask for none, see `open.rules`
+        assert not isinstance(space, SymmetricSector)
+        return self.problem.device.asarray(space.strings())
 
     def jump(self, channel: int) -> None:
         """Apply a jump operator of one site and normalise."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from qsim.core.deck.blocks import Finding
 from qsim.core.deck.load import LoadedDeck
@@ -26,7 +26,7 @@ __all__ = ["build", "plan"]
 VECTORS = 60
 
 
-def build(loaded: LoadedDeck[TrotterDeck], device: Device) -> SteadyProblem:
+def build(loaded: LoadedDeck[TrotterDeck], device: Device | None) -> SteadyProblem:
     """Return the problem of a deck.
 
     Raises
@@ -41,7 +41,7 @@ def build(loaded: LoadedDeck[TrotterDeck], device: Device) -> SteadyProblem:
         channels,
         deck.steady,
         deck.observables,
-        cast("Device", None) if device is None else cpu(device.threads),
+        cpu() if device is None else cpu(device.threads),
         deck.sector == "full",
     )
 
@@ -50,7 +50,7 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
     """Return sizes and memory, and what keeps a deck from having a steady state; nothing large is allocated."""
     deck = loaded.deck
     try:
-        problem = build(loaded, cast("Device", None))
+        problem = build(loaded, None)
     except (DeckError, FileError) as error:
         key, _, text = str(error).partition(": ")
         known = key.startswith("dissipation") and text

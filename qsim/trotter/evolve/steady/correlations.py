@@ -60,15 +60,18 @@ def two_time(problem: SteadyProblem, asked: TwoTime, v: NDArray[np.complex128]) 
         other = problem.doubled if order == problem.order else problem.doubled.at(order)
         G = other.parts[0][1]
         exponential = Arnoldi(other.space.dimension, VECTORS)
+
+        def apply(y: NDArray[Any], G: Any = G) -> NDArray[Any]:
+            return np.asarray(G @ y)
+
         for column, site in enumerate(asked.sites):
             x = other.applied(_of_site(problem, block.with_, site), problem.doubled, v)
             later = _of_site(problem, block.of, site)
+            key = (block.of, site)
             for k in range(times.size):
                 if k:
-                    x = exponential.advance(
-                        lambda y, G=G: G @ y, x, float(times[k] - times[k - 1]), TOLERANCE
-                    )
-                found[k, column] += other.trace_of(later, x)
+                    x = exponential.advance(apply, x, float(times[k] - times[k - 1]), TOLERANCE)
+                found[k, column] += other.mean(key, later, x)
     return {"two_time": found.real, "two_time_imag": found.imag, "two_time_t": times}
 
 
@@ -86,7 +89,7 @@ def emission(
         if order is None:
             # without the elastic line, the part of the mean
             x = x - other.trace(x) * v
-        values, error = _resolvent(G, x, omega, other.row(raising))
+        values, error = _resolvent(G, x, omega, other.functional(("sp", site), raising))
         total += values.real / math.pi
         worst += error / math.pi
     if worst > 1e-6 * max(1.0, float(total.max(initial=0.0))):

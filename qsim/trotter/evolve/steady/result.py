@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.trotter.evolve.steady.problem import SteadyProblem
+    from qsim.trotter.observables.base import Label, Observable
 
 __all__ = ["QUANTITIES", "SteadyResult"]
 
@@ -60,6 +61,11 @@ def _value(name: str) -> Callable[[SteadyResult], Any]:
     return lambda r: r.values.get(name)
 
 
+def _label(kind: type[Observable], label: Label) -> Callable[[SteadyResult], Any]:
+    """Return the function of an array that labels an axis."""
+    return lambda r: r.problem.observables.label(kind, label, "steady")
+
+
 def _known(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
@@ -84,7 +90,7 @@ ARRAYS: tuple[Quantity[SteadyResult], ...] = (
             label.name,
             label.unit,
             label.text,
-            lambda r, k=kind, one=label: r.problem.observables.label(k, one, "steady"),
+            _label(kind, label),
             label.axes,
         )
         for kind, label in labels_of("steady")

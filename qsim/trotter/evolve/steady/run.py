@@ -177,7 +177,7 @@ def run(problem: SteadyProblem, monitor: Monitor) -> SteadyResult:
         gap=gap,
         unique=unique,
         error=error,
-        energy=doubled.mean("h", digits_of(model, doubled.twos), v).real,
+        energy=view.energy(),
         purity=doubled.purity(v),
         jumps=_rates(problem, v),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -152,7 +153,7 @@ class Observer:
         self.psi0 = problem.initial(member) if problem.observables.needs.start else None
         self.rows: dict[str, list[Any]] = {}
 
-    @property
+    @cached_property
     def axes(self) -> str:
         """Axes along which the moments are needed: all that the energy or an observable takes."""
         coupled = {AXES[a] for a in self.hamiltonian.envelope.axes}

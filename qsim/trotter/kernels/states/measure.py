@@ -54,6 +54,15 @@ class Moments:
     variance: float | None = None
 
 
+@cache
+def upper_pairs(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return j and k of all pairs j < k of n bits, in the order (0,1), (0,2), ..., (1,2), ..."""
+    first, second = np.triu_indices(n, 1)
+    # kept from one call to the next, of which small states have many
+    first.flags.writeable = second.flags.writeable = False
+    return first, second
+
+
 def moments_of_axis(
     device: Device, psi: StateVector
 ) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
@@ -69,7 +78,7 @@ def moments_of_axis(
     # outer bits and pairs of them at once, 13 numbers a tile instead of a pass over the state for each
     walsh(device, kept, outside)
     # all numbers by one transfer
-    high, upper = np.triu_indices(outside, 1)
+    high, upper = upper_pairs(outside)
     places = _places(device, outside)
     numbers = device.to_host(device.xp.concatenate([sums, kept.reshape(-1)[places]]))
     inside, one = (
@@ -93,7 +102,7 @@ def moments_of_axis(
 @cache
 def _places(device: Device, outside: int) -> Any:
     """Return where in the transformed (13, 2^outside) numbers the sums with signs of one outer bit are, and of two alone."""
-    high, upper = np.triu_indices(outside, 1)
+    high, upper = upper_pairs(outside)
     one = (np.arange(1 + TILE)[:, None] << outside) + (1 << np.arange(outside))
     return device.asarray(np.concatenate([one.ravel(), (1 << high) | (1 << upper)]))
 
@@ -148,7 +157,7 @@ def moments_of_members(
         p = psi.real.astype(np.float64) ** 2 + psi.imag.astype(np.float64) ** 2
         sums = device.to_host(p @ device.asarray(_signs(n)))
     # signs are of sigma^z: S = sigma / 2 gives 1/2 and 1/4
-    first, second = np.triu_indices(n, 1)
+    first, second = upper_pairs(n)
     ss = np.zeros((members, n, n))
     ss[:, first, second] = ss[:, second, first] = 0.25 * sums[:, 1 + n :]
     ss[:, np.arange(n), np.arange(n)] = 0.25 * sums[:, :1]
@@ -159,7 +168,7 @@ def moments_of_members(
 def _signs(n: int) -> NDArray[np.float64]:
     """Return the signs (2^n, outputs) of all indices in each sum."""
     z = 1.0 - 2.0 * (np.arange(1 << n)[:, None] >> np.arange(n) & 1)
-    first, second = np.triu_indices(n, 1)
+    first, second = upper_pairs(n)
     return np.hstack([np.ones((1 << n, 1)), z, z[:, first] * z[:, second]])
 
 

@@ -124,6 +124,8 @@ def _of_entry(entry: blocks.Dissipation, spins: int, number: int) -> list[Channe
     if isinstance(entry, blocks.Correlated):
         return _correlated(entry, spins, number, f)
     rates = _rates(entry, spins, key)
+    # name of the process, operator, and its share of the rate
+    named: list[tuple[str, str | list[float | str], float]]
     if isinstance(entry, blocks.Thermal):
         named = [("loss", "minus", entry.occupation + 1.0), ("pump", "plus", entry.occupation)]
     elif isinstance(entry, blocks.Jump):
@@ -133,8 +135,8 @@ def _of_entry(entry: blocks.Dissipation, spins: int, number: int) -> list[Channe
         # L = sqrt(2 f) S^z lets the coherence of a spin decay as exp(-f t)
         named = [(entry.type, operator, 2.0 if entry.type == "dephasing" else 1.0)]
     made = []
-    for kind, operator, share in named:
-        vector = np.array(blocks.vector_of(operator))
+    for kind, direction, share in named:
+        vector = np.array(blocks.vector_of(direction))
         for site in range(spins):
             w = np.zeros((spins, 3), complex)
             w[site] = math.sqrt(share * rates[site]) * vector

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MOST_STORED",
     "DigitOperator",
+    "columns_of",
     "diagonal_of",
     "elements",
     "on_place",
@@ -105,6 +106,18 @@ def rows_of(terms: Terms, strings: NDArray[Any]) -> NDArray[np.int64]:
     first = np.zeros(strings.size + 1, np.int64)
     term_columns(strings, terms, first, np.zeros(0, np.int64), terms.value)
     return np.cumsum(first, out=first)
+
+
+def columns_of(
+    terms: Terms, strings: NDArray[Any]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
+    """Return first element of every row (D + 1,), and strings and values of the elements beside the diagonal."""
+    first = rows_of(terms, strings)
+    to, data = np.empty(first[-1], np.int64), np.empty(first[-1], terms.value.dtype)
+    # without elements the kernel would count
+    if to.size:
+        term_columns(strings, terms, first, to, data)
+    return first, to, data
 
 
 def elements(model: Model) -> float:
@@ -189,10 +202,7 @@ class DigitOperator(StoredMatrix):
         """H as a sparse matrix, (D, D) or between two spaces; of small spaces."""
         from scipy.sparse import csr_array, dia_array
 
-        first = rows_of(self.terms, self.strings)
-        to, data = np.empty(first[-1], np.int64), np.empty(first[-1], self.terms.value.dtype)
-        if to.size:
-            term_columns(self.strings, self.terms, first, to, data)
+        first, to, data = columns_of(self.terms, self.strings)
         shape = (self.sector.dimension, self.columns.dimension)
         # numbers of 32 bits where they are enough
         kind = np.int32 if max(to.size + shape[0], *shape) < 1 << 31 else np.int64
