@@ -7,7 +7,13 @@ states of pure spin.  The expansion of a Slater determinant of turned orbitals i
 import numpy as np
 import pytest
 
+from qsim.core.device import rng
+from qsim.core.device.device import cpu
 from qsim.core.errors import InvalidInput
+from qsim.qmc.kernels.common.types import COMPONENTS
+from qsim.qmc.kernels.walkers import walk
+from qsim.qmc.kernels.walkers.walk_cpu import DRIFT
+from qsim.qmc.sampling.walkers import Walkers
 from qsim.qmc.wavefunction.expansion import Listed, arranged, spin_squared
 from qsim.qmc.wavefunction.formats.expansions import active_strings, strings_of_bits
 from qsim.qmc.wavefunction.notes import Notes
@@ -93,3 +99,43 @@ def test_stretched_nitrogen_from_a_checkpoint_file():
     assert (made.expansion.size, made.n_up, made.n_dn) == (88, 5, 5)
     assert abs(made.expansion.about["spin_squared"]) < 1e-6
     assert made.expansion.about["norm_kept"] > 0.9999
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request):
+    return cpu(1) if request.param == "cpu" else request.getfixturevalue("cuda")
+
+
+def test_the_energy_of_determinants_of_oscillator_functions_is_the_sum_over_them(device):
+    """Determinants of eigenfunctions of a trap do not mix: the energy is the sum of c^2 times that of each, 1.5 + quanta.
+
+    Walkers are independent; the deviations of six seeds are those of a normal variable.
+    """
+    trap = {"atoms": [], "electrons": 3, "spin": 1}
+    rows = [
+        {"c": 1.0, "up": [0, 1], "down": [0]},
+        {"c": -0.6, "up": [0, 2], "down": [3]},
+        {"c": 0.5, "up": [1, 3], "down": [0]},
+        {"c": 0.4, "up": [2, 4], "down": [5]},
+    ]
+    quanta = np.array([0, 1, 1, 1, 2, 2])
+    c = np.array([row["c"] for row in rows])
+    each = [4.5 + quanta[row["up"]].sum() + quanta[row["down"]].sum() for row in rows]
+    exact = c**2 @ each / (c @ c)
+    made = trial_function(trap, {"source": "harmonic"}, "none", {"list": rows})
+    found = []
+    for seed in range(6):
+        walkers = Walkers(device, made, 400, rng.key_from_seed(seed))
+        walkers.place()
+        walk.walk(device, walkers.state, walkers.tables, 0.3, DRIFT, 60, walkers.stream(0))
+        walkers.generation += 60
+        totals = device.xp.zeros((400, walk.SUMS))
+        walk.generations(device, walkers.state, walkers.tables, 0.3, DRIFT, 2, 60, walkers.stream(0), totals)
+        sums = device.to_host(totals)
+        energies = sums[:, COMPONENTS.index("total")] / sums[:, 7]
+        error = energies.std(ddof=1) / np.sqrt(len(energies))
+        assert error < 0.02
+        found.append((energies.mean() - exact) / error)
+    assert np.abs(found).max() < 4.5
+    assert abs(np.mean(found)) * np.sqrt(len(found)) < 4.5
+    assert np.square(found).sum() < 30.0  # chi squared of six degrees of freedom: once in 25000

@@ -1,5 +1,6 @@
 """Optimisation of Jastrow parameters: exact cases, helium, bad starts, repeatability, mistakes."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,6 @@ from qsim.qmc.sampling.optimise import Optimisation
 from qsim.qmc.sampling.series import sample
 from qsim.qmc.sampling.walkers import Walkers
 from qsim.qmc.wavefunction.jastrow import Function, Jastrow
-from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 from tests.qmc.trials import trial_function
 
 HELIUM = {"source": "sto", "shells": [{"atom": "He", "n": 1, "l": 0, "zeta": 1.6875}]}
@@ -130,9 +130,7 @@ def hydrogen():
 def hooke():
     exact = trial_function({"atoms": []}, {"source": "hooke"})
     functions = (*exact.jastrow.functions[:2], Function("", "bspline", 0.0, (0.0,) * 6, 5.0))
-    return Wavefunction(
-        exact.system, exact.orbitals, Jastrow(functions, exact.jastrow.species, 1), exact.rule
-    )
+    return replace(exact, jastrow=Jastrow(functions, exact.jastrow.species, 1))
 
 
 @pytest.mark.parametrize(("build", "energy"), [(hydrogen, -0.5), (hooke, 2.0)])

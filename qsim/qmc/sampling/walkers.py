@@ -158,6 +158,7 @@ class Walkers:
         return type(tables)(*(self.device.asarray(x) if isinstance(x, np.ndarray) else x for x in tables))
 
     def _empty(self, count: int) -> State:
+        """Return arrays for walkers without positions yet, on the device."""
         xp, N = self.device.xp, self.electrons
         # Rows and inverses of both spins have the same width, that of the larger one.
         n, M = (

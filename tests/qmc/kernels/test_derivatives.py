@@ -4,6 +4,8 @@ Tolerance of CUDA: the sums have at most a few thousand terms, added in another 
 single precision, where orbitals alone are rounded to 6e-8, gradients have a relative error of 1e-5 next to nodes: medians.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -20,6 +22,7 @@ from qsim.qmc.sampling.walkers import Walkers
 from qsim.qmc.system.ions import build_system
 from qsim.qmc.system.pseudopotentials import from_ecp
 from qsim.qmc.system.quadrature import rule
+from qsim.qmc.wavefunction.expansion import one_determinant
 from qsim.qmc.wavefunction.jastrow import Function, Jastrow, build_jastrow
 from qsim.qmc.wavefunction.molecules.sto import slater
 from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
@@ -62,18 +65,15 @@ def hydrocarbon(J2, ecp):
         {"C": from_ecp("C", 6, CORE)} if ecp else {},
     )
     orbitals = slater(Sto(source="sto", shells=SHELLS, molecular_orbitals=ROWS), system)
-    return Wavefunction(
-        system, orbitals, build_jastrow(JastrowBlock(J1=J1, J2=J2), system, {"C": 5.0, "H": 1.0}), rule(12)
-    )
+    jastrow = build_jastrow(JastrowBlock(J1=J1, J2=J2), system, {"C": 5.0, "H": 1.0})
+    return Wavefunction(system, orbitals, jastrow, rule(12), one_determinant(system.n_up, system.n_dn))
 
 
 def hooke():
     """Hooke's atom with its exact pair function and a function of the distance to the centre, of no effect at first."""
     exact = trial_function({"atoms": []}, {"source": "hooke"})
     functions = (*exact.jastrow.functions[:2], Function("", "bspline", 0.0, (0.0,) * 6, 5.0))
-    return Wavefunction(
-        exact.system, exact.orbitals, Jastrow(functions, exact.jastrow.species, 1), exact.rule
-    )
+    return replace(exact, jastrow=Jastrow(functions, exact.jastrow.species, 1))
 
 
 SPLINE, PADE = {"type": "bspline", "rcut": 5.0, "size": 6}, {"type": "pade", "b": 0.7}
@@ -178,7 +178,7 @@ def polarised():
     shells = [{"atom": "Li", "n": n, "l": 0, "zeta": 2.0 / n} for n in (1, 2, 3)]
     orbitals = slater(Sto(source="sto", shells=shells), system)
     jastrow = build_jastrow(JastrowBlock(J1=J1, J2=SPLINE), system, {"Li": 5.0})
-    return Wavefunction(system, orbitals, jastrow, rule(12))
+    return Wavefunction(system, orbitals, jastrow, rule(12), one_determinant(system.n_up, system.n_dn))
 
 
 ON_GPU = {**CASES, "polarised": polarised}
