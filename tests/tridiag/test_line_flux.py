@@ -85,6 +85,23 @@ def test_claimed_errors(tridiag, exact):
         assert found.errors["pes_total"] > 0.0
 
 
+def test_the_file_has_the_energies_of_both(tridiag):
+    """`energy` is that of the electron against time, `pes_energy` the axis of the spectrum."""
+    results = tridiag.results(
+        task="propagate",
+        grid={"xmin": -60, "xmax": 60, "points": 301},
+        potential=WELL,
+        laser={"pulses": [{"shape": "sin2", "omega": 0.9, "E0": 0.08, "cycles": 1}]},
+        absorber={"type": "manolopoulos", "kmin": 0.3},
+        time={"dt": 0.1, "outputs": 2, "verify": False},
+        spectra=[{"method": "tsurff", "radius": 20, "energy": [0.1, 0.7], "points": 5}],
+    )
+    assert results.dims("energy") == ("time",)
+    assert results["pes_energy"] == pytest.approx(np.linspace(0.1, 0.7, 5))
+    for name in ("pes", "pes_error", "pes_left", "pes_right"):
+        assert results.dims(name) == ("pes_energy",)
+
+
 def test_a_run_that_is_continued_has_the_same_flux(tridiag):
     built = tridiag.build(
         task="propagate",

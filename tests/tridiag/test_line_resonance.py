@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 from scipy.linalg import eigvals
 
+from qsim.tridiag.deck.potentials.given import PotentialFormula
+from qsim.tridiag.propagate.resonance import Wanted, resonance
+
 BARRIERS = "(0.5*x^2-0.8)*exp(-0.1*x^2)+0.8"
 
 
@@ -63,6 +66,21 @@ def test_a_level_in_a_static_field(tridiag, field):
     assert abs(found.numbers["resonance_energy"] - exact.real) <= found.errors["resonance_energy"] + 1e-8
     assert abs(found.numbers["resonance_rate"] + 2 * exact.imag) <= found.errors["resonance_rate"] + 2e-8
     assert found.resonance == "level 0"
+
+
+@pytest.mark.parametrize("field", [0.05, 0.1])
+def test_a_field_the_other_way(field):
+    """Two wells, one of them deeper, in a field and in its mirror image: the same levels followed."""
+    deep, flat = "0.9*exp(-({}-2.5)^2/2)", "0.8*exp(-({}-2.5)^2/2)"
+    found = []
+    for right, left, sign in ((flat, deep, 1.0), (deep, flat, -1.0)):
+        block = PotentialFormula(
+            type="expression", value=f"-{right.format('x')}-{left.format('(-x)')}"
+        )
+        found.append(resonance(Wanted(block, 1), sign * field))
+    one, other = found
+    assert abs(one.energy - other.energy) <= one.energy_error + other.energy_error
+    assert abs(one.rate - other.rate) <= one.rate_error + other.rate_error
 
 
 def test_the_norm_decays_at_that_rate(tridiag):

@@ -141,8 +141,9 @@ def follow(pencil: Pencil, field: float, energy: complex, x: Waves) -> tuple[com
     """
     at, step = 0.0, field / STAGES
     known = [(0.0, energy, pencil.dipole(x, x))]
-    while at < field:
-        f = min(at + step, field)
+    # a field along either direction
+    while abs(at) < abs(field):
+        f = at + step if abs(at + step) < abs(field) else field
         try:
             # the energy is predicted, the state is taken from the stage before; a small overlap means another level
             found, y = pencil.nearest(f, ahead(known, f), x)
@@ -151,7 +152,7 @@ def follow(pencil: Pencil, field: float, energy: complex, x: Waves) -> tuple[com
             alike = 0.0
         if alike < ALIKE:
             step *= 0.5
-            if step < SMALLEST * field:
+            if abs(step) < SMALLEST * abs(field):
                 raise NumericsError(
                     f"the level meets another at F = {at:.4g} a.u. and cannot be followed: name the resonance by its energy"
                 )
