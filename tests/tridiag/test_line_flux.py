@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.interpolate import CubicSpline
 
+from qsim.core.results.results import open_results
 from qsim.tridiag.deck.pulses.lobes import Sin2Pulse
 from qsim.tridiag.propagate.lattice import Lattice, apply_h
 from qsim.tridiag.propagate.run import LineEvolution
@@ -85,9 +86,9 @@ def test_claimed_errors(tridiag, exact):
         assert found.errors["pes_total"] > 0.0
 
 
-def test_the_file_has_the_energies_of_both(tridiag):
+def test_the_file_has_the_energies_of_both(tridiag, tmp_path):
     """`energy` is that of the electron against time, `pes_energy` the axis of the spectrum."""
-    results = tridiag.results(
+    tridiag.execute(
         task="propagate",
         grid={"xmin": -60, "xmax": 60, "points": 301},
         potential=WELL,
@@ -96,10 +97,11 @@ def test_the_file_has_the_energies_of_both(tridiag):
         time={"dt": 0.1, "outputs": 2, "verify": False},
         spectra=[{"method": "tsurff", "radius": 20, "energy": [0.1, 0.7], "points": 5}],
     )
-    assert results.dims("energy") == ("time",)
-    assert results["pes_energy"] == pytest.approx(np.linspace(0.1, 0.7, 5))
-    for name in ("pes", "pes_error", "pes_left", "pes_right"):
-        assert results.dims(name) == ("pes_energy",)
+    with open_results(tmp_path / "deck.h5") as results:
+        assert results.dims("energy") == ("time",)
+        assert results["pes_energy"] == pytest.approx(np.linspace(0.1, 0.7, 5))
+        for name in ("pes", "pes_error", "pes_left", "pes_right"):
+            assert results.dims(name) == ("pes_energy",)
 
 
 def test_a_run_that_is_continued_has_the_same_flux(tridiag):
