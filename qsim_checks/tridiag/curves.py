@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Curve = Callable[[Any], Any]
 
-__all__ = ["narrow", "squeezed", "tables"]
+__all__ = ["Line", "narrow", "squeezed", "tables"]
 
 SINES = (130, 100)
 LEVELS = 3
@@ -36,7 +36,7 @@ LEVELS = 3
 SAID = r"last l"
 
 
-class _Line:
+class Line:
     """Sines between two walls, and the levels of a potential in them."""
 
     def __init__(self, potential: Curve, box: tuple[float, float], corners: Any, count: int) -> None:
@@ -55,6 +55,7 @@ class _Line:
         for level in range(LEVELS):
             psi = waves @ turn[:, level]
             turn[:, level] *= np.sign(psi[np.argmax(np.abs(psi) > 1e-2 * np.max(np.abs(psi)))])
+        self.vectors = turn
         self.x = turn.T @ ((waves.T * (w * x)) @ waves) @ turn
         self.places, self.turn = np.linalg.eigh(self.x)
 
@@ -107,7 +108,7 @@ def _judged(
     start: NDArray[Any],
 ) -> Callable[[Results], list[Claim]]:
     def judge(results: Results) -> list[Claim]:
-        best, other = (_Line(curve, box, corners, n).numbers(start, field, mesh) for n in SINES)
+        best, other = (Line(curve, box, corners, n).numbers(start, field, mesh) for n in SINES)
         return claims_of(results, best, other, "(?!)")
 
     return judge

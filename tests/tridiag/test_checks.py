@@ -47,6 +47,7 @@ def findings(
         time=TimeGrid(steps=steps) if by_steps else TimeGrid(dt=dt),
         solver=Solver(),
         observed=Observed(photoelectron=photoelectron),
+        spectra=(),
         precision="double",
     )
     outside = list(checks.packet_in_box(blocks))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.interpolate import CubicSpline
 
+from qsim.core.results.results import open_results
 from qsim.tridiag.deck.pulses.lobes import Sin2Pulse
 from qsim.tridiag.propagate.lattice import Lattice, apply_h
 from qsim.tridiag.propagate.run import LineEvolution
@@ -83,6 +84,24 @@ def test_claimed_errors(tridiag, exact):
         assert np.all(off <= found.spectra["pes_error"] + 1e-4 * sum(exact).max()), keys
         assert found.spectra["pes_error"].max() < 0.1 * found.spectra["pes"].max()
         assert found.errors["pes_total"] > 0.0
+
+
+def test_the_file_has_the_energies_of_both(tridiag, tmp_path):
+    """`energy` is that of the electron against time, `pes_energy` the axis of the spectrum."""
+    tridiag.execute(
+        task="propagate",
+        grid={"xmin": -60, "xmax": 60, "points": 301},
+        potential=WELL,
+        laser={"pulses": [{"shape": "sin2", "omega": 0.9, "E0": 0.08, "cycles": 1}]},
+        absorber={"type": "manolopoulos", "kmin": 0.3},
+        time={"dt": 0.1, "outputs": 2, "verify": False},
+        spectra=[{"method": "tsurff", "radius": 20, "energy": [0.1, 0.7], "points": 5}],
+    )
+    with open_results(tmp_path / "deck.h5") as results:
+        assert results.dims("energy") == ("time",)
+        assert results["pes_energy"] == pytest.approx(np.linspace(0.1, 0.7, 5))
+        for name in ("pes", "pes_error", "pes_left", "pes_right"):
+            assert results.dims(name) == ("pes_energy",)
 
 
 def test_a_run_that_is_continued_has_the_same_flux(tridiag):

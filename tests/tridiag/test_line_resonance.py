@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 from scipy.linalg import eigvals
 
+from qsim.tridiag.deck.potentials.wells import GaussianWell
+from qsim.tridiag.propagate.resonance import Wanted, resonance
+
 BARRIERS = "(0.5*x^2-0.8)*exp(-0.1*x^2)+0.8"
 
 
@@ -63,6 +66,19 @@ def test_a_level_in_a_static_field(tridiag, field):
     assert abs(found.numbers["resonance_energy"] - exact.real) <= found.errors["resonance_energy"] + 1e-8
     assert abs(found.numbers["resonance_rate"] + 2 * exact.imag) <= found.errors["resonance_rate"] + 2e-8
     assert found.resonance == "level 0"
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_wide_level_is_followed_in_a_field_of_either_sign(sign):
+    """The first excited level of a wide well, above its barrier, where the next one is near."""
+    block, field = GaussianWell(type="gaussian_well", depth=1.0, width=3.0), 0.25
+    found = resonance(Wanted(block, 1), sign * field)
+    exact = -0.55412 + 0j
+    for f in np.linspace(0.0, field, 41)[1:]:
+        energies = expanded(lambda x: -np.exp(-(x**2) / 18.0), f, omega=0.4)
+        exact = min(energies, key=lambda e: abs(e - exact))
+    assert abs(found.energy - exact.real) <= found.energy_error + 1e-7
+    assert abs(found.rate + 2 * exact.imag) <= found.rate_error + 2e-7
 
 
 def test_the_norm_decays_at_that_rate(tridiag):

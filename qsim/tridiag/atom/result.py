@@ -13,11 +13,11 @@ from qsim.tridiag.deck.initial import level_name
 from qsim.tridiag.tdse.motion import MotionResult
 from qsim.tridiag.tdse.quantities import (
     ARRAYS,
-    ELECTRONS,
     HARMONICS,
     JUDGED,
     SCALARS,
     component,
+    electrons,
     errors,
     frame,
     known,
@@ -314,7 +314,7 @@ QUANTITIES: tuple[Q, ...] = (
         )
     ),
     *HARMONICS,
-    *ELECTRONS,
+    *electrons("energy"),
     *named_spectra(
         ("pes_l", "1/hartree", "parts of pes by l", ("energy", "l_final")),
         ("theta", "rad", "polar angles; in a plane, from its normal", ("theta",)),

@@ -48,7 +48,8 @@ class LineWindow(Block):
     points: Annotated[Count, Field(ge=2, le=20_000)] = Field(default=400, description="number of energies")
     gamma: Annotated[Energy, SIZE] | None = Field(
         default=None,
-        description="half width of the window; by default the distance of the energies: levels of the box are not seen",
+        description="half width of the window; by default the distance of the energies; below the distance of the levels of the "
+        "box these show",
     )
     order: Annotated[PositiveCount, Field(le=4)] = Field(
         default=2, description="exponent of the window, 1 to 4"
@@ -58,6 +59,10 @@ class LineWindow(Block):
 class WindowSpectrum(LineWindow):
     """Window operator ``gamma^(2^order) / ((H - E)^(2^order) + gamma^(2^order))``: bound states and continuum."""
 
+    gamma: Annotated[Energy, SIZE] | None = Field(
+        default=None,
+        description="half width of the window; by default the distance of the energies: levels of the box are not seen",
+    )
     angles: Annotated[Count, Field(ge=2, le=2000)] | None = Field(
         default=None,
         description="number of polar angles (in a field that turns, of azimuths in its plane) of an angle-resolved spectrum; by "

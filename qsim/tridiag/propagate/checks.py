@@ -16,7 +16,7 @@ from qsim.core.deck.units import FORGOTTEN, format_quantity, to_unit, without_un
 from qsim.core.errors import NumericsError
 from qsim.core.physics.functions import remark_on
 from qsim.tridiag.deck.electron import GaussianInitial, levels_of
-from qsim.tridiag.deck.photoelectrons import LineTsurff
+from qsim.tridiag.deck.photoelectrons import LineTsurff, LineWindow
 from qsim.tridiag.deck.potentials.given import PotentialTable
 from qsim.tridiag.deck.pulses import CarrierPulse
 from qsim.tridiag.propagate.eigenstates import Pencil, mirror, squeezed, window_states
@@ -479,18 +479,22 @@ def field_length(setup: Setup) -> Iterator[Finding]:
 def photoelectron_window(setup: Setup) -> Iterator[Finding]:
     """Yield an energy window narrower than the spacing of the box states."""
     block = setup.blocks.observed.photoelectron
-    if block is None or block.gamma is None:
-        return
+    widths = {} if block is None or block.gamma is None else {"observe": ("photoelectron", block.gamma)}
+    for index, one in enumerate(setup.blocks.spectra):
+        if isinstance(one, LineWindow):
+            step = (one.energy[1] - one.energy[0]) / (one.points - 1)
+            widths[f"spectra.{index}.gamma"] = "window", step if one.gamma is None else one.gamma
     # states of a box of length L at momentum k lie pi k / L apart
     energy = max(2.0 * setup.pulse.up, 0.1)
     spacing = math.pi * math.sqrt(2.0 * energy) / float(setup.x[-1] - setup.x[0])
-    if block.gamma < 0.5 * spacing:
-        yield Finding(
-            "observe",
-            f"photoelectron: gamma = {block.gamma:.3g} hartree resolves the single states of the box (spacing {spacing:.2g} "
-            f"at {energy:.3g} hartree); widen grid, or take gamma above {0.5 * spacing:.2g}",
-            "warning",
-        )
+    for key, (what, gamma) in widths.items():
+        if gamma < 0.5 * spacing:
+            yield Finding(
+                key,
+                f"{what}: gamma = {gamma:.3g} hartree resolves the single states of the box (spacing {spacing:.2g} "
+                f"at {energy:.3g} hartree); widen grid, or take gamma above {0.5 * spacing:.2g}",
+                "warning",
+            )
 
 
 def surfaces(setup: Setup) -> Iterator[Finding]:

@@ -13,11 +13,11 @@ from qsim.tridiag.propagate.lattice import PSI_LIMIT
 from qsim.tridiag.tdse.motion import MotionResult
 from qsim.tridiag.tdse.quantities import (
     ARRAYS,
-    ELECTRONS,
     HARMONICS,
     JUDGED,
     SCALARS,
     driven,
+    electrons,
     errors,
     frame,
     listed,
@@ -217,10 +217,10 @@ QUANTITIES: tuple[Q, ...] = (
     ),
     Q("density", "1/bohr", "|psi|^2", frame("density"), ("time", "x_density")),
     *HARMONICS,
-    *ELECTRONS,
+    *electrons("pes_energy"),
     *named_spectra(
-        ("pes_left", "1/hartree", "part of pes at x < 0", ("energy",)),
-        ("pes_right", "1/hartree", "part of pes at x >= 0", ("energy",)),
+        ("pes_left", "1/hartree", "part of pes at x < 0", ("pes_energy",)),
+        ("pes_right", "1/hartree", "part of pes at x >= 0", ("pes_energy",)),
         ("photoelectron_energy", "hartree", "energy", ("photoelectron_energy",)),
         ("photoelectron_spectrum", "1/hartree", "probability density in energy", ("photoelectron_energy",)),
         ("photoelectron_left", "1/hartree", "its part at x < 0", ("photoelectron_energy",)),

@@ -252,7 +252,9 @@ def photoelectron(r: Results) -> Figure | None:
     fig = figure("double", 2.9)
     ax = fig.subplots()
     unit, factor = energy_unit(r)
-    axis, main = ("energy", "pes") if plain else ("photoelectron_energy", "photoelectron_spectrum")
+    axis, main = "photoelectron_energy", "photoelectron_spectrum"
+    if plain:
+        axis, main = "energy" if is_atom(r) else "pes_energy", "pes"
     e, p = factor * r[axis], r[main] / factor
     label = str(r.scalars["pes_method"].value) if plain else "all"
     ax.semilogy(e, np.maximum(p, 1e-300), color=COLORS["black"], linewidth=0.8, label=label)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from qsim.tridiag.tdse.motion import MotionResult
 
 __all__ = [
-    "ARRAYS", "ELECTRONS", "FIELD", "HARMONICS", "JUDGED", "SCALARS", "component", "driven", "errors", "frame", "known", "listed",
+    "ARRAYS", "FIELD", "HARMONICS", "JUDGED", "SCALARS", "component", "driven", "electrons", "errors", "frame", "known", "listed",
     "named_spectra", "number", "places", "turned",
 ]  # fmt: skip
 
@@ -474,21 +474,17 @@ METHODS = (
     ("window", "the window operator"),
     ("scattering", "projection on scattering states"),
 )
-#: Spectra of the photoelectrons: the first of the deck has the plain names, others carry that of their method.
-ELECTRONS: tuple[Q, ...] = (
-    *named_spectra(
-        ("energy", "hartree", "energies of the photoelectron spectrum", ("energy",)),
-        ("pes", "1/hartree", "photoelectron spectrum dP/dE of the first method of the deck", ("energy",)),
-    ),
-    Q(
-        "pes_error",
-        "1/hartree",
-        "claimed error of pes",
-        spectrum("pes_error"),
-        ("energy",),
-        note="not a number below 0, where levels are; without time.verify t-SURFF's alone",
-    ),
-    *(
+
+
+def electrons(axis: str) -> tuple[Q, ...]:
+    """Return the quantities of photoelectron spectra: the first of the deck has the plain names, others that of their method.
+
+    Parameters
+    ----------
+    axis
+        Name of the energies of the first: that of a line has `energy` against time.
+    """
+    methods = (
         one
         for name, text in METHODS
         for one in named_spectra(
@@ -501,5 +497,19 @@ ELECTRONS: tuple[Q, ...] = (
             (f"{name}_pes", "1/hartree", f"photoelectron spectrum by {text}", (f"{name}_energy",)),
             (f"{name}_error", "1/hartree", f"claimed error of {name}_pes", (f"{name}_energy",)),
         )
-    ),
-)
+    )
+    return (
+        Q(axis, "hartree", "energies of the photoelectron spectrum", spectrum("energy"), (axis,)),
+        *named_spectra(
+            ("pes", "1/hartree", "photoelectron spectrum dP/dE of the first method of the deck", (axis,))
+        ),
+        Q(
+            "pes_error",
+            "1/hartree",
+            "claimed error of pes",
+            spectrum("pes_error"),
+            (axis,),
+            note="not a number below 0, where levels are; without time.verify t-SURFF's alone",
+        ),
+        *methods,
+    )

@@ -36,6 +36,8 @@ STAGES = 6
 SMALLEST = 1e-4
 # of a state that a stage must leave
 ALIKE = 0.7
+# relative distance of an energy from the predicted one, within which it is the same level
+MISSED = 0.1
 ITERATIONS = 40
 # matrices of an inverse iteration
 SHIFTS = 4
@@ -141,17 +143,19 @@ def follow(pencil: Pencil, field: float, energy: complex, x: Waves) -> tuple[com
     """
     at, step = 0.0, field / STAGES
     known = [(0.0, energy, pencil.dipole(x, x))]
-    while at < field:
-        f = min(at + step, field)
+    # a field along either direction
+    while abs(at) < abs(field):
+        f = at + step if abs(at + step) < abs(field) else field
         try:
             # the energy is predicted, the state is taken from the stage before; a small overlap means another level
-            found, y = pencil.nearest(f, ahead(known, f), x)
-            alike = abs(pencil.product(x, y))
+            guess = ahead(known, f)
+            found, y = pencil.nearest(f, guess, x)
+            alike = abs(pencil.product(x, y)) if abs(found - guess) < MISSED * abs(found) else 0.0
         except NumericsError:
             alike = 0.0
         if alike < ALIKE:
             step *= 0.5
-            if step < SMALLEST * field:
+            if abs(step) < SMALLEST * abs(field):
                 raise NumericsError(
                     f"the level meets another at F = {at:.4g} a.u. and cannot be followed: name the resonance by its energy"
                 )
