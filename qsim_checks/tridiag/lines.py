@@ -35,7 +35,9 @@ __all__ = ["line_resonances", "line_spectra"]
 BASES = ((110, 0.42, 1.0), (96, 0.36, 1.15))
 # widths of the resonances that a deck may name by their energy, hartree
 NARROWEST, WIDEST = 1e-9, 0.05
-WITHDRAWN = r"uncertain|no resonance|of the norm was absorbed|which the wall turns back|lies within the excursion"
+WITHDRAWN = (
+    r"uncertain|no resonance|of the norm was absorbed|which the wall turns back|lies within the excursion"
+)
 # points per bohr and steps per a.u. of the oracle of spectra
 FINER = ((11.0, 50.0), (9.0, 40.0))
 # bohr about the nucleus that holds the initial state, and beyond what the fastest electron covers
@@ -47,7 +49,9 @@ def _well(rng: np.random.Generator, long_range: bool) -> tuple[dict[str, Any], F
     """Return the block of an analytic potential that binds, and its formula."""
     u = lambda low, high: round(float(rng.uniform(low, high)), 3)  # noqa: E731
     x0 = u(-1.0, 1.0)
-    kind = str(rng.choice(["gaussian_well", "poschl_teller", *(["softcore", "yukawa"] if long_range else [])]))
+    kind = str(
+        rng.choice(["gaussian_well", "poschl_teller", *(["softcore", "yukawa"] if long_range else [])])
+    )
     if kind == "gaussian_well":
         depth, width = u(0.6, 1.4), u(0.8, 1.8)
         block = {"type": kind, "depth": depth, "width": width, "x0": x0}
@@ -111,9 +115,7 @@ def _barriers(rng: np.random.Generator) -> Trial:
             for span in ((0.3, 0.8), (-1.0, 0.2), (0.08, 0.2), (-0.06, 0.06))
         )
         curve = lambda x: (rise * x**2 + tilt * x + low) * np.exp(-fall * x**2)  # noqa: B023, E731
-        first, second = (
-            expanded(curve, 0.0, size, angle, 0.3 * stretch) for size, angle, stretch in BASES
-        )
+        first, second = (expanded(curve, 0.0, size, angle, 0.3 * stretch) for size, angle, stretch in BASES)
         apart = np.abs(first[:, None] - second).min(axis=1)
         width = -2.0 * first.imag
         good = (apart < 1e-6 * width) & (width > NARROWEST) & (width < WIDEST) & (first.real > 0.0)
@@ -271,7 +273,9 @@ def _outgoing(
     inside = np.abs(x) < NEAR
     k = np.pi * np.arange(1, start.energies.size + 1) / (2.0 * NEAR)
     psi = np.zeros(points, complex)
-    psi[inside] = math.sqrt(1.0 / NEAR) * np.sin(np.outer(x[inside] + NEAR, k)) @ start.vectors[:, world.level]
+    psi[inside] = (
+        math.sqrt(1.0 / NEAR) * np.sin(np.outer(x[inside] + NEAR, k)) @ start.vectors[:, world.level]
+    )
     v, half_square = world.potential(x), 0.5 * (2.0 * np.pi * np.fft.fftfreq(points, dx)) ** 2
     count = math.ceil(steps * world.duration)
 
@@ -333,6 +337,8 @@ def _spectrum_claims(
     stated = math.nan if total.error is None else total.error
     difference = float(total.value or 0.0) - float(np.trapezoid(best, energy))
     return [
-        Claim("pes", float(away[worst]), float(claimed[worst]), oracle=float(oracle[worst]), warning=WITHDRAWN),
+        Claim(
+            "pes", float(away[worst]), float(claimed[worst]), oracle=float(oracle[worst]), warning=WITHDRAWN
+        ),
         Claim("pes_total", difference, stated, oracle=float(np.trapezoid(oracle, energy)), warning=WITHDRAWN),
     ]

@@ -59,7 +59,7 @@ SAME = 1e-10
 # states; a sector with no more than these, nor than products, is diagonalised
 DENSE = 1024
 # amplitude of the next state in a ground state, from which on no spectral function is that of the ground state
-MOST_MIXED = 1e-4
+MOST_MIXED = 1e-2
 # of the maximum: change of S(q, w) by further products, beyond which it is warned of
 SETTLED = 0.02
 # of the static factor: less than that within the frequencies is warned of
