@@ -83,6 +83,14 @@ DRIVEN = {
 SMALL = {
     "trotter steady": DRIVEN,
     "trotter emission": DRIVEN,
+    "trotter jumps": {
+        **DRIVEN,
+        "task": "evolve",
+        "observe": [{"sz": "all"}],
+        "open": {"method": "trajectories", "trajectories": 4, "records": True},
+        "initial": {"type": "neel"},
+        "evolve": {"t_final": 4.0, "outputs": 5, "accuracy": 1e-6},
+    },
     "tridiag gabor": {
         "method": "tridiag",
         "task": "propagate",
