@@ -73,7 +73,25 @@ DRAWN = {
     "trotter/thermal_ladder": "overview thermal",
 }
 # Figures that no quick deck of inputs/ has the results for.
+# spins that are pumped and emit
+DRIVEN = {
+    "method": "trotter",
+    "task": "steady",
+    "system": {"spins": 2, "terms": [{"type": "heisenberg", "lattice": "chain", "J": 0.5}]},
+    "dissipation": [{"type": "loss", "rate": 0.5}, {"type": "pump", "rate": 0.1, "sites": [0]}],
+    "observe": [{"sz": "all"}, {"emission": {}}],
+}
 SMALL = {
+    "trotter steady": DRIVEN,
+    "trotter emission": DRIVEN,
+    "trotter jumps": {
+        **DRIVEN,
+        "task": "evolve",
+        "observe": [{"sz": "all"}],
+        "open": {"method": "trajectories", "trajectories": 4, "records": True},
+        "initial": {"type": "neel"},
+        "evolve": {"t_final": 4.0, "outputs": 5, "accuracy": 1e-6},
+    },
     "tridiag gabor": {
         "method": "tridiag",
         "task": "propagate",

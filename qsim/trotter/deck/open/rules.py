@@ -37,7 +37,8 @@ def check_open(deck: TrotterDeck) -> Iterator[Finding]:
     if isinstance(sector, SectorBlock) and (sector.stored or sector.parity or sector.inversion is not None):
         yield Finding(
             "sector",
-            "jumps of single sites lead out of symmetric spaces; use sector: auto, full or one of Sz",
+            "a jump of one site leads out of a sector of momenta, permutations, inversion or parity: the jumps that follow each "
+            "other have no such symmetry; use sector: auto, full or one of Sz",
         )
 
 
