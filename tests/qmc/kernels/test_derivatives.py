@@ -22,9 +22,9 @@ from qsim.qmc.sampling.walkers import Walkers
 from qsim.qmc.system.ions import build_system
 from qsim.qmc.system.pseudopotentials import from_ecp
 from qsim.qmc.system.quadrature import rule
-from qsim.qmc.wavefunction.expansion import one_determinant
 from qsim.qmc.wavefunction.jastrow import Function, Jastrow, build_jastrow
 from qsim.qmc.wavefunction.molecules.sto import slater
+from qsim.qmc.wavefunction.selection import lowest
 from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 from tests.qmc.trials import trial_function
 
@@ -64,9 +64,10 @@ def hydrocarbon(J2, ecp):
         System(atoms=[["C", 0, 0, -1.0], ["H", 0, 0.1, 1.0]], spin=1),
         {"C": from_ecp("C", 6, CORE)} if ecp else {},
     )
-    orbitals = slater(Sto(source="sto", shells=SHELLS, molecular_orbitals=ROWS), system)
+    expansion, orders = lowest(system.n_up, system.n_dn)
+    orbitals = slater(Sto(source="sto", shells=SHELLS, molecular_orbitals=ROWS), system, orders)
     jastrow = build_jastrow(JastrowBlock(J1=J1, J2=J2), system, {"C": 5.0, "H": 1.0})
-    return Wavefunction(system, orbitals, jastrow, rule(12), one_determinant(system.n_up, system.n_dn))
+    return Wavefunction(system, orbitals, jastrow, rule(12), expansion)
 
 
 def hooke():
@@ -176,9 +177,10 @@ def polarised():
     """Three electrons of one spin around lithium: no electron of the other spin."""
     system = build_system(System(atoms=[["Li", 0.1, 0, 0]], spin=3), {})
     shells = [{"atom": "Li", "n": n, "l": 0, "zeta": 2.0 / n} for n in (1, 2, 3)]
-    orbitals = slater(Sto(source="sto", shells=shells), system)
+    expansion, orders = lowest(system.n_up, system.n_dn)
+    orbitals = slater(Sto(source="sto", shells=shells), system, orders)
     jastrow = build_jastrow(JastrowBlock(J1=J1, J2=SPLINE), system, {"Li": 5.0})
-    return Wavefunction(system, orbitals, jastrow, rule(12), one_determinant(system.n_up, system.n_dn))
+    return Wavefunction(system, orbitals, jastrow, rule(12), expansion)
 
 
 ON_GPU = {**CASES, "polarised": polarised}
