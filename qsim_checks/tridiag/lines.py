@@ -2,9 +2,9 @@
 
 Resonances are held against the Hamiltonian on a complex axis in oscillator functions, in two bases.  Spectra by t-SURFF are held
 against plane waves in a box that holds the electron, carried by extrapolated Strang steps, whose state leaves through the ends of
-the box in ``(H - E - i 0)^-1 psi``: outgoing waves with neither a surface nor an absorber.  Those by a window on the energy belong
-to the levels of the box between its walls, which sines give.  No oracle shares grid or steps with the program; their own errors
-are the differences of two settings.
+the box in ``(H - E - i 0)^-1 psi``: outgoing waves with neither a surface nor an absorber.  Those by a window belong to the
+levels of the box between its walls, which sines give.  No oracle shares grid or steps with the program; their own errors are the
+differences of two settings.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ __all__ = ["line_resonances", "line_spectra"]
 BASES = ((110, 0.42, 1.0), (96, 0.36, 1.15))
 # widths of the resonances that a deck may name by their energy, hartree
 NARROWEST, WIDEST = 1e-9, 0.05
-WITHDRAWN = r"uncertain|no resonance|of the norm was absorbed|which the wall turns back|lies within the excursion"
+WITHDRAWN = (
+    r"uncertain|no resonance|of the norm was absorbed|which the wall turns back|lies within the excursion"
+)
 # points per bohr and steps per a.u. of the oracle of spectra
 FINER = ((11.0, 50.0), (9.0, 40.0))
 # bohr about the nucleus that holds the initial state, and beyond what the fastest electron covers
@@ -47,7 +49,9 @@ def _well(rng: np.random.Generator, long_range: bool) -> tuple[dict[str, Any], F
     """Return the block of an analytic potential that binds, and its formula."""
     u = lambda low, high: round(float(rng.uniform(low, high)), 3)  # noqa: E731
     x0 = u(-1.0, 1.0)
-    kind = str(rng.choice(["gaussian_well", "poschl_teller", *(["softcore", "yukawa"] if long_range else [])]))
+    kind = str(
+        rng.choice(["gaussian_well", "poschl_teller", *(["softcore", "yukawa"] if long_range else [])])
+    )
     if kind == "gaussian_well":
         depth, width = u(0.6, 1.4), u(0.8, 1.8)
         block = {"type": kind, "depth": depth, "width": width, "x0": x0}
@@ -69,7 +73,7 @@ def _well(rng: np.random.Generator, long_range: bool) -> tuple[dict[str, Any], F
 def expanded(
     potential: Function, field: float, size: int, angle: float, omega: float, x0: float = 0.0
 ) -> NDArray[np.complex128]:
-    """Return the energies of ``-e^(-2 i theta) D/2 + V(x) + F x``, ``x = x0 + y e^(i theta)``, in oscillator functions, (size,)."""
+    """Return the energies of ``-e^(-2 i theta) D/2 + V(x) + F x``, ``x = x0 + y e^(i theta)``, (size,)."""
     from scipy.linalg import eigvals
 
     nodes, weights = np.polynomial.hermite.hermgauss(size + 70)
@@ -79,9 +83,9 @@ def expanded(
     f[0], f[1] = np.pi**-0.25, math.sqrt(2.0) * nodes * np.pi**-0.25
     for n in range(2, size):
         f[n] = math.sqrt(2.0 / n) * nodes * f[n - 1] - math.sqrt((n - 1.0) / n) * f[n - 2]
-    n = np.arange(size)
-    kinetic = np.diag(0.5 * omega * (n + 0.5))
-    off = -0.25 * omega * np.sqrt((n[:-2] + 1.0) * (n[:-2] + 2.0))
+    number = np.arange(size)
+    kinetic = np.diag(0.5 * omega * (number + 0.5))
+    off = -0.25 * omega * np.sqrt((number[:-2] + 1.0) * (number[:-2] + 2.0))
     kinetic = kinetic + np.diag(off, 2) + np.diag(off, -2)
     x = x0 + y * turn
     return np.asarray(eigvals(kinetic / turn**2 + (f * (weights * (potential(x) + field * x))) @ f.T))
@@ -111,9 +115,7 @@ def _barriers(rng: np.random.Generator) -> Trial:
             for span in ((0.3, 0.8), (-1.0, 0.2), (0.08, 0.2), (-0.06, 0.06))
         )
         curve = lambda x: (rise * x**2 + tilt * x + low) * np.exp(-fall * x**2)  # noqa: B023, E731
-        first, second = (
-            expanded(curve, 0.0, size, angle, 0.3 * stretch) for size, angle, stretch in BASES
-        )
+        first, second = (expanded(curve, 0.0, size, angle, 0.3 * stretch) for size, angle, stretch in BASES)
         apart = np.abs(first[:, None] - second).min(axis=1)
         width = -2.0 * first.imag
         good = (apart < 1e-6 * width) & (width > NARROWEST) & (width < WIDEST) & (first.real > 0.0)
@@ -247,7 +249,6 @@ def line_spectra(rng: np.random.Generator, folder: Path) -> Trial:
     world = _World(curve, field, duration, 0, half)
 
     def judge(results: Results) -> list[Claim]:
-        # the step of a deck need not divide the pulse; the run ends where it says
         energy = np.asarray(results["pes_energy"])
         if surface:
             best, other = (_outgoing(world, energy, *finer) for finer in FINER)
@@ -271,7 +272,9 @@ def _outgoing(
     inside = np.abs(x) < NEAR
     k = np.pi * np.arange(1, start.energies.size + 1) / (2.0 * NEAR)
     psi = np.zeros(points, complex)
-    psi[inside] = math.sqrt(1.0 / NEAR) * np.sin(np.outer(x[inside] + NEAR, k)) @ start.vectors[:, world.level]
+    psi[inside] = (
+        math.sqrt(1.0 / NEAR) * np.sin(np.outer(x[inside] + NEAR, k)) @ start.vectors[:, world.level]
+    )
     v, half_square = world.potential(x), 0.5 * (2.0 * np.pi * np.fft.fftfreq(points, dx)) ** 2
     count = math.ceil(steps * world.duration)
 
@@ -333,6 +336,8 @@ def _spectrum_claims(
     stated = math.nan if total.error is None else total.error
     difference = float(total.value or 0.0) - float(np.trapezoid(best, energy))
     return [
-        Claim("pes", float(away[worst]), float(claimed[worst]), oracle=float(oracle[worst]), warning=WITHDRAWN),
+        Claim(
+            "pes", float(away[worst]), float(claimed[worst]), oracle=float(oracle[worst]), warning=WITHDRAWN
+        ),
         Claim("pes_total", difference, stated, oracle=float(np.trapezoid(oracle, energy)), warning=WITHDRAWN),
     ]

@@ -345,7 +345,15 @@ class LineCompanions(Companions):
                 (np.abs(one[name] - base[name]) for one, base in zip(others, bases, strict=True)),
                 start=np.zeros(own.size),
             )
-            self.spectra[error_of(name)] = spread(MARGIN * (step + grid) + changed) + unsure
+            found = spread(MARGIN * (step + grid) + changed)
+            self.spectra[error_of(name)] = found + unsure
+            result = self.result
+            if name == "pes" and "pes_total" in result.numbers:
+                # what steps and spacing change at each energy, beside the errors of method and sum
+                energy = result.spectra["energy"]
+                before = (result.errors if result.methods[0] == "tsurff" else result.own)["pes_total"]
+                free = energy > 0.0
+                self.errors["pes_total"] = before + float(np.trapezoid(found[free], energy[free]))
 
     def remedy(self, cause: str) -> str:
         """Return what the author of a deck can do about a part of an error."""
