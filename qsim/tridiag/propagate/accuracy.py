@@ -329,7 +329,6 @@ class LineCompanions(Companions):
                 rest[name][cause] = changes[name]
         self.errors = {name: time_step[name] + grid[name] + sum(rest[name].values()) for name in found}
         self.parts = {name: {STEP: time_step[name], SPACING: grid[name], **rest[name]} for name in found}
-
         self._compare_spectra()
 
     def _compare_spectra(self) -> None:
@@ -347,13 +346,11 @@ class LineCompanions(Companions):
             )
             found = spread(MARGIN * (step + grid) + changed)
             self.spectra[error_of(name)] = found + unsure
-            result = self.result
-            if name == "pes" and "pes_total" in result.numbers:
-                # what steps and spacing change at each energy, beside the errors of method and sum
-                energy = result.spectra["energy"]
-                before = (result.errors if result.methods[0] == "tsurff" else result.own)["pes_total"]
-                free = energy > 0.0
-                self.errors["pes_total"] = before + float(np.trapezoid(found[free], energy[free]))
+            if name == "pes" and "pes_total" in self.result.numbers:
+                # beside the errors of method and sum
+                energy, known = self.result.spectra["energy"], self.result.errors | self.result.own
+                total = np.trapezoid(found * (energy > 0.0), energy)
+                self.errors["pes_total"] = known["pes_total"] + float(total)
 
     def remedy(self, cause: str) -> str:
         """Return what the author of a deck can do about a part of an error."""
