@@ -2,9 +2,9 @@
 
 Resonances are held against the Hamiltonian on a complex axis in oscillator functions, in two bases.  Spectra by t-SURFF are held
 against plane waves in a box that holds the electron, carried by extrapolated Strang steps, whose state leaves through the ends of
-the box in ``(H - E - i 0)^-1 psi``: outgoing waves with neither a surface nor an absorber.  Those by a window on the energy belong
-to the levels of the box between its walls, which sines give.  No oracle shares grid or steps with the program; their own errors
-are the differences of two settings.
+the box in ``(H - E - i 0)^-1 psi``: outgoing waves with neither a surface nor an absorber.  Those by a window belong to the
+levels of the box between its walls, which sines give.  No oracle shares grid or steps with the program; their own errors are the
+differences of two settings.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _well(rng: np.random.Generator, long_range: bool) -> tuple[dict[str, Any], F
 def expanded(
     potential: Function, field: float, size: int, angle: float, omega: float, x0: float = 0.0
 ) -> NDArray[np.complex128]:
-    """Return the energies of ``-e^(-2 i theta) D/2 + V(x) + F x``, ``x = x0 + y e^(i theta)``, in oscillator functions, (size,)."""
+    """Return the energies of ``-e^(-2 i theta) D/2 + V(x) + F x``, ``x = x0 + y e^(i theta)``, (size,)."""
     from scipy.linalg import eigvals
 
     nodes, weights = np.polynomial.hermite.hermgauss(size + 70)
@@ -83,9 +83,9 @@ def expanded(
     f[0], f[1] = np.pi**-0.25, math.sqrt(2.0) * nodes * np.pi**-0.25
     for n in range(2, size):
         f[n] = math.sqrt(2.0 / n) * nodes * f[n - 1] - math.sqrt((n - 1.0) / n) * f[n - 2]
-    n = np.arange(size)
-    kinetic = np.diag(0.5 * omega * (n + 0.5))
-    off = -0.25 * omega * np.sqrt((n[:-2] + 1.0) * (n[:-2] + 2.0))
+    number = np.arange(size)
+    kinetic = np.diag(0.5 * omega * (number + 0.5))
+    off = -0.25 * omega * np.sqrt((number[:-2] + 1.0) * (number[:-2] + 2.0))
     kinetic = kinetic + np.diag(off, 2) + np.diag(off, -2)
     x = x0 + y * turn
     return np.asarray(eigvals(kinetic / turn**2 + (f * (weights * (potential(x) + field * x))) @ f.T))
@@ -249,7 +249,6 @@ def line_spectra(rng: np.random.Generator, folder: Path) -> Trial:
     world = _World(curve, field, duration, 0, half)
 
     def judge(results: Results) -> list[Claim]:
-        # the step of a deck need not divide the pulse; the run ends where it says
         energy = np.asarray(results["pes_energy"])
         if surface:
             best, other = (_outgoing(world, energy, *finer) for finer in FINER)

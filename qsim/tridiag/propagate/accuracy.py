@@ -329,7 +329,6 @@ class LineCompanions(Companions):
                 rest[name][cause] = changes[name]
         self.errors = {name: time_step[name] + grid[name] + sum(rest[name].values()) for name in found}
         self.parts = {name: {STEP: time_step[name], SPACING: grid[name], **rest[name]} for name in found}
-
         self._compare_spectra()
 
     def _compare_spectra(self) -> None:
@@ -345,7 +344,13 @@ class LineCompanions(Companions):
                 (np.abs(one[name] - base[name]) for one, base in zip(others, bases, strict=True)),
                 start=np.zeros(own.size),
             )
-            self.spectra[error_of(name)] = spread(MARGIN * (step + grid) + changed) + unsure
+            found = spread(MARGIN * (step + grid) + changed)
+            self.spectra[error_of(name)] = found + unsure
+            if name == "pes" and "pes_total" in self.result.numbers:
+                # beside the errors of method and sum
+                energy, known = self.result.spectra["energy"], self.result.errors | self.result.own
+                total = np.trapezoid(found * (energy > 0.0), energy)
+                self.errors["pes_total"] = known["pes_total"] + float(total)
 
     def remedy(self, cause: str) -> str:
         """Return what the author of a deck can do about a part of an error."""
