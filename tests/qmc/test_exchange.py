@@ -138,6 +138,7 @@ def some_walkers(count):
         "R": RANDOM.normal(size=(count, 1, 3)),
         "rows": np.zeros((count, 1, 5, 1)),
         "inverse": np.zeros((count, 2, 1, 1)),
+        "expansion": np.zeros((count, 0)),
         "log_psi": np.zeros(count),
         "sign": np.ones(count),
         "energy": RANDOM.normal(size=(count, 6)),

@@ -336,6 +336,7 @@ def test_samples_of_the_trace_are_eight_per_period_of_the_highest_harmonic():
     observed = Observed(hhg=Hhg(max_order=40.0))
     problem = SimpleNamespace(
         observed=observed,
+        spectra=[],
         steps=100_000,
         dt=0.01,
         fundamental=lambda _b: 0.057,

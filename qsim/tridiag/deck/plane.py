@@ -140,7 +140,9 @@ class PlaneLaser(Block):
 
     pulses: Annotated[list[Pulse], Field(min_length=1, max_length=1000)] = Field(
         description="pulses, added up",
-        json_schema_extra={"example": [{"shape": "sin2", "omega": 1.5, "E0": 0.3, "cycles": 4}]},
+        json_schema_extra={
+            "example": [{"shape": "sin2", "wavelength": "30 nm", "intensity": "1e15 W/cm2", "cycles": 4}]
+        },
     )
     gauge: Literal["length"] = Field(
         default="length", description="length: the field is a phase of the wave function, which is exact"
@@ -248,7 +250,11 @@ class PlaneDeck(Deck):
     laser: PlaneLaser | None = Field(
         default=None,
         description="pulses",
-        json_schema_extra={"example": {"pulses": [{"shape": "sin2", "omega": 1.5, "E0": 0.3, "cycles": 4}]}},
+        json_schema_extra={
+            "example": {
+                "pulses": [{"shape": "sin2", "wavelength": "30 nm", "intensity": "1e15 W/cm2", "cycles": 4}]
+            }
+        },
     )
     absorber: Absorber = Field(
         default=NoAbsorber(type="none"),

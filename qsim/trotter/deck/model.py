@@ -241,6 +241,8 @@ class TrotterDeck(Deck):
     """Exact dynamics of spins 1/2 on the state vector, of the whole space or of a sector of conserved Sz."""
 
     FIRST_DECKS: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        # an open evolution has no echo; the blocks are those of `steady`
+        "evolve": {"dissipation": None, "open": None},
         "floquet": {"floquet": {"cycle": [{"terms": [0], "time": 0.8}]}},
         "steady": {"dissipation": [{"type": "loss", "rate": 0.3}]},
         "fid": {
