@@ -394,8 +394,11 @@ def test_t_moves_follow_the_heat_bath():
 # ------------------------------------------------------------------------------------------ repetition
 
 
-def run(device, wavefunction, count=8, mode=DRIFT, **keys):
+def run(device, wavefunction, count=8, mode=DRIFT, nudge=0.0, **keys):
     walkers = ensemble(device, wavefunction, count, **keys)
+    if nudge:
+        # as rounding may place the electrons
+        walkers.state.R[...] *= 1.0 + nudge * np.random.default_rng(1).choice([-1, 1], walkers.state.R.shape)
     sums = device.xp.zeros((count, walk.SUMS))
     walk.generations(device, walkers.state, walkers.tables, 0.1, mode, 1, 3, walk.Stream(KEY, 1, 0), sums)
     walk.diffuse(
@@ -446,8 +449,13 @@ def test_any_number_of_lanes_carries_a_walker(cuda, wavefunction, lanes, monkeyp
     """37 walkers: the last warp is not full, and walkers of a warp take different decisions."""
     monkeypatch.setattr(molecule_launch, "lanes_of", lambda *_: lanes)
     (there, sums), (here, wanted) = run(cuda, wavefunction, 37), run(cpu(1), wavefunction, 37)
-    for name, a, b in zip(State._fields, there, here, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-9 * max(1.0, np.abs(b).max()), err_msg=name)
+    # Near a node of a random sum a walker carries rounding on by far: by what an ulp of its electrons changes.
+    ulp, _ = run(cpu(1), wavefunction, 37, nudge=2.0 * float(np.finfo(float).eps))
+    for name, a, b, c in zip(State._fields, there, here, ulp, strict=True):
+        carried = np.abs(b - c).reshape(len(b), -1).max(axis=1, initial=0.0)
+        allowed = 1e-9 * max(1.0, np.abs(b).max(initial=0.0)) + 30.0 * carried
+        off = np.abs(a - b).reshape(len(b), -1) - 1e-8 * np.abs(b).reshape(len(b), -1)
+        assert (off.max(axis=1, initial=0.0) <= allowed).all(), name
     np.testing.assert_allclose(sums, wanted, rtol=1e-8, atol=1e-8 * np.abs(wanted).max())
 
 
