@@ -181,7 +181,6 @@ SEVERAL_UNITS = {
     "alpha": "times of a solver, polarisability",
     "beta": "times of a solver, anisotropy",
     "dipole": "mu(x) of a molecule, <x> of an electron",
-    "history/gradient_norm": "derivatives by fields, by numbers of other systems",
     "residual_*": "energies, parts of a right-hand side",
     "x": "place, solution of a linear system",
     "thresholds": "converted",

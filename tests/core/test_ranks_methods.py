@@ -437,7 +437,16 @@ ALLOWED = {
     "tridiag-line-scan": 0.0,
 }
 """Relative differences: none where the random streams are those of one rank; else sums are taken in another order."""
-HOW = ("blocks", "halo", "steps_per_pass", "wall_density", "turned_back", "error_time_step", "error_spacing")
+HOW = (
+    "blocks",
+    "halo",
+    "steps_per_pass",
+    "wall_density",
+    "turned_back",
+    "error_time_step",
+    "error_spacing",
+    "claimed_parts",
+)
 HOW += (
     "algorithm",
     "iterations",

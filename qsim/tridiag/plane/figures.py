@@ -35,9 +35,9 @@ def overview(r: Results) -> Figure | None:
 
 def density(r: Results) -> Figure | None:
     """Map of |psi(x, y)|^2 at some times, with the radius of the regions."""
-    if "density" not in r:
+    if "density_xy" not in r:
         return None
-    values, times = r["density"], femtoseconds(r["map_time"])
+    values, times = r["density_xy"], femtoseconds(r["map_time"])
     chosen = np.unique(np.round(np.linspace(0, len(times) - 1, min(MOST_MAPS, len(times)))).astype(int))
     columns = min(3, len(chosen))
     rows = -(-len(chosen) // columns)

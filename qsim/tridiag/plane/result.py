@@ -142,7 +142,7 @@ QUANTITIES: tuple[Q, ...] = (
     ),
     Q(
         "entropy",
-        "",
+        "nat",
         "-sum p ln p of the occupations p of natural orbitals at the end, with the sum 1",
         _end_of_maps("entropy", -1),
         when=_entangled,
@@ -226,7 +226,7 @@ QUANTITIES: tuple[Q, ...] = (
     Q("y", "bohr", "points of the second coordinate", _axis(1), ("y",)),
     Q("x_density", "bohr", "points of the maps", _stored_axis(0), ("x_density",)),
     Q("y_density", "bohr", "points of the maps", _stored_axis(1), ("y_density",)),
-    Q("density", "1/bohr^2", "|psi|^2", _map("density"), ("map_time", "x_density", "y_density")),
+    Q("density_xy", "1/bohr^2", "|psi|^2", _map("density"), ("map_time", "x_density", "y_density")),
     Q(
         "energy",
         "hartree",
@@ -236,7 +236,7 @@ QUANTITIES: tuple[Q, ...] = (
         note="not divided by the norm",
     ),
     Q("purity_of_time", "", "Tr rho^2 of one coordinate", _map("purity"), ("map_time",)),
-    Q("entropy_of_time", "", "-sum p ln p of the occupations", _map("entropy"), ("map_time",)),
+    Q("entropy_of_time", "nat", "-sum p ln p of the occupations", _map("entropy"), ("map_time",)),
     Q(
         "occupations",
         "",
@@ -244,7 +244,7 @@ QUANTITIES: tuple[Q, ...] = (
         _map("occupations"),
         ("map_time", "orbital"),
     ),
-    Q("psi_final", "1/bohr", "wave function at the end", _stored_psi, ("x", "y")),
+    Q("psi_xy_final", "1/bohr", "wave function at the end", _stored_psi, ("x", "y")),
     *HARMONICS,
     *JUDGED,
 )

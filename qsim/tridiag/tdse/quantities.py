@@ -202,7 +202,6 @@ SCALARS: tuple[Q, ...] = (
             "resonance_rate",
             "resonance_energy",
             "rate",
-            "attoclock_angle",
             "hhg_cutoff_order",
             "continuum_population",
             "pes_total",

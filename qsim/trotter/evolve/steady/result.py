@@ -129,7 +129,7 @@ SCALARS: tuple[Quantity[SteadyResult], ...] = (
     Quantity("purity", "", "Tr rho^2", lambda r: r.purity, error=_shift(lambda _: 2.0), headline=True),
     Quantity("gap", "J", "slowest rate of the generator", lambda r: _known(r.gap), headline=True),
     Quantity("unique", "", "whether there is one steady state", lambda r: r.unique, headline=True),
-    Quantity("residual", "J", "Frobenius norm of d rho / dt", lambda r: r.residual, headline=True),
+    Quantity("residual_steady", "J", "Frobenius norm of d rho / dt", lambda r: r.residual, headline=True),
     Quantity(
         "error_estimate",
         "",
