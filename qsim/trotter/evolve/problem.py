@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 import numpy as np
 
 from qsim.core.errors import DeckError
-from qsim.trotter.evolve.open.statistics import Enough
+from qsim.trotter.evolve.open.statistics import Enough, ranges_of
 from qsim.trotter.initial.ground import GroundState
 from qsim.trotter.measurement.spaces import operator_in, strings_of_deck
 from qsim.trotter.model.frames import FRAMES
@@ -206,7 +206,7 @@ class Problem:
         """Rule by which no more trajectories are made; None where their number is given."""
         if self.open is None or self.open.target_error is None:
             return None
-        return Enough(self, self.open.target_error)
+        return Enough(ranges_of(self.models), self.open.target_error)
 
     def in_space(self, space: Space) -> Problem:
         """Return the problem in another space, to which a jump leads."""

@@ -109,7 +109,11 @@ def run(problem: Problem, monitor: Monitor) -> Result:
         integration=how,
         model=problem.hamiltonian().at(0.0),
         mean=made.averages.mean,
-        error=monitor.judged("the errors of the means", lambda: made.averages.errors(ranges_of(problem)), {}),
+        error=monitor.judged(
+            "the errors of the means",
+            lambda: made.averages.errors(ranges_of(problem.models) if problem.open else {}),
+            {},
+        ),
         jumps=made.jumps,
         numbers=_numbers(problem, how, made.drifts, each),
         psi=comm.bcast(_stored(problem, made.current.psi), last),

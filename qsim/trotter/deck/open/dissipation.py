@@ -219,6 +219,7 @@ def _check_rates(entry: _OfSites, spins: int, key: str) -> Iterator[Finding]:
 
 
 def _check_matrix(entry: Correlated, spins: int, key: str) -> Iterator[Finding]:
+    """Yield what is wrong with the matrix of rates of correlated jumps."""
     if (entry.matrix is None) == (entry.file is None):
         yield Finding(key, "give either matrix or file")
         return

@@ -222,6 +222,7 @@ class Density:
         return v
 
     def _driven(self, start: float, length: float, look: Callable[[], None]) -> None:
+        """Carry the density matrix on under a generator that changes, by steps that errors choose."""
         done, h = 0.0, min(length, 0.25)
         while done < length * (1.0 - 1e-12):
             h = min(h, length - done)

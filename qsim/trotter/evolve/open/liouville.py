@@ -11,7 +11,7 @@ a matrix from the right acts on the bra by its transpose, whose digits are count
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -177,7 +177,9 @@ class Doubled:
         v[self.space.index(self.diagonal)] = 1.0 / self.diagonal.size
         return v
 
-    def functional(self, key: Any, model: SpinModel) -> tuple[NDArray[np.int64], NDArray[np.complex128]]:
+    def functional(
+        self, key: Hashable | None, model: SpinModel
+    ) -> tuple[NDArray[np.int64], NDArray[np.complex128]]:
         """Return places and numbers of ``Tr(A x)`` as a sum of numbers times elements of x, A of the N spins; kept by a key."""
         if key is None or key not in self._functionals:
             rows = self.space if self.order is None else space_of(self.twos, 0)
@@ -196,7 +198,7 @@ class Doubled:
         """Return a model of the N spins as one of the ket."""
         return _model(self.twos * 2, {term.sites: term.matrix for term in model.terms})
 
-    def mean(self, key: Any, model: SpinModel, v: NDArray[np.complex128]) -> complex:
+    def mean(self, key: Hashable | None, model: SpinModel, v: NDArray[np.complex128]) -> complex:
         """Return ``Tr(A x)`` of a model of the N spins, x of this order of coherence."""
         places, numbers = self.functional(key, model)
         return complex(numbers @ v[places])

@@ -63,7 +63,7 @@ def _rows(name: str, *, error: bool = False) -> Callable[[Any], Any]:
     return value
 
 
-def _waits(_: Any, rows: NDArray[np.float64], owner: NDArray[np.int64]) -> NDArray[np.float64]:
+def _waits(_: object, rows: NDArray[np.float64], owner: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the times between jumps of one trajectory."""
     same = owner[1:] == owner[:-1]
     return np.asarray(np.diff(rows[:, 0])[same])

@@ -88,6 +88,7 @@ class SparseDrift:
         return space
 
     def _matrices(self) -> _Matrices:
+        """Return the matrices of the space in which the state is, made at the first call."""
         space = self.space
         if space not in self._of:
             device = self.problem.device

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.trotter.evolve.problem import Problem
     from qsim.trotter.evolve.trajectories.averages import Averages
+    from qsim.trotter.model.models import Models
 
 __all__ = ["Counted", "Enough", "counted", "ranges_of"]
 
@@ -24,11 +24,9 @@ EVERY, LEAST = 64, 128
 ALWAYS = ("norm", "energy", "energy_variance", "jumps", "total_sz")
 
 
-def ranges_of(problem: Problem) -> dict[str, tuple[float, float]]:
-    """Return the extreme values of observables of one trajectory, by the names of their arrays; empty for a closed system."""
-    if problem.open is None:
-        return {}
-    S, total = 0.5 * max(problem.models.system.twos), 0.5 * problem.models.system.quanta
+def ranges_of(models: Models) -> dict[str, tuple[float, float]]:
+    """Return the extreme values of observables of one trajectory, by the names of their arrays."""
+    S, total = 0.5 * max(models.system.twos), 0.5 * models.system.quanta
     ranges = {f"s{a}": (-S, S) for a in "xyz"} | {f"total_s{a}": (-total, total) for a in "xyz"}
     pairs = [a + b for a in "xyz" for b in "xyz"]
     return ranges | {f"correlator_{ab}": (-S * S, S * S) for ab in pairs} | {"fidelity": (0.0, 1.0)}
@@ -40,18 +38,19 @@ class Enough:
 
     Attributes
     ----------
-    problem : Problem
+    ranges : dict
+        As `ranges_of`.
     target : float
     """
 
-    problem: Problem
+    ranges: dict[str, tuple[float, float]]
     target: float
 
     def __call__(self, averages: Averages) -> bool:
         """Return True if no more trajectories are needed; looked at now and then."""
         if averages.count < LEAST or averages.count % EVERY:
             return False
-        errors = averages.errors(ranges_of(self.problem))
+        errors = averages.errors(self.ranges)
         named = [name for name in errors if name not in ALWAYS] or ["total_sz"]
         return max(float(errors[name].max(initial=0.0)) for name in named) <= self.target
 

@@ -114,6 +114,7 @@ def channels_of(entries: Sequence[blocks.Dissipation], system: System) -> list[C
 
 
 def _of_entry(entry: blocks.Dissipation, spins: int, number: int) -> list[Channel]:
+    """Return the channels of one entry of the deck."""
     key, f = f"dissipation.{number}", _factor(entry.profile)
     if isinstance(entry, blocks.Collective):
         w = np.zeros((spins, 3), complex)
@@ -177,6 +178,7 @@ def _rates(entry: blocks.Local | blocks.Thermal | blocks.Jump, spins: int, key: 
 
 
 def _correlated(entry: blocks.Correlated, spins: int, number: int, f: Factor | None) -> list[Channel]:
+    """Return the channels of a matrix of rates, one for each of its eigenvectors."""
     if entry.file is not None:
         matrix = read_matrix(entry.file, spins, symmetric=True)
     else:
@@ -209,6 +211,7 @@ def decays_of(channels: Sequence[Channel], twos: tuple[int, ...]) -> list[Decay]
 
 
 def _decay(channels: Sequence[Channel], twos: tuple[int, ...]) -> Decay:
+    """Return half the sum of all ``L^+ L`` as fields and couplings."""
     n = len(twos)
     w = np.array([channel.w for channel in channels])
     # (w*_ja w_kb + w*_kb w_ja) of two sites: real, and symmetric under an exchange of both
