@@ -19,10 +19,12 @@ TREES = {
         "users/pulse",
         "users/qubits",
         "users/spins",
+        "users/open_chain",
         "users/nmr",
         "users/molecule",
         "users/atom",
         "users/potential",
+        "users/plane",
         "users/coming-from",
     ),
     "Notebooks": (
