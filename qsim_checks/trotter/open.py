@@ -387,7 +387,7 @@ def _rates_of(truth: Truth, elements: int) -> NDArray[np.float64]:
     """Return the rates above zero, ascending: of all elements, or of those without coherence between different Sz."""
     G = truth.matrix()
     if elements < len(G):
-        total = np.round(2.0 * sum(axes[2] for axes in truth.S).diagonal().real)
+        total = np.round(2.0 * np.sum([axes[2] for axes in truth.S], axis=0).diagonal().real)
         kept = (total[:, None] == total[None, :]).ravel()
         G = G[np.ix_(kept, kept)]
     rates = np.sort(-np.linalg.eigvals(G).real)

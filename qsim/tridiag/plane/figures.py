@@ -8,7 +8,7 @@ import numpy as np
 
 from qsim.core.results.plotting import COLORS, compose, figure
 from qsim.tridiag.tdse.drawing import DECADES, femtoseconds, time_axis
-from qsim.tridiag.tdse.figures import dipole, field, gabor, hhg
+from qsim.tridiag.tdse.figures import dipole, field, gabor, hhg, populations
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,25 +96,6 @@ def norms(r: Results) -> Figure | None:
     ax.set_ylabel("norm")
     ax.set_title("norms by regions")
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-    return fig
-
-
-def populations(r: Results) -> Figure | None:
-    """Level populations against time."""
-    if "populations" not in r:
-        return None
-    fig = figure("double", 2.6)
-    ax = fig.subplots()
-    t, p = femtoseconds(r["time"]), r["populations"]
-    for k in range(p.shape[1]):
-        ax.plot(t, np.maximum(p[:, k], 1e-14), label=f"{k}")
-    if p.shape[1] > 1:
-        ax.set_yscale("log")
-        ax.set_ylim(1e-10, 2.0)
-    time_axis(ax, r)
-    ax.set_ylabel("population")
-    ax.set_title("populations of levels")
-    ax.legend(title="level", loc="center left", bbox_to_anchor=(1.0, 0.5))
     return fig
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from qsim.trotter.model.hamiltonian import Hamiltonian, Model
     from qsim.trotter.model.open.channels import Channel, Decay
 
-__all__ = ["Drift", "LayerDrift", "Stretch", "pieces_of", "profiles_of"]
+__all__ = ["Drift", "LayerDrift", "Stretch", "pieces_of", "profiles_of", "step_by_step"]
 
 # points and weights of Gauss on [0, 1], of order 6
 NODES = 0.5 + np.array([-0.5, 0.0, 0.5]) * math.sqrt(0.6)
@@ -117,6 +117,18 @@ def pieces_of(t: float, tau: float, kinks: Sequence[float]) -> list[tuple[float,
 
 
 # -------------------------------------------------------------------------------------------- layers
+
+
+def step_by_step(drift: Drift, t: float, dt: float, steps: int, least: float) -> Stretch:
+    """Make full steps one after the other, until the norm squared is below `least`."""
+    before = after = drift.weight(t)
+    for number in range(steps):
+        before = after
+        drift.step(t + number * dt, dt)
+        after = drift.weight(t + (number + 1) * dt)
+        if after[0] < least:
+            return Stretch(number + 1, before, after)
+    return Stretch(steps, before, after)
 
 
 class LayerDrift:
@@ -227,14 +239,7 @@ class LayerDrift:
             decay = self._rate(t)
             made = kernels.full_steps(self.re, self.im, self.spins, *self._of_length(dt), decay, steps, least)
             return Stretch(int(made[0]), made[1:3], made[3:5])
-        before = after = self.weight(t)
-        for number in range(steps):
-            before = after
-            self.step(t + number * dt, dt)
-            after = self.weight(t + (number + 1) * dt)
-            if after[0] < least:
-                return Stretch(number + 1, before, after)
-        return Stretch(steps, before, after)
+        return step_by_step(self, t, dt, steps, least)
 
     def step(self, t: float, tau: float) -> None:
         """Make one step of any length."""

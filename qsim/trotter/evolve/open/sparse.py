@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from qsim.trotter.evolve.open.arnoldi import Arnoldi
-from qsim.trotter.evolve.open.drifts import Stretch, pieces_of, profiles_of
+from qsim.trotter.evolve.open.drifts import Stretch, pieces_of, profiles_of, step_by_step
 from qsim.trotter.evolve.propagators.chebyshev import linear_in, measured
 from qsim.trotter.model.hamiltonian import Model
 from qsim.trotter.model.open.channels import charge_of, decays_of, digits_of, jump_model
@@ -170,14 +170,7 @@ class SparseDrift:
 
     def stretch(self, t: float, dt: float, steps: int, least: float) -> Stretch:
         """Make full steps from a time on, until the norm squared is below `least`."""
-        before = after = self.weight(t)
-        for number in range(steps):
-            before = after
-            self.step(t + number * dt, dt)
-            after = self.weight(t + (number + 1) * dt)
-            if after[0] < least:
-                return Stretch(number + 1, before, after)
-        return Stretch(steps, before, after)
+        return step_by_step(self, t, dt, steps, least)
 
     def weight(self, t: float) -> tuple[float, float]:
         """Return the norm squared, and the rate of all jumps times it."""
