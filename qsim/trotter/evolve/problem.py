@@ -206,7 +206,7 @@ class Problem:
         """Rule by which no more trajectories are made; None where their number is given."""
         if self.open is None or self.open.target_error is None:
             return None
-        return Enough(ranges_of(self.models), self.open.target_error)
+        return Enough(ranges_of(self.models), self.open.target_error, self.output_times[0] == 0.0)
 
     def in_space(self, space: Space) -> Problem:
         """Return the problem in another space, to which a jump leads."""

@@ -111,7 +111,9 @@ def run(problem: Problem, monitor: Monitor) -> Result:
         mean=made.averages.mean,
         error=monitor.judged(
             "the errors of the means",
-            lambda: made.averages.errors(ranges_of(problem.models) if problem.open else {}),
+            lambda: made.averages.errors(
+                ranges_of(problem.models) if problem.open else {}, begins=problem.output_times[0] == 0.0
+            ),
             {},
         ),
         jumps=made.jumps,

@@ -203,6 +203,15 @@ def test_errors_of_rare_events_reach_far_enough() -> None:
     assert inside >= 300 * 0.95 - 3 * math.sqrt(300 * 0.95 * 0.05)
 
 
+def test_nothing_rare_can_have_happened_at_the_start() -> None:
+    averages = Averages()
+    for value in (0.3, 0.5, 0.4):
+        averages.add({"x": np.array([0.5, value])})
+    plain, found = averages.errors()["x"], averages.errors({"x": (0.0, 1.0)}, begins=True)["x"]
+    assert found[0] == plain[0] == 0.0
+    assert found[1] == averages.errors({"x": (0.0, 1.0)})["x"][1] > plain[1]
+
+
 def test_counting_of_independent_jumps() -> None:
     rng = np.random.default_rng(3)
     jumps = [np.zeros((n, 2)) for n in rng.poisson(7.0, 2000)]

@@ -41,16 +41,19 @@ class Enough:
     ranges : dict
         As `ranges_of`.
     target : float
+    begins : bool
+        True if the first row is that of t = 0.
     """
 
     ranges: dict[str, tuple[float, float]]
     target: float
+    begins: bool
 
     def __call__(self, averages: Averages) -> bool:
         """Return True if no more trajectories are needed; looked at now and then."""
         if averages.count < LEAST or averages.count % EVERY:
             return False
-        errors = averages.errors(self.ranges)
+        errors = averages.errors(self.ranges, begins=self.begins)
         named = [name for name in errors if name not in ALWAYS] or ["total_sz"]
         return max(float(errors[name].max(initial=0.0)) for name in named) <= self.target
 

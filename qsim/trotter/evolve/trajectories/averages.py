@@ -66,7 +66,7 @@ class Averages:
         self.pending, self.waiting = {}, 0
 
     def errors(
-        self, ranges: Mapping[str, tuple[float, float]] | None = None
+        self, ranges: Mapping[str, tuple[float, float]] | None = None, *, begins: bool = False
     ) -> dict[str, NDArray[np.float64]]:
         """Return the standard errors of the means; empty for a single sample, whose error nothing tells.
 
@@ -76,6 +76,8 @@ class Averages:
             Where a sample lies between a and b, its error is at least so large that two of them reach as far as those of the
             samples with a and b added twice each: also where the samples have missed a rare event (Agresti and Coull,
             Am. Stat. 52, 119 (1998)).
+        begins : bool
+            True if the first row of the means is that of t = 0, before which nothing can have happened.
         """
         if self.count < 2:
             return {}
@@ -90,7 +92,9 @@ class Averages:
             wide = (n * mean + 2.0 * (a + b)) / (n + 4.0)
             m2 = self.m2[name] + n * (mean - wide) ** 2 + 2.0 * (a - wide) ** 2 + 2.0 * (b - wide) ** 2
             spread = np.sqrt(m2 / ((n + 3.0) * (n + 4.0)))
-            errors[name] = np.maximum(errors[name], spread + 0.5 * np.abs(wide - mean))
+            larger = np.maximum(errors[name], spread + 0.5 * np.abs(wide - mean))
+            first = int(begins)
+            errors[name] = np.concatenate([errors[name][:first], larger[first:]])
         return errors
 
     def state(self) -> dict[str, Any]:
