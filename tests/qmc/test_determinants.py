@@ -6,10 +6,12 @@ states of pure spin.  The expansion of a Slater determinant of turned orbitals i
 
 import numpy as np
 import pytest
+import yaml
 
 from qsim.core.device import rng
 from qsim.core.device.device import cpu
 from qsim.core.errors import InvalidInput
+from qsim.core.run.pipeline import Options, execute
 from qsim.qmc.kernels.common.types import COMPONENTS
 from qsim.qmc.kernels.walkers import walk
 from qsim.qmc.kernels.walkers.walk_cpu import DRIFT
@@ -139,3 +141,26 @@ def test_the_energy_of_determinants_of_oscillator_functions_is_the_sum_over_them
     assert np.abs(found).max() < 4.5
     assert abs(np.mean(found)) * np.sqrt(len(found)) < 4.5
     assert np.square(found).sum() < 30.0  # chi squared of six degrees of freedom: once in 25000
+
+
+def test_an_electron_beyond_its_orbital_of_the_reference_is_on_no_node(tmp_path):
+    """The spin-down electron of lithium is 11 bohr away in the p orbital, where the tight 1s function of the reference is 1e-14."""
+    shells = [
+        {"atom": "Li", "n": n, "l": l, "zeta": z} for n, l, z in ((1, 0, 2.69), (2, 0, 0.65), (2, 1, 0.8))
+    ]
+    rows = [{"c": 0.9, "up": [0, 1], "down": [0]}, {"c": 0.2, "up": [1, 2], "down": [2]}]
+    deck = {
+        "method": "qmc",
+        "system": {"atoms": [["Li", 0, 0, 0]], "spin": 1},
+        "wavefunction": {
+            "orbitals": {"source": "sto", "shells": shells},
+            "determinants": {"list": [*rows, {"c": -0.1, "up": [0, 2], "down": [1]}]},
+            "jastrow": "none",
+        },
+        "series": [{"vmc": {"walkers": 64, "blocks": 20, "steps": 20}}],
+        "run": {"seed": 3},
+    }
+    path = tmp_path / "deck.yaml"
+    path.write_text(yaml.safe_dump(deck), encoding="utf-8")
+    outcome = execute("qmc", path, Options(device="cpu", output=tmp_path, figures=False, verbosity=-1))
+    assert outcome.summary["scalars"]["vmc_inverse_error"]["value"] < 1e-9

@@ -187,6 +187,8 @@ def _with_jastrow(
 ) -> Wavefunction:
     """Return the trial function of orbitals in open boundaries."""
     occupied = (system.n_up, system.n_dn)
+    if expansion.orbitals != occupied:
+        orbitals = orbitals.equally_far()
     _check_tables(orbitals, expansion, system, notes)
     # What the orbitals bring to the cusp at each bare nucleus, mean over the atoms of a
     # species: the Jastrow factor makes up for the rest.

@@ -194,6 +194,15 @@ class OrbitalSet:
         """Return the set with more known about it."""
         return replace(self, about={**self.about, **about})
 
+    def equally_far(self) -> OrbitalSet:
+        """Return the orbitals with shells that end as far out as the farthest one, but for those with a sharp end.
+
+        Where an orbital is negligible beside others, a determinant with it may be multiplied by one that is not.
+        """
+        farthest = max((shell.reach for shell in self.shells), default=0.0)
+        shells = (shell if shell.rmax is not None else replace(shell, rmax=farthest) for shell in self.shells)
+        return replace(self, shells=tuple(shells))
+
     # ---------------------------------------------------------------------------------- cusps
 
     def cusp(self, atom: int, occupied: tuple[int, int]) -> float:
