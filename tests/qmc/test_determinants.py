@@ -144,7 +144,7 @@ def test_the_energy_of_determinants_of_oscillator_functions_is_the_sum_over_them
 
 
 def test_an_electron_beyond_its_orbital_of_the_reference_is_on_no_node(tmp_path):
-    """The spin-down electron of lithium is 11 bohr away in the p orbital, where the tight 1s function of the reference is 1e-14."""
+    """Spin down of lithium is 11 bohr away in the p orbital, where the tight 1s function of the reference is 1e-14."""
     shells = [
         {"atom": "Li", "n": n, "l": l, "zeta": z} for n, l, z in ((1, 0, 2.69), (2, 0, 0.65), (2, 1, 0.8))
     ]

@@ -291,8 +291,7 @@ def chosen_orbitals(matrices: Sequence[NDArray[np.float64]], orders: Orders, key
         if max(order, default=-1) >= matrix.shape[1]:
             raise InvalidInput(
                 key,
-                f"the determinants of {len(order)} orbitals of one spin need orbital {max(order)}, counted from 0; there are "
-                f"{matrix.shape[1]}",
+                f"a determinant has orbital {max(order)}, counted from 0; the source has {matrix.shape[1]} orbitals",
             )
         found[spin, :, : len(order)] = matrix[:, order]
     return found
