@@ -65,7 +65,7 @@ def test_bits_are_orbitals_of_all_words():
             "list.0",
         ),
         ([{"c": 0, "up": [0, 1], "down": [0, 1]}], "list", "zero"),
-        ([{"c": 1, "up": [0, 9], "down": [0, 1]}], "determinants", "need orbital 9"),
+        ([{"c": 1, "up": [0, 9], "down": [0, 1]}], "determinants", "has orbital 9"),
     ],
 )
 def test_lists_are_checked(rows, key, words):
