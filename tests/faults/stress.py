@@ -300,10 +300,9 @@ def play(seed, place):
         except Exception as error:
             game.wrong.append(f"{type(error).__name__}: {error}")
             for pid in game.alive:
+                # One after another, each with time to write where it is: a stack is many short writes.
                 os.kill(pid, signal.SIGUSR2)
-            # time to write where they are
-            time.sleep(0.5 if game.alive else 0.0)
-            for pid in game.alive:
+                time.sleep(0.5)
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
             stacks.seek(0)

@@ -55,7 +55,7 @@ ERRORS = {
     # tasks and their blocks
     "unknown task": (
         {"task": "tdse"},
-        "task: expected 'propagate', 'solve', 'scaling' or 'atom', found 'tdse'",
+        "task: expected 'propagate', 'solve', 'scaling', 'atom' or 'plane', found 'tdse'",
     ),
     "no task": ({"task": REMOVE}, r"task: required key is missing \(propagate: an atom in a laser pulse"),
     "unknown key": ({"grid__dx": 0.1}, r"grid.dx: unknown key.*allowed: xmin, xmax, points, stencil"),

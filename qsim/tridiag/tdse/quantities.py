@@ -209,16 +209,6 @@ SCALARS: tuple[Q, ...] = (
             "population_0",
         ),
     ),
-    Q(
-        "error_estimate",
-        "",
-        "largest claimed error of a norm or population",
-        lambda r: max(e for name, e in r.errors.items() if name.startswith(("norm", "population", "bound"))),
-        when=lambda r: bool(r.parts),
-    ),
-    _largest_part("error_time_step", "time step", lambda parts: next(iter(parts.values()))),
-    _largest_part("error_spacing", "grid spacing", lambda parts: list(parts.values())[1]),
-    _largest_part("error_table", "rows of a table", lambda parts: parts.get(TABLE)),
     Q("norm_initial", "", "norm at t = 0", lambda r: float(r.frames["norm"][0]), exact=True),
     Q("energy_initial", "hartree", "<H> at t = 0", number("energy_initial"), headline=True, error=errors),
     Q(
@@ -350,6 +340,16 @@ SCALARS: tuple[Q, ...] = (
         error=errors,
         headline=True,
     ),
+    Q(
+        "error_estimate",
+        "",
+        "largest claimed error of a norm or population",
+        lambda r: max(e for name, e in r.errors.items() if name.startswith(("norm", "population", "bound"))),
+        when=lambda r: bool(r.parts),
+    ),
+    _largest_part("error_time_step", "time step", lambda parts: next(iter(parts.values()))),
+    _largest_part("error_spacing", "grid spacing", lambda parts: list(parts.values())[1]),
+    _largest_part("error_table", "rows of a table", lambda parts: parts.get(TABLE)),
 )
 
 #: Arrays of every run.
