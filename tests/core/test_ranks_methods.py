@@ -521,10 +521,10 @@ sent, found = [], []
 numbers, objects = MpiComm.gather_numbers, MpiComm.allgather
 MpiComm.gather_numbers = lambda self, values: (sent.append(values.nbytes), numbers(self, values))[1]
 MpiComm.allgather = lambda self, value: (sent.append("pickled"), objects(self, value))[1]
-for steps in (5, 10):
+for number, steps in enumerate((5, 5, 10)):  # the first compiles kernels, of which ranks tell each other
     deck["series"][1]["dmc"]["steps"] = steps
     sent.clear()
-    execute("qmc", deck, Options(output=f"messages-{steps}", figures=False, verbosity=-1))
+    execute("qmc", deck, Options(output=f"messages-{number}", figures=False, verbosity=-1))
     found.append(list(sent))
 with open(f"messages-{world().rank}.json", "w") as file:
     json.dump(found, file)
@@ -535,10 +535,13 @@ def test_generations_from_one_branching_to_the_next_are_one_message(decks):
     """30 generations more, of 384 walkers per rank: six times sums of 5 generations and 3 blocks, and three of weights."""
     script(2, MESSAGES)
     for rank in (0, 1):
-        few, many = json.loads(Path(f"messages-{rank}.json").read_text())
+        _, few, many = json.loads(Path(f"messages-{rank}.json").read_text())
         interval = 8 * (3 + 5 * 3 * 13 + 3)
         assert many.count(interval) - few.count(interval) == 6
-        assert len(many) - len(few) == 6
+        # By the clock ranks ask each other, in one number or object, whether to stop or to save: now and then, not in each interval.
+        seldom = [sum(size in (8, "pickled") for size in sizes) for sizes in (few, many)]
+        assert (len(many) - seldom[1]) - (len(few) - seldom[0]) == 6
+        assert abs(seldom[1] - seldom[0]) < 6
 
 
 @pytest.mark.exhaustive

@@ -34,6 +34,7 @@ from qsim.core.device.blas import large_matrices
 from qsim.core.device.device import Memory
 from qsim.core.device.parallel import SerialComm, agreed, in_shares, owners
 from qsim.core.errors import NumericsError
+from qsim.core.run.stops.lapack import lowest_pairs
 from qsim.sturmian.deck.blocks import LESS
 from qsim.sturmian.deck.symmetry import exchange_sign
 from qsim.sturmian.two_electron.angular import multipoles
@@ -563,20 +564,11 @@ def eigenpairs(device: Device, made: Assembled, roots: int) -> tuple[NDArray[np.
         with device.use():
             energies, x = device.xp.linalg.eigh(made.H)
             return device.to_host(energies[:roots]), device.to_host(x[:, :roots])
-    from scipy.linalg import LinAlgError, eigh
-
+    overlap = None if made.S is None else device.to_host(made.S)
     try:
         with large_matrices(n):
-            return eigh(
-                device.to_host(made.H),
-                None if made.S is None else device.to_host(made.S),
-                # Only the wanted roots: "evr" and "gvx" compute a subset, at a fraction of the
-                # whole.
-                subset_by_index=(0, roots - 1),
-                check_finite=False,
-                driver="evr" if made.S is None else "gvx",
-            )
-    except LinAlgError as error:
+            return lowest_pairs(device.to_host(made.H), overlap, roots)
+    except np.linalg.LinAlgError as error:
         raise NumericsError(
             f"LAPACK cannot solve the eigenproblem: {error}", hint="use fewer functions"
         ) from error

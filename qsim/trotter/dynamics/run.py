@@ -20,6 +20,7 @@ import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.core.run.loop import Progress, drive
+from qsim.core.run.stops.lapack import eigh
 from qsim.trotter.dynamics.kpm import chebyshev_moments, smoothed
 from qsim.trotter.dynamics.result import DynamicsResult
 from qsim.trotter.evolution.chebyshev import lanczos_bounds
@@ -231,7 +232,7 @@ class Computation:
         assert self.target is not None
         matrix = matrix_of(problem.operator(self.target, problem.model))
         with problem.place.use():
-            values, states = problem.place.xp.linalg.eigh(matrix)
+            values, states = (problem.place.xp.linalg.eigh if problem.place.is_cuda else eigh)(matrix)
         return np.asarray(problem.place.to_host(values), np.float64), states
 
     def _poles(

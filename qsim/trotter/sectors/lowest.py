@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.run.stops.lapack import eigh
 from qsim.trotter.sectors.lanczos import EPS, Search
 from qsim.trotter.sectors.linear import matrix_of
 
@@ -191,7 +192,7 @@ def _diagonalised(
     device = linear.device
     with device.use():
         xp, matrix = device.xp, matrix_of(linear)
-        values, states = xp.linalg.eigh(matrix if sign > 0 else -matrix)
+        values, states = (xp.linalg.eigh if device.is_cuda else eigh)(matrix if sign > 0 else -matrix)
         signed = np.asarray(device.to_host(values), np.float64)
         # up to the end, and one level beyond it, from which the gap follows
         kept = min(signed.size, max(count, int(np.searchsorted(signed, first + near)) + 1))

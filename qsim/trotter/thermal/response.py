@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.run.stops.lapack import eigh
 from qsim.core.statistics import student
 from qsim.trotter.measurement.spaces import applied_in, columns_in, field_in, operator_in, target_in
 from qsim.trotter.model.hamiltonian import scale_of
@@ -92,7 +93,7 @@ def response_of(problem: ThermalProblem, temperatures: NDArray[np.float64]) -> d
     place = problem.place
     # once more, so that a checkpoint need not hold the states
     matrices = (matrix_of(problem.operator(sector, problem.model)) for sector in problem.sectors)
-    solved = [np.linalg.eigh(place.to_host(matrix)) for matrix in matrices]
+    solved = [eigh(place.to_host(matrix)) for matrix in matrices]
     made = [columns_in(sector, vectors) for sector, (_, vectors) in zip(problem.sectors, solved, strict=True)]
     states = [(values, vectors) for (values, _), (_, vectors) in zip(solved, made, strict=True)]
     beta = 1.0 / temperatures
