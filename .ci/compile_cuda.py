@@ -2,6 +2,7 @@
 
     python .ci/compile_cuda.py                       all of qsim/**/*.cu
     python .ci/compile_cuda.py qsim/qoc/kernels/*.cu --arch sm_90
+    python .ci/compile_cuda.py --arch sm_90 --in-turn     variants after the first in one precision each, double and float in turn
 
 Each source is compiled by NVRTC for every architecture and for REAL=double and REAL=float. Lines of this form
 in a source say more:
@@ -93,11 +94,15 @@ def directives(path: Path) -> tuple[list[dict[str, str]], set[str]]:
     return variants or [{}], may_spill
 
 
-def jobs(path: Path, architectures: list[str]) -> Iterator[Job]:
-    """Every compilation of a source: the first variant for all architectures, others for the last one; precisions."""
+def jobs(path: Path, architectures: list[str], in_turn: bool = False) -> Iterator[Job]:
+    """Every compilation of a source: the first variant for all architectures, others for the last one; precisions.
+
+    `in_turn` compiles variants after the first in one precision each.
+    """
     for number, macros in enumerate(directives(path)[0]):
         variant = " ".join(f"{key}={value}" for key, value in macros.items())
-        precisions = [macros["REAL"]] if "REAL" in macros else PRECISIONS
+        chosen = PRECISIONS[number % 2 :][:1] if in_turn and number else PRECISIONS
+        precisions = (macros["REAL"],) if "REAL" in macros else chosen
         targets = architectures if number == 0 else architectures[-1:]
         for arch, real in itertools.product(targets, precisions):
             yield Job(path, {**macros, "REAL": real}, variant, arch)
@@ -152,11 +157,14 @@ def main() -> int:
     )
     parser.add_argument("sources", nargs="*", type=Path, help="default: all of qsim")
     parser.add_argument("--arch", action="append", help=f"default: {' '.join(ARCHITECTURES)}")
+    parser.add_argument(
+        "--in-turn", action="store_true", help="one precision of each variant but the first: half of the time"
+    )
     options = parser.parse_args()
     start = time.monotonic()
     sources = [path.resolve() for path in options.sources] or sorted((ROOT / "qsim").rglob("*.cu"))
     architectures = options.arch or list(ARCHITECTURES)
-    todo = [job for path in sources for job in jobs(path, architectures)]
+    todo = [job for path in sources for job in jobs(path, architectures, options.in_turn)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # the compiler runs outside the interpreter lock
         results = list(zip(todo, pool.map(compile_job, todo), strict=True))
     complaints = [complaint for _, outcome in results for complaint in outcome.complaints]

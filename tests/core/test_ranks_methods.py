@@ -538,7 +538,7 @@ def test_generations_from_one_branching_to_the_next_are_one_message(decks):
         _, few, many = json.loads(Path(f"messages-{rank}.json").read_text())
         interval = 8 * (3 + 5 * 3 * 13 + 3)
         assert many.count(interval) - few.count(interval) == 6
-        # By the clock ranks ask each other, in one number or object, whether to stop or to save: now and then, not in each interval.
+        # By the clock ranks ask each other, in one number or object, whether to stop or to save: now and then.
         seldom = [sum(size in (8, "pickled") for size in sizes) for sizes in (few, many)]
         assert (len(many) - seldom[1]) - (len(few) - seldom[0]) == 6
         assert abs(seldom[1] - seldom[0]) < 6
