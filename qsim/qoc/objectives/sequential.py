@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.objectives.slots import SlotObjective
-    from qsim.qoc.optimizers.search import Map
+    from qsim.qoc.objectives.objective import Bounded
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class SlotSteps:
         return p, p - self.objective.penalty(fields)
 
     def update(
-        self, fields: NDArray[np.float64], run: SlotRun, gain: NDArray[np.float64], control: Map
+        self, fields: NDArray[np.float64], run: SlotRun, gain: NDArray[np.float64], control: Bounded
     ) -> NDArray[np.float64]:
         """Return the controls (C, N) after one backward and one updating forward sweep."""
         objective, propagator = self.objective, self.objective.propagator
