@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.arrays import ComplexArray
-    from qsim.qoc.objectives.slots import SlotObjective
     from qsim.qoc.objectives.objective import Bounded
+    from qsim.qoc.objectives.slots import SlotObjective
 
 
 @dataclass(frozen=True)

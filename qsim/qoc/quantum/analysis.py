@@ -74,9 +74,12 @@ def analyse(
     """
     objective, kind = problem.objective, kind_of(problem.model)
     with monitor.stage("analyse"):
-        # The first values are propagated with the objective of the search, to compare with its history.
-        first = objective.cost.value(objective.propagator.final(problem.guess, objective.start))
         outcome = outcome_of(problem, fields)
+        # The first values are propagated with the objective of the search, to compare with its history.
+        final = outcome.final
+        if not np.array_equal(problem.guess, fields):
+            final = objective.propagator.final(problem.guess, objective.start)
+        first = objective.cost.value(final)
         # a mean over sampled histories may be above
         above = ABOVE_ONE + 6.0 * (outcome.sampling or 0.0)
         if not problem.model.measured and outcome.value > 1.0 + above:
