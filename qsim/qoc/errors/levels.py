@@ -46,6 +46,8 @@ FAR = 0.1
 QUICK, WEAK, JUMPED = 1e7, 0.2, 0.5
 # Factor of the extrapolated rest, and the least ratio of changes by which it is extrapolated.
 MARGIN, FASTEST = 2.0, 0.2
+# Factor of what histories with jumps change, of which the mean value alone is known.
+BESIDE = 1.5
 # Factor of the change that was seen: the last basis has errors of its own.
 SEEN = 1.05
 # Rounding of one product of a series, relative.
@@ -276,7 +278,8 @@ def _weighted(found: Larger, jumped: float) -> float:
     slope = math.sqrt(p * (1.0 - p))
     delta = MARGIN * (math.sqrt(slope**2 + change / none) - slope)
     moved = 2.0 * math.sqrt(jumped * (1.0 - jumped)) * delta + delta**2
-    return change + jumped * extrapolated(beside, found.ratio) + (1.0 - none) * min(moved, 1.0)
+    others = jumped * extrapolated(beside, found.ratio) + (1.0 - none) * min(moved, 1.0)
+    return change + BESIDE * others
 
 
 def _larger(system: System, objective: SlotObjective, more: int) -> QuantumModel:

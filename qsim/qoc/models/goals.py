@@ -112,6 +112,10 @@ def _goal(target: Any, basis: Basis, key: str) -> Goal:
     if isinstance(target, Formula):
         return _functional(target, basis, key)
     if isinstance(target, Density):
+        if isinstance(target.density, list):
+            # as a start, whose trace and signs are judged
+            found = start(StateArray(rho=target.density), basis, f"{key}.density")
+            return DensityTarget((found.states * found.weights) @ found.states.conj().T)
         return DensityTarget(read_density(target.density, basis, f"{key}.density"))
     return StateTarget((_rows(target, basis, key),))
 
@@ -235,7 +239,11 @@ def _family(target: Gate, size: int) -> str:
 
 
 def _unitary(target: Gate, key: str) -> ComplexArray:
-    """Return the matrix of a gate, by name, as a permutation or from a file."""
+    """Return the matrix of a gate, by name, as a permutation, as it is given, or from a file."""
+    if isinstance(target.gate, list) and isinstance(target.gate[0], list):
+        if {len(row) for row in target.gate} != {len(target.gate)}:
+            raise InvalidInput(key, "expected a square matrix")
+        return np.array(target.gate, dtype=np.complex128)
     if isinstance(target.gate, list):
         permutation = np.zeros((len(target.gate),) * 2, dtype=np.complex128)
         permutation[target.gate, np.arange(len(target.gate))] = 1.0
