@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from qsim.qoc.deck.system import System
     from qsim.qoc.models.molecule import Molecule
     from qsim.qoc.objectives.objective import Goal, Objective
-    from qsim.qoc.optimizers.maximisation import Maximisation
-    from qsim.qoc.optimizers.search import Search
     from qsim.qoc.propagators.propagator import Members, Propagator
 
 # A search that converges below this probability has not left the critical point at zero field.
@@ -67,8 +65,8 @@ class Problem:
     """
 
     objective: Any
-    begin: Callable[[Any], Search]
-    analyse: Callable[[Any, Any, Maximisation, NDArray[np.float64], Monitor], Any]
+    begin: Callable[[Any], Any]
+    analyse: Callable[[Any, Any, Any, NDArray[np.float64], Monitor], Any]
     controls: Controls
     guess: NDArray[np.float64]
     times: NDArray[np.float64]

@@ -163,8 +163,9 @@ def enlarged(
     """
     if not objective.lindblad or isinstance(objective, Unravelling) or not is_quadratic(objective.model):
         found = _grown(system, objective, course, fields, least)
-        known = found is not None and found.unclaimed is None and jumped is not None
-        return replace(found, error=_weighted(found, jumped)) if known else found
+        if found is None or found.unclaimed is not None or jumped is None:
+            return found
+        return replace(found, error=_weighted(found, jumped))
     if course.operations(objective) < QUICK:
         return _grown(system, objective, course, fields, least)
     # What no jump changes is most of the state, and kets of more levels cost little beside density matrices.
@@ -208,6 +209,7 @@ def _grown(
             made = objective.model.kept(("larger", more), partial(_larger, system, objective, more))
         except InvalidInput as problem:
             stopped = f"with more levels the system cannot be made: {problem}"
+            looks = looks or [course.look(objective)]
             break
         if made.dimension == (looks[-1].objective if looks else objective).model.dimension:
             return None

@@ -112,10 +112,6 @@ def _goal(target: Any, basis: Basis, key: str) -> Goal:
     if isinstance(target, Formula):
         return _functional(target, basis, key)
     if isinstance(target, Density):
-        if isinstance(target.density, list):
-            # as a start, whose trace and signs are judged
-            found = start(StateArray(rho=target.density), basis, f"{key}.density")
-            return DensityTarget((found.states * found.weights) @ found.states.conj().T)
         return DensityTarget(read_density(target.density, basis, f"{key}.density"))
     return StateTarget((_rows(target, basis, key),))
 
@@ -246,7 +242,7 @@ def _unitary(target: Gate, key: str) -> ComplexArray:
         return np.array(target.gate, dtype=np.complex128)
     if isinstance(target.gate, list):
         permutation = np.zeros((len(target.gate),) * 2, dtype=np.complex128)
-        permutation[target.gate, np.arange(len(target.gate))] = 1.0
+        permutation[np.array(target.gate, dtype=np.int64), np.arange(len(target.gate))] = 1.0
         return permutation
     if isinstance(target.gate, Path):
         matrix = array_of(target.gate, ("gate", "U"), key)[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.objectives.objective import Bounded
-    from qsim.qoc.objectives.slots import SlotObjective
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class SlotSteps:
     objective : SlotObjective
     """
 
-    def __init__(self, objective: SlotObjective) -> None:
+    def __init__(self, objective: Any) -> None:
         self.objective = objective
         # A+ carries costates from the end of a slot to its start
         self.back = Slots(objective.model, objective.motion, adjoint=True)
