@@ -150,8 +150,11 @@ def read_density(given: Path | list[list[complex]], basis: Basis, key: str) -> C
     InvalidInput
         If it is no density matrix of D states.
     """
-    listed = isinstance(given, list)
-    array = array_of_block(StateArray(rho=given), key)[1] if listed else array_of(given, ("rho",), key)[1]
+    array = (
+        array_of_block(StateArray(rho=given), key)[1]
+        if isinstance(given, list)
+        else array_of(given, ("rho",), key)[1]
+    )
     return require_density(basis.widened(array), basis.dimension, key)
 
 
