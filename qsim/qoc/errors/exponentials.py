@@ -12,7 +12,6 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg import expm
 from scipy.sparse import csr_array
 
 from qsim.qoc.kernels.portions import look
@@ -28,17 +27,16 @@ if TYPE_CHECKING:
     from qsim.qoc.models.quantum import QuantumModel
     from qsim.qoc.objectives.slots import SlotObjective
 
-# Levels up to which generators are dense, and up to which every slot has its own matrix: products of matrices then cost less than
-# the calls for products with columns.
-DENSE, FEW = 100, 32
+# Levels up to which every slot has its own exponential: products of matrices then cost less than the calls for products with
+# columns; and the same of slots whose 1-norm is above `LONG`.
+FEW, DENSE = 32, 100
 # 1-norm of one part of a slot: terms of alternating sign lose no digits there.
 LONGEST = 2.0
-# 1-norm of a slot above which a dense exponential costs less than its action.
 LONG = 30.0
 # The first term that is left out, relative.
 LEFT_OUT = 2.0**-56
-# Bytes of the generators that are made at a time; of exponentials, so that they stay in the cache.
-BYTES, CLOSE = 3e7, 3e5
+# Bytes of the exponentials that are made at a time: they stay in the cache.
+CLOSE = 3e5
 # Floating-point operations of another propagation, and how much longer than the run's it may take.
 BUDGET, SLOWER = 1e11, 5.0
 # Entries of a superoperator that are kept.
@@ -79,16 +77,15 @@ def propagated(made: QuantumModel, objective: SlotObjective, fields: NDArray[np.
     factors = np.stack(
         [np.ones(fields.shape[1]), *(u**c.power for u, c in zip(fields, made.controls, strict=True))]
     )
-    if made.dimension <= FEW:
+    sizes = [float(abs(part).sum(axis=0).max(initial=0.0)) for part in parts]
+    longest = objective.tau * float(np.abs(factors).max(axis=1) @ sizes)
+    if made.dimension <= FEW or (made.dimension <= DENSE and longest > LONG):
         for one in _exponentials(parts, objective.tau * factors):
             x = one @ x
         return x
-    sparse = made.dimension > DENSE
-    for generator, norm in _sparse(parts, factors) if sparse else _dense(parts, factors):
+    for generator, norm in _sparse(parts, factors):
         look()
-        size = objective.tau * norm
-        short = sparse or size <= LONG
-        x = _acted(generator, objective.tau, size, x) if short else expm(objective.tau * generator) @ x
+        x = _acted(generator, objective.tau, objective.tau * norm, x)
     return x
 
 
@@ -122,7 +119,7 @@ def _exponentials(parts: list[csr_array], factors: NDArray[np.float64]) -> Itera
         yield from found
 
 
-def _acted(generator: ComplexArray | csr_array, tau: float, size: float, x: ComplexArray) -> ComplexArray:
+def _acted(generator: csr_array, tau: float, size: float, x: ComplexArray) -> ComplexArray:
     """Return ``exp(tau A) x`` for ``||tau A|| <= size``."""
     pieces = max(1, math.ceil(size / LONGEST))
     terms = _terms(size / pieces)
@@ -136,17 +133,8 @@ def _acted(generator: ComplexArray | csr_array, tau: float, size: float, x: Comp
     return x
 
 
-def _dense(parts: list[csr_array], factors: NDArray[np.float64]) -> Iterator[tuple[ComplexArray, float]]:
-    """Yield the generator of every slot and its 1-norm."""
-    stack = np.array([part.toarray() for part in parts])
-    at_once = max(1, int(BYTES / (16.0 * stack[0].size)))
-    for first in range(0, factors.shape[1], at_once):
-        made = np.tensordot(factors[:, first : first + at_once].T, stack, axes=1)
-        yield from zip(made, np.abs(made).sum(axis=1).max(axis=1), strict=True)
-
-
 def _sparse(parts: list[csr_array], factors: NDArray[np.float64]) -> Iterator[tuple[csr_array, float]]:
-    """Yield the same as sparse matrices."""
+    """Yield the generator of every slot and its 1-norm."""
     union = csr_array(sum(abs(part) for part in parts))
     union.sort_indices()
     rows, columns = np.repeat(np.arange(union.shape[0]), np.diff(union.indptr)), union.indices
