@@ -92,12 +92,15 @@ class Larger:
         The basis of the run, and each larger one.
     ratio : float
         Change of the last basis, relative to that of the one before.
+    apart : float
+        Of the value without a jump and of the probability of none, where they are not in the error of P by themselves.
     """
 
     error: float
     unclaimed: str | None
     looks: list[Look]
     ratio: float = 0.0
+    apart: float = 0.0
 
 
 class Course(Protocol):
@@ -165,7 +168,7 @@ def enlarged(
         found = _grown(system, objective, course, fields, least)
         if found is None or found.unclaimed is not None or jumped is None:
             return found
-        return replace(found, error=_weighted(found, jumped))
+        return replace(found, error=_weighted(found, jumped), apart=found.error)
     if course.operations(objective) < QUICK:
         return _grown(system, objective, course, fields, least)
     # What no jump changes is most of the state, and kets of more levels cost little beside density matrices.

@@ -126,7 +126,10 @@ def verify(problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcom
     others: dict[str, float] = {}
     silent = ""
     if not unclaimed:
-        others = errors_of_state(problem, outcome, parts, found, _numbers(larger, outcome))
+        of_parts = dict(parts)
+        if larger is not None:
+            of_parts["levels"] = max(larger.error, larger.apart)
+        others = errors_of_state(problem, outcome, of_parts, found, _numbers(larger, outcome))
         if outcome.budget is not None:
             closed = SlotObjective(
                 problem.model, replace(problem.objective.motion, lindblad=False, lossy=False)

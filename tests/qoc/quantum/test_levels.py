@@ -202,3 +202,6 @@ def test_levels_where_the_lindbladian_ends_a_search_without_jumps(monkeypatch, s
     exact = rho[int(found.deck["system"]["target"])][int(found.deck["system"]["target"])]
     scalar = scalars["probability"]
     assert abs(float(scalar.value) - exact) <= scalar.error
+    kets = expm(duration * (-1j * h - 0.5 / life * (b.T @ b + np.diag(n**2.0))))[:, 0]
+    alone = scalars["jump_free"]
+    assert abs(float(alone.value) - np.linalg.norm(kets) ** 2) <= alone.error
