@@ -174,12 +174,13 @@ def _build_grid(loaded: LoadedDeck[QocDeck], device: Device) -> MoleculeProblem:
         _fits_the_kernels(loaded, levels, deck.propagator)
     limits = deck.control
     # The analysis of molecules is loaded for these decks alone.
-    from qsim.qoc.quantum.molecule import ANALYSIS
+    from qsim.qoc.quantum.molecule import analyse, begin
 
     controls = _controls(deck, pulse, control)
     return MoleculeProblem(
         objective=Objective(propagator, targets, goal.alpha, goal.coherent),
-        analysis=ANALYSIS,
+        begin=begin,
+        analyse=analyse,
         controls=controls,
         functions=Functions(controls, controls.parameters(guess[None]), given=True)
         if controls.given

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.qoc.objectives.objective import MoleculeSteps
-
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
@@ -28,18 +28,6 @@ if TYPE_CHECKING:
 STALLED = 1e-6
 
 
-class Analysis(Protocol):
-    """What begins the search of a problem, and looks at what it has found."""
-
-    def search(self, problem: Any, /) -> Any:
-        """Return a search that has not begun."""
-
-    def analyse(
-        self, problem: Any, search: Any, maximisation: Any, fields: NDArray[np.float64], monitor: Monitor, /
-    ) -> Any:
-        """Propagate controls (C, N) once more, verify them, and return the result."""
-
-
 @dataclass(kw_only=True)
 class Problem:
     """What every search needs.
@@ -48,7 +36,8 @@ class Problem:
     ----------
     objective : Objective or SlotObjective
         Value and gradient of the controls; of an ensemble of quantum systems, those of the system as the deck has it.
-    analysis : Analysis
+    begin, analyse : callable
+        Return a search of the problem that has not begun; look at what it has found, and return the result.
     controls : Controls
     guess : (C, N) float64
         First values.
@@ -76,7 +65,8 @@ class Problem:
     """
 
     objective: Any
-    analysis: Analysis
+    begin: Callable[[Any], Any]
+    analyse: Callable[[Any, Any, Any, NDArray[np.float64], Monitor], Any]
     controls: Controls
     guess: NDArray[np.float64]
     times: NDArray[np.float64]
@@ -134,7 +124,7 @@ class Problem:
     @property
     def alone(self) -> bool:
         """True if no other rank propagates a part of the members."""
-        return True
+        return bool(self.searched.comm.size == 1)
 
     def start(self, attempt: int) -> tuple[Controls, NDArray[np.float64]]:
         """Return the controls and the first values (C, N) of a start."""
@@ -142,14 +132,6 @@ class Problem:
 
     def unstuck(self, attempt: int, guess: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return first values (C, N) beside a critical point."""
-        raise NotImplementedError
-
-    def sequential(self) -> Any:
-        """Return the sweeps of Krotov's method."""
-        raise NotImplementedError
-
-    def residuals(self) -> Any:
-        """Return what gives Gauss-Newton its residuals."""
         raise NotImplementedError
 
 
@@ -217,19 +199,6 @@ class MoleculeProblem(Problem):
         """The guess (1, N) as the optimiser sees it, constraints applied."""
         return self.controls.field(self.controls.parameters(self.guess)) if self.constrained else self.guess
 
-    @property
-    def alone(self) -> bool:
-        """True if no other rank propagates a part of the members."""
-        return bool(self.objective.comm.size == 1)
-
     def unstuck(self, attempt: int, guess: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the field (1, N) without symmetries; that of a guess that has none is itself."""
         return self.escape if np.any(self.escape) else guess
-
-    def sequential(self) -> MoleculeSteps:
-        """Return the sweeps of Krotov's method."""
-        return MoleculeSteps(self.objective)
-
-    def residuals(self) -> Objective:
-        """Return the objective, whose amplitudes outside of the targets are the residuals."""
-        return self.objective

@@ -32,7 +32,7 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     with watched(monitor.poll if problem.alone else None):
         if problem.points is not None:
             return _front(problem.points, monitor)
-        search = problem.analysis.search(problem)
+        search = problem.begin(problem)
         maximisation = Maximisation(problem, search, monitor.restored)
         total, (unit, what) = problem.max_sweeps * (1 + problem.restarts), told(problem.optimizer.type)
         with monitor.stage("optimise"):
@@ -47,7 +47,7 @@ def run(problem: Problem, monitor: Monitor) -> Result:
         final = problem.first if search.field is None else search.field
         for number, what, size in maximisation.controls_of(search.best_tag).given_way(final):
             monitor.warn(f"control {problem.names[number]}: {GIVEN_WAY[what]}".format(size))
-        return problem.analysis.analyse(problem, search, maximisation, final, monitor)
+        return problem.analyse(problem, search, maximisation, final, monitor)
 
 
 def _front(points: Points, monitor: Monitor) -> QuantumResult:
@@ -58,5 +58,5 @@ def _front(points: Points, monitor: Monitor) -> QuantumResult:
     front, search, maximisation = search_front(points, monitor)
     shown = points.problems[front.shown]
     assert search.field is not None
-    result = shown.analysis.analyse(shown, search, maximisation, search.field, monitor)
+    result = shown.analyse(shown, search, maximisation, search.field, monitor)
     return dataclasses.replace(result, front=front)

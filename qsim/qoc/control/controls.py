@@ -377,6 +377,16 @@ class Functions:
         profiles = [p for line in self.controls.lines if not line.held for p in line.profiles]
         return places_of(profiles, self.controls.duration)
 
+    @property
+    def switches(self) -> NDArray[np.float64]:
+        """Edges of slots at which controls that are held in them change."""
+        parts = zip(self.controls.lines, self.controls.parts(self.u), strict=True)
+        rows = np.array([line.values(part) for line, part in parts if line.held])
+        if not rows.size:
+            return np.zeros(0)
+        changes = 1 + np.flatnonzero(np.any(np.diff(rows, axis=1) != 0.0, axis=0))
+        return np.asarray(changes * (self.controls.duration / rows.shape[1]))
+
     def means(self, steps: int) -> NDArray[np.float64]:
         """Return the means (C, steps) over each of equal steps."""
         return means_of(self.at, self.places[0], self.controls.duration, steps)

@@ -46,6 +46,8 @@ FAR = 0.1
 QUICK, WEAK, JUMPED = 1e7, 0.2, 0.5
 # Factor of the extrapolated rest, and the least ratio of changes by which it is extrapolated.
 MARGIN, FASTEST = 2.0, 0.2
+# Factor of what histories with jumps change, of which the mean value alone is known.
+BESIDE = 1.5
 # Factor of the change that was seen: the last basis has errors of its own.
 SEEN = 1.05
 # Rounding of one product of a series, relative.
@@ -90,12 +92,15 @@ class Larger:
         The basis of the run, and each larger one.
     ratio : float
         Change of the last basis, relative to that of the one before.
+    apart : float
+        Of the value without a jump and of the probability of none, where they are not in the error of P by themselves.
     """
 
     error: float
     unclaimed: str | None
     looks: list[Look]
     ratio: float = 0.0
+    apart: float = 0.0
 
 
 class Course(Protocol):
@@ -132,7 +137,12 @@ class Held:
 
 
 def enlarged(
-    system: System, objective: SlotObjective, course: Course, fields: NDArray[np.float64], least: int
+    system: System,
+    objective: SlotObjective,
+    course: Course,
+    fields: NDArray[np.float64],
+    least: int,
+    jumped: float | None = None,
 ) -> Larger | None:
     """Return what larger bases change of P under some controls; None where no basis is cut.
 
@@ -151,9 +161,14 @@ def enlarged(
         Values of the slots, under which the highest levels are looked at.
     least : int
         Levels that are added at least.
+    jumped : float, optional
+        Mean value of histories with jumps, where it is known beside an objective without them.
     """
     if not objective.lindblad or isinstance(objective, Unravelling) or not is_quadratic(objective.model):
-        return _grown(system, objective, course, fields, least)
+        found = _grown(system, objective, course, fields, least)
+        if found is None or found.unclaimed is not None or jumped is None:
+            return found
+        return replace(found, error=_weighted(found, jumped), apart=found.error)
     if course.operations(objective) < QUICK:
         return _grown(system, objective, course, fields, least)
     # What no jump changes is most of the state, and kets of more levels cost little beside density matrices.
@@ -197,6 +212,7 @@ def _grown(
             made = objective.model.kept(("larger", more), partial(_larger, system, objective, more))
         except InvalidInput as problem:
             stopped = f"with more levels the system cannot be made: {problem}"
+            looks = looks or [course.look(objective)]
             break
         if made.dimension == (looks[-1].objective if looks else objective).model.dimension:
             return None
@@ -252,6 +268,23 @@ def extrapolated(values: Sequence[float], ratio: float) -> float:
 def _rest(looks: Sequence[Look], ratio: float) -> float:
     """Return the error of P: what jumps may change as much as what does not."""
     return sum(extrapolated(row, ratio) for row in ([k.value for k in looks], [k.beside for k in looks]))
+
+
+def _weighted(found: Larger, jumped: float) -> float:
+    """Return the error of P from bases of kets without jumps and the mean value q of histories with them.
+
+    A history that becomes one with jumps changes its value by q. Those that have jumps, of probability m, turn by the least
+    angle delta that changes the value of the kets as much, and their values by ``2 sqrt(q (1 - q)) delta + delta^2`` (Eq. Q7).
+    """
+    beside = [look.beside for look in found.looks]
+    change = extrapolated([look.value for look in found.looks], found.ratio)
+    none = min(beside)
+    p = min(max(found.looks[-1].value / none, 0.0), 1.0)
+    slope = math.sqrt(p * (1.0 - p))
+    delta = MARGIN * (math.sqrt(slope**2 + change / none) - slope)
+    moved = 2.0 * math.sqrt(jumped * (1.0 - jumped)) * delta + delta**2
+    others = jumped * extrapolated(beside, found.ratio) + (1.0 - none) * min(moved, 1.0)
+    return change + BESIDE * others
 
 
 def _larger(system: System, objective: SlotObjective, more: int) -> QuantumModel:

@@ -235,10 +235,14 @@ def _family(target: Gate, size: int) -> str:
 
 
 def _unitary(target: Gate, key: str) -> ComplexArray:
-    """Return the matrix of a gate, by name, as a permutation or from a file."""
+    """Return the matrix of a gate, by name, as a permutation, as it is given, or from a file."""
+    if isinstance(target.gate, list) and isinstance(target.gate[0], list):
+        if {len(row) for row in target.gate} != {len(target.gate)}:
+            raise InvalidInput(key, "expected a square matrix")
+        return np.array(target.gate, dtype=np.complex128)
     if isinstance(target.gate, list):
         permutation = np.zeros((len(target.gate),) * 2, dtype=np.complex128)
-        permutation[target.gate, np.arange(len(target.gate))] = 1.0
+        permutation[np.array(target.gate, dtype=np.int64), np.arange(len(target.gate))] = 1.0
         return permutation
     if isinstance(target.gate, Path):
         matrix = array_of(target.gate, ("gate", "U"), key)[1]

@@ -9,7 +9,6 @@ from scipy import sparse
 
 from qsim.core.errors import InvalidInput
 from qsim.qoc.deck.systems.quantities import Units
-from qsim.qoc.deck.systems.states import Density, StateFile
 from qsim.qoc.models.basis import Basis
 from qsim.qoc.models.faults import Faults
 from qsim.qoc.models.goals import aim, named_states
@@ -51,9 +50,6 @@ def grid2d_model(system: Grid2dSystem, extra: int = 0) -> QuantumModel:
             raise InvalidInput(
                 "system.dipole", "no component is given; write dipole: {x: x}, a formula of x and y"
             )
-        for key, state in (("initial", system.initial), ("target", system.target)):
-            if isinstance(state, StateFile | Density):
-                raise InvalidInput(f"system.{key}", "two coordinates start from and end in levels")
         levels = plane(system, extra * max(1, system.states // 16))
     faults.stop()
     count = levels.energies.size
@@ -66,7 +62,16 @@ def grid2d_model(system: Grid2dSystem, extra: int = 0) -> QuantumModel:
 
     labels = tuple(map(str, range(count)))
     units = Units("hartree", fields=True)
-    basis = Basis(labels, drift, drift, units, observable, errors=levels.errors, cut_at="system.states")
+    basis = Basis(
+        labels,
+        drift,
+        drift,
+        units,
+        observable,
+        errors=levels.errors,
+        cut_at="system.states",
+        inside=np.arange(count) < system.states,
+    )
     controls: list[ControlTerm] = []
     for name, values in levels.dipoles.items():
         with faults.catch():

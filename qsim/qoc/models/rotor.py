@@ -15,7 +15,7 @@ from scipy import sparse
 
 from qsim.core.errors import InvalidInput
 from qsim.qoc.deck.systems.quantities import Units
-from qsim.qoc.deck.systems.states import Density, Gate, StateFile, Thermal
+from qsim.qoc.deck.systems.states import Gate, Thermal
 from qsim.qoc.models.basis import Basis
 from qsim.qoc.models.faults import Faults
 from qsim.qoc.models.goals import aim, named_states
@@ -112,7 +112,7 @@ def rotor_model(system: RotorSystem, extra: int = 0) -> QuantumModel:
     def observable(text: str, key: str) -> csr_array:
         return evaluate(text, tuple(named), named.__getitem__, key, len(labels))
 
-    basis = Basis(labels, drift, drift, units, observable)
+    basis = Basis(labels, drift, drift, units, observable, inside=j <= _highest(system))
     jumps = _collisions(system, labels, units, observable, faults)
     with faults.catch():
         goal = aim(
@@ -181,21 +181,10 @@ def _require_sense(system: RotorSystem) -> None:
         )
     if not any(system.spin_weights):
         raise InvalidInput("system.spin_weights", "at least one of the two weights must be above 0")
-    if isinstance(system.initial, StateFile):
-        raise InvalidInput(
-            "system.initial", 'a rotor starts from "J,M", J, a superposition or {thermal: "10 K"}'
-        )
-    if isinstance(system.target, Density):
-        raise InvalidInput(
-            "system.target", 'the goal of a rotor is "J,M", J, a list, a gate, or {observable: cos2}'
-        )
     for number, pair in enumerate(system.pairs or []):
         key = f"system.pairs.{number}"
-        if isinstance(pair.initial, StateFile | Thermal):
-            raise InvalidInput(f"{key}.initial", 'one of several goals of a rotor starts from "J,M" or J')
-        if isinstance(pair.target, Density):
-            text = 'the goal of a rotor is "J,M", J, a list, a gate, or {observable: cos2}'
-            raise InvalidInput(f"{key}.target", text)
+        if isinstance(pair.initial, Thermal):
+            raise InvalidInput(f"{key}.initial", "one of several goals of a rotor has no thermal start")
     for j, _ in _named(system):
         if j > _highest(system) - ROOM:
             text = f"J_max = {_highest(system)} leaves no room above J = {j}; at least {j + ROOM} is needed"

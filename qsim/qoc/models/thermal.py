@@ -142,15 +142,20 @@ def _from_array(name: str, array: ComplexArray, below: float, basis: Basis, key:
     return Start(np.ascontiguousarray(vectors[:, chosen]), weights[chosen], dropped)
 
 
-def read_density(path: Path, basis: Basis, key: str) -> ComplexArray:
-    """Return the density matrix ``rho`` (D, D) of a file.
+def read_density(given: Path | list[list[complex]], basis: Basis, key: str) -> ComplexArray:
+    """Return the density matrix ``rho`` (D, D) of the deck or of a file.
 
     Raises
     ------
     InvalidInput
         If it is no density matrix of D states.
     """
-    return require_density(basis.widened(array_of(path, ("rho",), key)[1]), basis.dimension, key)
+    array = (
+        array_of_block(StateArray(rho=given), key)[1]
+        if isinstance(given, list)
+        else array_of(given, ("rho",), key)[1]
+    )
+    return require_density(basis.widened(array), basis.dimension, key)
 
 
 def require_density(array: ComplexArray, size: int, key: str) -> ComplexArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.models.quantum import QuantumModel
-    from qsim.qoc.objectives.slots import SlotObjective
 
 # Singular values, relative to the largest, of directions that others have already.
 DEPENDENT = 1e-10
@@ -63,7 +62,7 @@ class SlotAmplitudes:
         Of kets.
     """
 
-    def __init__(self, objective: SlotObjective) -> None:
+    def __init__(self, objective: Any) -> None:
         self.objective = objective
         goal = objective.model.goal
         self.wanted: ComplexArray | None = None

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from qsim.qoc.objectives.cost import Cost
     from qsim.qoc.propagators.slots import Trajectory
 
-# Bytes of the propagators Y(s) that are kept at a time.
-SEGMENT_BYTES = 6e7
+# Bytes of the propagators Y(s) that are kept at a time: they stay in the cache.
+SEGMENT_BYTES = 6e6
 # Equal parts of a panel: Boole's rule, with Simpson's on every second point.
 PANEL = 4
 BOOLE = np.array([7.0, 32.0, 12.0, 32.0, 7.0]) / 90.0

@@ -231,6 +231,14 @@ class Objective:
                 bras[:, p] = overlaps.conj() @ t.conj() / pairs
         return bras.reshape(-1, levels)
 
+    def residuals(self) -> Objective:
+        """Return itself: amplitudes outside of the targets are the residuals of Gauss-Newton steps."""
+        return self
+
+    def sequential(self) -> MoleculeSteps:
+        """Return the sweeps of Krotov's method."""
+        return MoleculeSteps(self)
+
     def trial(self, field: NDArray[np.float64]) -> tuple[float, float, Run]:
         """Return P, J and a run from which :meth:`jacobian` can go back; one sweep."""
         self.sweeps += 1

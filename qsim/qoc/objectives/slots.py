@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from qsim.core.device.parallel import SerialComm
 from qsim.qoc.models.quantum import GateTarget
 from qsim.qoc.objectives.costs import column_count, cost_of
 from qsim.qoc.objectives.jumps import jump_free
 from qsim.qoc.objectives.objective import Evaluation
+from qsim.qoc.objectives.sequential import SlotSteps
 from qsim.qoc.objectives.terms import Mean, Terms, along, gradient_with_sources
 from qsim.qoc.propagators.densities import Densities
 from qsim.qoc.propagators.slots import Slots
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
 
     from qsim.core.device.arrays import ComplexArray
     from qsim.core.device.device import Device
+    from qsim.core.device.parallel import Comm
     from qsim.qoc.models.quantum import QuantumModel
+    from qsim.qoc.objectives.amplitudes import SlotAmplitudes
     from qsim.qoc.propagators.slots import Motion, Trajectory
 
 # Levels up to which a GPU carries density matrices.
@@ -70,6 +74,7 @@ class SlotObjective:
 
     # One set of controls at a time.
     batched = False
+    comm: Comm = SerialComm()
 
     def __init__(
         self,
@@ -140,6 +145,17 @@ class SlotObjective:
         self.propagator.release(trajectory)
         total = gradient - 2.0 * self.alpha * self.tau * fields
         return Evaluation(p, p - self.penalty(fields) - charged, total, np.array([p]))
+
+    def residuals(self) -> SlotAmplitudes:
+        """Return what gives Gauss-Newton its residuals."""
+        # loaded for these decks alone
+        from qsim.qoc.objectives.amplitudes import SlotAmplitudes
+
+        return SlotAmplitudes(self)
+
+    def sequential(self) -> SlotSteps:
+        """Return the sweeps of Krotov's method."""
+        return SlotSteps(self)
 
     def charges(
         self, final: ComplexArray, trajectory: Trajectory

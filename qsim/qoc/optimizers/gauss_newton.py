@@ -36,8 +36,6 @@ class GaussNewton:
     search : Search
     u : (size,) float64
         First parameters.
-    residuals : object, optional
-        Whose methods `trial` and `jacobian` give residuals; by default the objective.
     saved : mapping, optional
         State to continue from; `u` is then taken from it.
     """
@@ -49,10 +47,10 @@ class GaussNewton:
         search: Search,
         u: NDArray[np.float64],
         saved: Mapping[str, Any] | None = None,
-        residuals: Any = None,
     ) -> None:
         self.search = search
-        self.residuals = search.objective if residuals is None else residuals
+        # whose methods `trial` and `jacobian` give residuals
+        self.residuals = search.objective.residuals()
         self.u = _into_box(search.control, u)
         self.damping = FIRST_DAMPING
         self.continued = saved is not None

@@ -47,7 +47,6 @@ class Krotov:
     Parameters
     ----------
     search : Search
-    steps : Steps
     field : (C, N) float64
         First values of the controls.
     step : float or str
@@ -61,13 +60,12 @@ class Krotov:
     def __init__(
         self,
         search: Search,
-        steps: Steps,
         field: NDArray[np.float64],
         step: float | str,
         saved: Mapping[str, Any] | None = None,
     ) -> None:
         self.search = search
-        self.steps = steps
+        self.steps: Steps = search.objective.sequential()
         self.field = np.clip(field, search.control.low, search.control.high)
         self.automatic = step == "auto"
         self.lam = 0.0 if self.automatic else float(step)

@@ -197,13 +197,13 @@ class Maximisation:
 
     def _gauss_newton(self, u: NDArray[np.float64], saved: Mapping[str, Any] | None) -> Resumable:
         """Return Gauss-Newton at some parameters."""
-        return GaussNewton(self.search, u, saved, self.problem.residuals())
+        return GaussNewton(self.search, u, saved)
 
     def _optimiser(self, u: NDArray[np.float64], saved: Mapping[str, Any] | None) -> Resumable:
         """Return the optimiser of the deck at some parameters."""
         options, search = self.problem.optimizer, self.search
         if options.type == "krotov":
-            return Krotov(search, self.problem.sequential(), search.control.field(u), options.step, saved)
+            return Krotov(search, search.control.field(u), options.step, saved)
         if options.type == "gauss_newton" or (saved is not None and saved.get("kind") == "gauss_newton"):
             return self._gauss_newton(u, saved)
         if options.type == "travolta":

@@ -15,7 +15,6 @@ from qsim.qoc.quantum.open.dissipation import WEAK
 from qsim.qoc.quantum.outcome import outcome_of
 from qsim.qoc.quantum.paths import Paths, paths_of
 from qsim.qoc.quantum.result import QuantumResult
-from qsim.qoc.quantum.search import QuantumSearch
 from qsim.qoc.quantum.verification import Check, verified_first, verify
 
 if TYPE_CHECKING:
@@ -59,47 +58,28 @@ def _first(problem: QuantumProblem) -> tuple[Controls, NDArray[np.float64]]:
     return problem.controls, problem.controls.parameters(problem.guess)
 
 
-class _Analysis:
-    """Search and analysis of quantum systems."""
-
-    def search(self, problem: QuantumProblem) -> QuantumSearch:
-        """Return a search that has not begun."""
-        return QuantumSearch(problem)
-
-    def analyse(
-        self,
-        problem: QuantumProblem,
-        search: Search,
-        maximisation: Maximisation,
-        fields: NDArray[np.float64],
-        monitor: Monitor,
-    ) -> QuantumResult:
-        """Propagate the final controls once more, verify them, and warn of what is wrong with them.
-
-        Raises
-        ------
-        NumericsError
-            If a probability is above 1.
-        """
-        return _analysed(problem, search, maximisation, fields, monitor)
-
-
-ANALYSIS = _Analysis()
-
-
-def _analysed(
+def analyse(
     problem: QuantumProblem,
     search: Search,
     maximisation: Maximisation,
     fields: NDArray[np.float64],
     monitor: Monitor,
 ) -> QuantumResult:
-    """Propagate the final controls once more: populations, final state, and the independent value."""
+    """Propagate the final controls once more, verify them, and warn of what is wrong with them.
+
+    Raises
+    ------
+    NumericsError
+        If a probability is above 1.
+    """
     objective, kind = problem.objective, kind_of(problem.model)
     with monitor.stage("analyse"):
-        # The first values are propagated with the objective of the search, to compare with its history.
-        first = objective.cost.value(objective.propagator.final(problem.guess, objective.start))
         outcome = outcome_of(problem, fields)
+        # The first values are propagated with the objective of the search, to compare with its history.
+        final = outcome.final
+        if not np.array_equal(problem.guess, fields):
+            final = objective.propagator.final(problem.guess, objective.start)
+        first = objective.cost.value(final)
         # a mean over sampled histories may be above
         above = ABOVE_ONE + 6.0 * (outcome.sampling or 0.0)
         if not problem.model.measured and outcome.value > 1.0 + above:

@@ -30,7 +30,7 @@ from qsim.qoc.optimizers.travolta import gradient_scale
 from qsim.qoc.propagators.batch import DEVICE_BYTES, HOST_BYTES
 from qsim.qoc.propagators.densities import Densities
 from qsim.qoc.propagators.slots import Motion, Slots
-from qsim.qoc.quantum.analysis import ANALYSIS
+from qsim.qoc.quantum.analysis import analyse
 from qsim.qoc.quantum.ensembles.ensemble import made_ensemble, same_space
 from qsim.qoc.quantum.ensembles.members import Members
 from qsim.qoc.quantum.feasible import (
@@ -46,6 +46,7 @@ from qsim.qoc.quantum.feasible import (
 from qsim.qoc.quantum.fronts.points import plans_of, points_of
 from qsim.qoc.quantum.open.dissipation import Dissipation, choose
 from qsim.qoc.quantum.problem import QuantumProblem
+from qsim.qoc.quantum.search import QuantumSearch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -459,7 +460,8 @@ def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProb
             # raise_for has raised already
             raise
     return QuantumProblem(
-        analysis=ANALYSIS,
+        begin=QuantumSearch,
+        analyse=analyse,
         system=deck.system,
         model=made,
         objective=objective,

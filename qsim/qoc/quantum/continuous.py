@@ -12,6 +12,7 @@ from qsim.qoc.errors.levels import ROUNDING, Look
 from qsim.qoc.objectives.jumps import jump_free
 from qsim.qoc.objectives.slots import SlotObjective
 from qsim.qoc.objectives.unravelling import Unravelling
+from qsim.qoc.quantum.open.dissipation import WEAK
 from qsim.qoc.quantum.state_errors import numbers_of
 
 if TYPE_CHECKING:
@@ -26,11 +27,11 @@ if TYPE_CHECKING:
 
     Steps = tuple[NDArray[np.float64], NDArray[np.float64]]
 
-# What the first steps may leave of the integrals of the controls.
-FIRST = 1e-6
+# What the first steps may leave of the integrals of the controls, and the slots that one of them has at most.
+FIRST, SLOTS = 1e-6, 4
 # Halvings of the steps, and the change of the value from which there are no more: a part of what the slots change, within limits.
 HALVINGS = 8
-SMALL, PART, LARGEST = 1e-9, 1e-3, 1e-8
+SMALL, PART, LARGEST = 1e-9, 1e-2, 1e-8
 # Operations that are spent, and levels up to which sampled histories are compared with density matrices.
 MOST_OPERATIONS = 4e10
 MOST_LEVELS = 10
@@ -100,10 +101,12 @@ def continuous_value(
     """Return the value under the functions of time that the parameters mean; None if that takes too long.
 
     Two exponentials per step without a commutator, of fourth order (Blanes, Casas, Oteo, Ros, Phys. Rep. 470, 151 (2009),
-    Section 5.6), in steps as short as the controls need, and halved as a whole. Of a search without jumps, their
+    Section 5.6), in steps as short as the controls need, and halved as a whole. Where few histories have jumps, their
     part is taken from the slots, and what the order without them changes by is part of the error.
     """
     shown = problem.finish or problem.objective
+    if outcome.expansion is not None and outcome.expansion.jump_free >= 1.0 - WEAK:
+        shown = problem.objective
     if isinstance(shown, Unravelling):
         # Sampled histories have noise, which may hide what the slots leave.
         if problem.model.dimension > MOST_LEVELS:
@@ -113,7 +116,8 @@ def continuous_value(
     slots, motion = shown.propagator, shown.motion
     places, missed = functions.places
     factors, norms = _factors(shown, functions), slots.norms[1:]
-    edges = steps_of(factors, norms, motion.duration, motion.slots, places, FIRST)
+    fewest = max(1, motion.slots // SLOTS)
+    edges = steps_of(factors, norms, motion.duration, fewest, np.append(places, functions.switches), FIRST)
     used = slots
 
     def operations(edges: NDArray[np.float64]) -> float:
@@ -128,7 +132,9 @@ def continuous_value(
     if 3.0 * operations(edges) > MOST_OPERATIONS:
         return None
     columns = carried(edges)
-    final = slots.final(fields, shown.start)
+    final = outcome.final
+    if shown is not problem.objective or not final.size:
+        final = slots.final(fields, shown.start)
     held, before = cost.value(final), cost.value(columns)
     for _ in range(HALVINGS):
         coarse = edges

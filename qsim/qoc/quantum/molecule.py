@@ -28,38 +28,26 @@ MEMBERS_AT_ONCE = 4096
 LARGEST_TABLE = 30_000_000
 
 
-class _Analysis:
-    """Search and analysis of molecules with the propagators of the paper."""
-
-    def search(self, problem: MoleculeProblem) -> Search:
-        """Return a search that has not begun."""
-        return Search(problem.objective, problem.controls, problem.threshold, problem.max_sweeps)
-
-    def analyse(
-        self,
-        problem: MoleculeProblem,
-        search: Search,
-        maximisation: Maximisation,
-        fields: NDArray[np.float64],
-        monitor: Monitor,
-    ) -> MoleculeResult:
-        """Propagate the final field (1, N) once more, verify it, and warn of what is wrong with it."""
-        if problem.optimizer.type != "none" and not search.reached:
-            search.reason = maximisation.why()
-            best = max(search.history["probability"], default=0.0)
-            monitor.warn(
-                f"the threshold P = {problem.threshold:g} was not reached (best {best:.6g}): {search.reason}"
-            )
-        return _analysed(problem, search, fields[0], monitor)
+def begin(problem: MoleculeProblem) -> Search:
+    """Return a search that has not begun."""
+    return Search(problem.objective, problem.controls, problem.threshold, problem.max_sweeps)
 
 
-ANALYSIS = _Analysis()
-
-
-def _analysed(
-    problem: MoleculeProblem, search: Search, final: NDArray[np.float64], monitor: Monitor
+def analyse(
+    problem: MoleculeProblem,
+    search: Search,
+    maximisation: Maximisation,
+    fields: NDArray[np.float64],
+    monitor: Monitor,
 ) -> MoleculeResult:
-    """Propagate the final field (N,) once more: amplitudes, populations, norm, verification."""
+    """Propagate the final field (1, N) once more, verify it, and warn of what is wrong with it."""
+    if problem.optimizer.type != "none" and not search.reached:
+        search.reason = maximisation.why()
+        best = max(search.history["probability"], default=0.0)
+        monitor.warn(
+            f"the threshold P = {problem.threshold:g} was not reached (best {best:.6g}): {search.reason}"
+        )
+    final = fields[0]
     propagator, objective = problem.propagator, search.objective
     with monitor.stage("analyse"):
         guess = float(_propagate_members(objective, problem.first[0])[0].mean())

@@ -92,6 +92,14 @@ class Outcome:
     goals: NDArray[np.float64] | None = None
     path: ComplexArray | None = None
 
+    @property
+    def after_jumps(self) -> float | None:
+        """Mean value of the histories with jumps, 0 to 1, where the Lindbladian tells it; None without an expansion."""
+        if self.expansion is None or self.expansion.most > 1.0 or self.expansion.least < 0.0:
+            return None
+        share = (self.value - self.expansion.zero) / max(1.0 - self.expansion.jump_free, 1e-300)
+        return min(max(share, 0.0), 1.0)
+
 
 def expansion_of(problem: QuantumProblem, fields: NDArray[np.float64]) -> Expansion:
     """Return the expansion in jumps; order 0 alone where order 1 takes too long."""

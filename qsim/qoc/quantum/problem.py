@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from qsim.core.device import rng
 from qsim.qoc.control.controls import Functions
-from qsim.qoc.optimizers.sequential import SlotSteps
 from qsim.qoc.problem import Problem
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from qsim.qoc.deck.quantum import QuantumVerify
     from qsim.qoc.models.builders import System
     from qsim.qoc.models.quantum import QuantumModel
-    from qsim.qoc.objectives.amplitudes import SlotAmplitudes
     from qsim.qoc.objectives.bounds import Limits
     from qsim.qoc.objectives.ensemble import EnsembleObjective
     from qsim.qoc.objectives.slots import SlotObjective
@@ -121,25 +119,9 @@ class QuantumProblem(Problem):
         """Times that new random functions are drawn in a start."""
         return self.making.redraws
 
-    @property
-    def alone(self) -> bool:
-        """True if no other rank propagates a part of the members."""
-        return self.ensemble is None or self.ensemble.objective.comm.size == 1
-
     def start(self, attempt: int) -> tuple[Controls, NDArray[np.float64]]:
         """Return the controls and the first values (C, N) of a start."""
         return self.making.start(attempt) if attempt else (self.controls, self.guess)
-
-    def sequential(self) -> SlotSteps:
-        """Return the sweeps of Krotov's method."""
-        return SlotSteps(cast("SlotObjective", self.searched))
-
-    def residuals(self) -> SlotAmplitudes:
-        """Return what gives Gauss-Newton its residuals."""
-        # loaded for these decks alone
-        from qsim.qoc.objectives.amplitudes import SlotAmplitudes
-
-        return SlotAmplitudes(cast("SlotObjective", self.searched))
 
     def unstuck(self, attempt: int, guess: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return first values (C, N) without a symmetry: a few weak sines with random amplitudes more, tenths of a turn each."""

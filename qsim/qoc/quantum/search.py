@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # Gradient by a parameter, relative to that of a full turn in a slot, that counts as rounding.
 VANISHING = 1e-14
 # How much more of what jumps a search may come to keep, before it is asked again.
-MARGIN = 1.1
+MARGIN = 1.02
 
 
 class QuantumSearch(Search):

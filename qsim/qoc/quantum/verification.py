@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.qoc.deck.systems.matrices import MatricesSystem
-from qsim.qoc.errors.exponentials import DENSE, propagated
+from qsim.qoc.errors.exponentials import is_short, propagated
 from qsim.qoc.errors.levels import Held, Larger, enlarged, extrapolated, of_other_curves
 from qsim.qoc.models.plane.motion import GridMotion
 from qsim.qoc.models.quantum import FunctionalTarget, ObservableTarget
@@ -17,7 +17,7 @@ from qsim.qoc.objectives.costs import is_mixed
 from qsim.qoc.objectives.functional import range_of
 from qsim.qoc.objectives.slots import SlotObjective
 from qsim.qoc.objectives.unravelling import Unravelling
-from qsim.qoc.quantum.continuous import continuous_value
+from qsim.qoc.quantum.continuous import MOST_LEVELS, continuous_value
 from qsim.qoc.quantum.outcome import OTHER_NOISE, Outcome
 from qsim.qoc.quantum.state_errors import Found, errors_of_state, numbers_of
 
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 # Points times steps times columns on the grid: a minute of one core.
 MOST_PRODUCTS = 2e8
 
-# Operations of an independent propagation, and how much slower its products are.
-BUDGET = 1e11
-SLOWER = 5.0
 # Standard errors of sampled histories in the claim.
 SIGMAS = 3.0
 # Rounding of one product of the series, relative; measured norms drift by less.
@@ -106,12 +103,12 @@ def verify(problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcom
     larger = None
     if continuous is not None and continuous.course is not None:
         # a narrow pulse reaches levels that its mean over a slot does not
-        larger = _levels(problem, continuous.course.shown, continuous.course, fields)
+        larger = _levels(problem, continuous.course.shown, continuous.course, fields, outcome)
         continuous = replace(continuous, levels=_claimed(larger))
     if continuous is not None and continuous.course is not None and left.parts:
         course = continuous.course
     else:
-        larger = _levels(problem, problem.objective, course, fields)
+        larger = _levels(problem, problem.objective, course, fields, outcome)
     parts |= left.parts
     if (curves := of_other_curves(problem.system, problem.objective, course)) is not None:
         parts["tables"] = curves
@@ -129,7 +126,10 @@ def verify(problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcom
     others: dict[str, float] = {}
     silent = ""
     if not unclaimed:
-        others = errors_of_state(problem, outcome, parts, found, _numbers(larger, outcome))
+        of_parts = dict(parts)
+        if larger is not None:
+            of_parts["levels"] = max(larger.error, larger.apart)
+        others = errors_of_state(problem, outcome, of_parts, found, _numbers(larger, outcome))
         if outcome.budget is not None:
             closed = SlotObjective(
                 problem.model, replace(problem.objective.motion, lindblad=False, lossy=False)
@@ -186,7 +186,7 @@ def farthest(made: QuantumModel, value: float) -> float:
 
 def _coherent_difference(closed: SlotObjective, fields: NDArray[np.float64], value: float) -> float:
     """Return how far the value without any jump is from that by another route."""
-    if not _is_short(closed, fields):
+    if not is_short(closed, fields):
         return 0.0
     return abs(closed.cost.value(propagated(closed.model, closed, fields)) - value)
 
@@ -213,8 +213,8 @@ def _independent(problem: QuantumProblem, fields: NDArray[np.float64], outcome: 
     if isinstance(searched, Unravelling):
         return _of_other_noise(searched, fields, outcome)
     # Without an expansion, or where the Lindbladian is affordable, the shown value is checked directly.
-    if expansion is None or (problem.finish is not None and _is_short(shown, fields)):
-        if shown.lindblad and not _is_short(shown, fields):
+    if expansion is None or (problem.finish is not None and is_short(shown, fields)):
+        if shown.lindblad and not is_short(shown, fields):
             return Found(
                 outcome.value, unclaimed="a second propagation of the density matrices would take too long"
             )
@@ -232,22 +232,11 @@ def _of_other_noise(searched: Unravelling, fields: NDArray[np.float64], outcome:
     """Return the value by density matrices where they are small, else by histories that nothing else has seen."""
     made = searched.model
     # Density matrices have no noise, so they are the better check wherever they fit.
-    if made.dimension**2 <= DENSE:
+    if made.dimension <= MOST_LEVELS:
         whole = SlotObjective(made, replace(searched.motion, lindblad=True, lossy=False))
         columns = propagated(made, whole, fields)
         return Found(whole.cost.value(columns), 0.0, None, numbers_of(whole, columns))
     return Found(searched.sampled(fields, OTHER_NOISE + 1).value)
-
-
-def _is_short(objective: SlotObjective, fields: NDArray[np.float64]) -> bool:
-    """Return True if the exponentials of every slot, or their actions, take less than the budget."""
-    rows, columns = objective.start.shape
-    # The work of a dense exponential grows only with the logarithm of the norm, so size alone decides.
-    if rows <= DENSE:
-        return True
-    slots = objective.propagator
-    # a product of SciPy's sparse matrices takes several times as long as one of the kernels
-    return SLOWER * slots.operations(fields, columns) < BUDGET
 
 
 def _mixture(made: QuantumModel, outcome: Outcome) -> float:
@@ -271,13 +260,20 @@ def _size(made: QuantumModel, outcome: Outcome) -> float:
 
 
 def _levels(
-    problem: QuantumProblem, objective: SlotObjective, course: Course, fields: NDArray[np.float64]
+    problem: QuantumProblem,
+    objective: SlotObjective,
+    course: Course,
+    fields: NDArray[np.float64],
+    outcome: Outcome | None = None,
 ) -> Larger | None:
     """Return what larger bases find; None where no basis is cut, or the levels are the model."""
     if problem.verify.levels == 0 or isinstance(problem.system, MatricesSystem):
         # a file is taken as given
         return None
-    return enlarged(problem.system, objective, course, fields, problem.verify.levels)
+    jumped = None
+    if problem.finish is not None and objective.by_order and outcome is not None:
+        jumped = outcome.after_jumps
+    return enlarged(problem.system, objective, course, fields, problem.verify.levels, jumped)
 
 
 def _claimed(larger: Larger | None) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,8 +40,26 @@ def file_system(rng: np.random.Generator, folder: Path) -> tuple[dict[str, Any],
     block: dict[str, Any] = {"type": "matrices", "file": "system.npz"}
     block["controls"] = {f"c{k}": {"power": power} for k, power in enumerate(powers)}
     start, goal = _task(rng, block, arrays, drift)
+    _in_the_deck(deepcopy(rng), block, arrays, jumps)
     np.savez(folder / "system.npz", **{name: _written(rng, a) for name, a in arrays.items()})
     return block, World(drift, controls, powers, jumps, start, goal, duration)
+
+
+def _in_the_deck(
+    rng: np.random.Generator, block: dict[str, Any], arrays: dict[str, Any], jumps: list[Matrix]
+) -> None:
+    """Write a gate, and the last jump with a rate of its own, into the deck instead of the file, in half of all draws each."""
+    gate, jump = rng.random(2) < 0.5
+    if gate and "gate" in arrays:
+        block["target"]["gate"] = _rows(arrays.pop("gate"))
+    if jump and jumps:
+        arrays.pop(f"jumps/j{len(jumps) - 1}")
+        block["jumps"] = [{"operator": _rows(0.5 * jumps[-1]), "rate": 4.0}]
+
+
+def _rows(matrix: Matrix) -> list[list[str]]:
+    """Return the rows of a matrix as a deck has them."""
+    return [[f"{z.real:.17g}{z.imag:+.17g}i" for z in row] for row in np.asarray(matrix, complex)]
 
 
 def _written(rng: np.random.Generator, array: Matrix) -> Any:

@@ -228,7 +228,7 @@ def test_arrays_in_the_deck_are_the_system(tmp_path):
         "type": "matrices",
         "H0": Operator(h),
         "controls": {"x": csr_array(x)},
-        "jumps": [jump],
+        "jumps": [{"operator": jump / 0.6, "rate": 0.36}],
         "initial": psi,
     }
     deck = {"method": "qoc", "system": system, "time": {"T": 1.2, "slots": 8}, "optimizer": "none"}
@@ -272,3 +272,20 @@ def test_arrays_that_make_no_system_are_refused(change, key, text):
     with pytest.raises(InvalidSystem, match=text) as found:
         model(MatricesSystem.model_validate(block | {"initial": "0", "target": "1"} | change))
     assert key in found.value.key
+
+
+def test_gates_and_densities_are_given_as_arrays():
+    block = {"type": "matrices", "H0": np.zeros((3, 3)).tolist(), "controls": {"x": hermitian(3).tolist()}}
+    turn = np.linalg.qr(hermitian(2))[0]
+    rho = hermitian(3) @ hermitian(3)
+    rho = rho @ rho.conj().T / np.linalg.norm(rho) ** 2
+
+    def goal(**given):
+        return model(MatricesSystem.model_validate(block | given)).goal
+
+    assert np.array_equal(goal(target={"gate": turn.tolist(), "on": ["0", "2"]}).unitary, turn)
+    found = goal(initial="0", target={"density": rho.tolist()}).density
+    assert found == pytest.approx(rho, abs=1e-12)
+    for gate, text in ((np.eye(2, 3), "square matrix"), (np.eye(2) * 2.0, "not unitary")):
+        with pytest.raises(InvalidSystem, match=text):
+            goal(target={"gate": gate.tolist(), "on": ["0", "2"]})

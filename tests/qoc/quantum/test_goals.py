@@ -381,3 +381,27 @@ def test_states_and_an_observable_at_once_have_a_value_on_the_way():
     # the last point of the curve over time is the value at T
     assert path[-1] == pytest.approx(value, abs=1e-12)
     assert parts[1] <= 2.0 + 1e-12
+
+
+@pytest.mark.parametrize("kind", ["rotor", "grid2d"])
+def test_densities_are_goals_of_rotors_and_of_two_coordinates(kind, tmp_path):
+    """A start and a goal as arrays; the value by its definition from the final density matrix."""
+    rotor = {"type": "rotor", "B": "2 cm-1", "dalpha": "0.7 angstrom^3", "J_max": 8}
+    axes = {name: {"min": -6.0, "max": 6.0, "points": 24} for name in "xy"}
+    grid = {"type": "grid2d", "mass": [1.0, 1.3], "dipole": {"x": "x"}, "grid": axes, "states": 8}
+    grid["potential"] = {"type": "expression", "value": "0.5*x^2 + 0.6*y^2"}
+    system, name, time = (rotor, "envelope", "1 ps") if kind == "rotor" else (grid, "x", 2.0)
+    probe = {"system": {**system, "initial": 0, "target": 0}, "method": "qoc", "optimizer": "none"}
+    probe |= {"control": [{"name": name, "guess": {"type": "expression", "value": "0.01"}}]}
+    probe |= {"time": {"T": time, "slots": 20}, "run": {"seed": 1}}
+    with qsim.run(probe, output=tmp_path / "probe", figures="none") as first:
+        size = len(first["labels"])
+    sigma = np.diag(np.arange(size, 0.0, -1.0)) * 2.0 / (size * (size + 1))
+    psi = np.zeros(size)
+    psi[:2] = 0.6, 0.8
+    deck = probe | {"system": {**system, "initial": psi, "target": {"density": sigma}}}
+    with qsim.run(deck, output=tmp_path / "whole", figures="none") as results:
+        rho, scalar = results["rho_final"], results.scalars["closeness"]
+    assert scalar.value == pytest.approx(1.0 - 0.5 * np.linalg.norm(rho - sigma) ** 2, abs=1e-12)
+    # the arrays are those of the deck's levels in every larger basis
+    assert scalar.error < 1e-3

@@ -177,3 +177,31 @@ def test_values_of_functions_claim_their_levels(tmp_path, optimizer):
         assert abs(held.value - truth) <= held.error
     else:
         assert followed.error > 0.5 * levels
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_levels_where_the_lindbladian_ends_a_search_without_jumps(monkeypatch, seed):
+    """Kets tell what the levels change, jumps included; the truth has four times as many levels and one dense exponential."""
+    monkeypatch.setattr("qsim.qoc.quantum.open.dissipation.QUICK", 0.0)
+    rng = np.random.default_rng(seed)
+    levels, size, life, duration = 4, 16, rng.uniform(14.0, 40.0), 1.5
+    bent, value = rng.uniform(-3.0, -1.0), rng.uniform(0.3, 1.2)
+    part = {"name": "q", "type": "transmon", "levels": levels, "frequency": 0.3, "anharmonicity": bent}
+    part |= {"T1": life, "Tphi": 2.0 * life}
+    found = qsim.run(deck([part], "q.x", rng.choice(["0", "1"]), duration, value))
+    scalars = found.scalars
+    assert "probability_no_jump" in scalars
+    b, n = lowering(size), np.arange(size)
+    one = np.eye(size)
+    h = np.diag(0.3 * n + 0.5 * bent * n * (n - 1.0)) + value * (b + b.T)
+    whole = -1j * (np.kron(h, one) - np.kron(one, h.T))
+    for jump in (np.sqrt(1.0 / life) * b, np.sqrt(1.0 / life) * np.diag(n)):
+        rate = jump.T @ jump
+        whole += np.kron(jump, jump) - 0.5 * (np.kron(rate, one) + np.kron(one, rate.T))
+    rho = expm(duration * whole)[:, 0].reshape(size, size).real
+    exact = rho[int(found.deck["system"]["target"])][int(found.deck["system"]["target"])]
+    scalar = scalars["probability"]
+    assert abs(float(scalar.value) - exact) <= scalar.error
+    kets = expm(duration * (-1j * h - 0.5 / life * (b.T @ b + np.diag(n**2.0))))[:, 0]
+    alone = scalars["jump_free"]
+    assert abs(float(alone.value) - np.linalg.norm(kets) ** 2) <= alone.error

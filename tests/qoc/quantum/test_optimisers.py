@@ -8,9 +8,7 @@ import pytest
 import qsim
 from qsim.core.errors import QsimError, Stopped
 from qsim.qoc.models.quantum import GateTarget, StateTarget
-from qsim.qoc.objectives.amplitudes import SlotAmplitudes
 from qsim.qoc.objectives.slots import SlotObjective
-from qsim.qoc.optimizers.sequential import SlotSteps
 from qsim.qoc.propagators.slots import Motion
 from tests.qoc.quantum.test_controls import deck
 from tests.qoc.quantum.test_slots import random_model
@@ -30,7 +28,7 @@ def slots_of(kind, seed, lindblad=False, slots=7):
 @pytest.mark.parametrize("seed", range(3))
 def test_residuals_of_gauss_newton_against_central_differences(kind, seed):
     objective, fields = slots_of(kind, seed)
-    source = SlotAmplitudes(objective)
+    source = objective.residuals()
     p, _, trial = source.trial(fields)
     r, rows = source.jacobian(trial)
     assert rows.shape == (r.size, *fields.shape)
@@ -55,7 +53,7 @@ def test_a_small_krotov_update_moves_along_the_gradient(kind, lindblad, seed):
     """For a large lambda the update of all slots is the gradient, as no slot knows of the others."""
     objective, fields = slots_of(kind, seed, lindblad)
     exact = objective.evaluate(fields).gradient
-    steps = SlotSteps(objective)
+    steps = objective.sequential()
     rate = 1e-7
 
     class Free:

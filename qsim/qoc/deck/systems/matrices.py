@@ -31,6 +31,9 @@ def _as_operator(value: Any) -> Any:
 
 
 def _as_jump(value: Any) -> Any:
+    """Read an array as the matrix of a jump, with its rate where it stands as an operator beside one."""
+    if isinstance(value, dict) and isinstance(value.get("operator"), list):
+        return {"matrix" if name == "operator" else name: one for name, one in value.items()}
     return {"matrix": value} if isinstance(value, list) else value
 
 

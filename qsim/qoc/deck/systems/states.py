@@ -17,7 +17,7 @@ from pydantic import (
 from qsim.core.deck.blocks import Block, DeckPath
 from qsim.core.text import shorten
 from qsim.qoc.deck.states import parse_weight
-from qsim.qoc.deck.systems.arrays import StateArray, as_state
+from qsim.qoc.deck.systems.arrays import Matrix, StateArray, as_state
 from qsim.qoc.deck.systems.quantities import TemperatureValue
 
 #: Gates by name; the first qubit is the slowest, and controls come first.
@@ -101,7 +101,7 @@ class Formula(Block):
 class Density(Block):
     """A density matrix to be reached."""
 
-    density: DeckPath = Field(description=".npz, .npy or HDF5 with rho (D, D)")
+    density: Matrix | DeckPath = Field(description="rho (D, D), or .npz, .npy or HDF5 with it")
 
 
 def _known(value: object) -> object:
@@ -146,9 +146,11 @@ class Gate(Block):
     """A unitary to be made on logical states."""
 
     gate: Annotated[
-        GateName | Permutation | DeckPath, Field(union_mode="left_to_right"), BeforeValidator(_known)
+        GateName | Permutation | Matrix | DeckPath,
+        Field(union_mode="left_to_right"),
+        BeforeValidator(_known),
     ] = Field(
-        description="name, file with the matrix (gate), or permutation: [1, 2, 0] takes logical state 0 to 1, 1 to 2, 2 to 0"
+        description="name, matrix, file with it (gate), or permutation: [1, 2, 0] takes logical state 0 to 1, 1 to 2, 2 to 0"
     )
     on: Annotated[list[str], Field(min_length=1), BeforeValidator(_names)] | None = Field(
         default=None,

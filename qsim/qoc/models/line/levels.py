@@ -68,6 +68,8 @@ class Line:
         Errors of the levels, hartree: their distance from those of a sine basis between farther walls.
     top : int
         Highest level of start and goal.
+    kept : int
+        Number of levels that the deck keeps.
     """
 
     system: GridSystem
@@ -76,6 +78,7 @@ class Line:
     box: tuple[float, float] | None
     errors: FloatArray
     top: int
+    kept: int
 
     @property
     def energies(self) -> FloatArray:
@@ -201,7 +204,7 @@ def line(system: GridSystem, units: Units, extra: int = 0) -> Line:
     count, top = _count(system, units, whole)
     molecule = on_grid(x, mass, v, mu, count)
     ground = landscape(system)
-    own = Line(system, molecule, ground, None, np.zeros(count), top)
+    own = Line(system, molecule, ground, None, np.zeros(count), top, count)
     larger = _in_sines(own, max(extra, 1), count + max(extra, 1) * max(2, count // MORE), first=not extra)
     if extra:
         return larger

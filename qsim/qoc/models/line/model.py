@@ -58,6 +58,7 @@ def grid_model(system: GridSystem, extra: int = 0) -> QuantumModel:
         levels.operator,
         errors=levels.errors,
         cut_at="system.states",
+        inside=np.arange(count) < levels.kept,
         doubts=doubts,
     )
     controls = _controls(system, levels, faults)

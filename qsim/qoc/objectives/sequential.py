@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.arrays import ComplexArray
-    from qsim.qoc.objectives.slots import SlotObjective
-    from qsim.qoc.optimizers.search import Map
+    from qsim.qoc.objectives.objective import Bounded
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class SlotSteps:
     objective : SlotObjective
     """
 
-    def __init__(self, objective: SlotObjective) -> None:
+    def __init__(self, objective: Any) -> None:
         self.objective = objective
         # A+ carries costates from the end of a slot to its start
         self.back = Slots(objective.model, objective.motion, adjoint=True)
@@ -57,7 +56,7 @@ class SlotSteps:
         return p, p - self.objective.penalty(fields)
 
     def update(
-        self, fields: NDArray[np.float64], run: SlotRun, gain: NDArray[np.float64], control: Map
+        self, fields: NDArray[np.float64], run: SlotRun, gain: NDArray[np.float64], control: Bounded
     ) -> NDArray[np.float64]:
         """Return the controls (C, N) after one backward and one updating forward sweep."""
         objective, propagator = self.objective, self.objective.propagator
