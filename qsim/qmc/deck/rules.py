@@ -300,6 +300,9 @@ def _series(deck: QmcDeck) -> Iterator[Finding]:
                 text = f"a time step of {tau:g} is too small for electrons to get anywhere"
                 yield Finding(f"{key}.{where}", text)
         if isinstance(block, Optimize):
+            if "coefficients" in block.parameters and deck.wavefunction.determinants is None:
+                text = "there is one determinant, without a coefficient; give wavefunction.determinants"
+                yield Finding(f"{key}.parameters", text)
             if walkers < LEAST_WALKERS:
                 yield Finding(
                     f"{key}.walkers",

@@ -139,7 +139,7 @@ class Walkers:
     def set_wavefunction(self, wavefunction: Wavefunction) -> None:
         """Follow another trial function of the same electrons; :meth:`recompute` makes the state agree."""
         self.wavefunction = wavefunction
-        on = self._on_device
+        on = self.on_device
         # The layout of radial tables differs: four shells side by side for vectors, all
         # shells of an interval for lanes.
         orbitals = wavefunction.orbital_tables(self.real)
@@ -154,7 +154,8 @@ class Walkers:
             on(wavefunction.expansion.tables()),
         )
 
-    def _on_device(self, tables: TablesT) -> TablesT:
+    def on_device(self, tables: TablesT) -> TablesT:
+        """Return tables whose arrays are on the device."""
         return type(tables)(*(self.device.asarray(x) if isinstance(x, np.ndarray) else x for x in tables))
 
     def _empty(self, count: int) -> State:

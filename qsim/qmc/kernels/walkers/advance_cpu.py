@@ -10,6 +10,7 @@ from qsim.core.device.jit import held
 from qsim.core.device.team import ranges, share
 from qsim.qmc.kernels.common.jit import JIT, PART
 from qsim.qmc.kernels.common.types import Draw
+from qsim.qmc.kernels.walkers.coefficients_cpu import add_coefficients
 from qsim.qmc.kernels.walkers.derivatives_cpu import collect, derivatives
 from qsim.qmc.kernels.walkers.energy_cpu import (
     TOTAL,
@@ -89,6 +90,7 @@ def advance(first, last, worker, job, state, tables, draw, sums, parameters, spa
                 continue
             local_energy(state, w, system, pseudopotentials, here, work)
             if job.kind == DERIVATIVES:
+                add_coefficients(system, state, w, pseudopotentials, parameters, work)
                 derivatives(state, w, system, pseudopotentials, parameters, work)
                 collect(w, parameters)
             elif job.kind == GENERATIONS:
