@@ -13,6 +13,7 @@ from qsim.qmc.estimators.collection import estimator_tables
 from qsim.qmc.figures import FIGURES
 from qsim.qmc.results.crystals import finite_size, intensive
 from qsim.qmc.results.determinants import DETERMINANTS, EXPANSIONS
+from qsim.qmc.results.forces import FORCES
 from qsim.qmc.results.parts import (
     analysis_of,
     at_zero,
@@ -549,6 +550,7 @@ SCALARS = (
     _step("optimize"),
     *DIFFUSION,
     *OPTIMISED,
+    *FORCES,
     *SYSTEM,
 )
 QUANTITIES = (*SCALARS, *ARRAYS)

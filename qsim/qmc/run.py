@@ -21,6 +21,7 @@ from qsim.qmc.deck.series import Dmc, Vmc
 from qsim.qmc.estimators import collection
 from qsim.qmc.estimators.histograms import Setting
 from qsim.qmc.sampling.dmc import DmcSampling
+from qsim.qmc.sampling.forces import Displacements
 from qsim.qmc.sampling.optimise import Optimisation
 from qsim.qmc.sampling.series import Sampler, Series, averaged, sample
 from qsim.qmc.sampling.vmc import VmcSampling
@@ -247,14 +248,25 @@ class _Twist:
             monitor.sections.enter(place)
         measured = None
         # Optimisations change the trial function: there is nothing to average.
-        if problem.measured and part.kind != "optimize":
-            system = problem.wavefunction.system
-            crystal = walkers.wavefunction.periodic()
-            setting = Setting(problem.device, system.n_up, system.n_dn, problem.atoms, crystal)
-            measured = collection.make(setting, problem.measured)
         # Each part of each twist has its own stream, so that more blocks in one of them leave
         # the others as they are.
         number = part.number + TWISTS * self.number
+        wanted = [block for block in problem.measured if part.kind == "vmc" or block.diffusion]
+        if wanted and part.kind != "optimize":
+            system = problem.wavefunction.system
+            crystal = walkers.wavefunction.periodic()
+            # A product of two orbitals has no node, an expansion may have some.
+            nodes = max(system.n_up, system.n_dn) > 1 or walkers.wavefunction.expansion.size > 1
+            setting = Setting(
+                problem.device,
+                system.n_up,
+                system.n_dn,
+                problem.atoms,
+                crystal,
+                nodes=nodes,
+                response=Displacements(walkers, number),
+            )
+            measured = collection.make(setting, wanted)
         sampler = _sampler(part, number, walkers, mine.get("state"), measured, monitor)
         within = _PartOfRun(place, sampler, parameters, self.saved)
         try:

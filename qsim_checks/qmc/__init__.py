@@ -18,6 +18,7 @@ import numpy as np
 from qsim.qmc.wavefunction.crystals.bloch import Crystal, KPoint
 from qsim.qmc.wavefunction.formats.eshdf import write_eshdf
 from qsim_checks.coverage import Claim, Kind, Trial
+from qsim_checks.qmc.forces import forces
 from qsim_checks.qmc.imported import draw_imported
 from qsim_checks.qmc.oracles import (
     Means,
@@ -621,6 +622,7 @@ KINDS: Mapping[str, Kind] = {
     "extrapolated": _extrapolated,
     "twists": _twisted,
     "coefficients": _coefficients,
+    "forces": functools.partial(forces, write_core=_write_core),
     "imported": _imported,
 }
 """Kinds of decks that can be drawn alone."""

@@ -54,7 +54,7 @@ class Optimize(Block):
         BeforeValidator(_as_list, json_schema_input_type=list[Varied] | Varied),
     ] = Field(
         default=["jastrow"],
-        description="what is optimised, together: jastrow, coefficients (of determinants; with csf: true one for each occupation)",
+        description="what is optimised, together: jastrow, coefficients (of determinants; with csf: true of whole occupations)",
     )
     target: Literal["energy", "variance", "mixed"] = Field(
         default="energy", description="what is made small; mixed: energy and a share of the variance"

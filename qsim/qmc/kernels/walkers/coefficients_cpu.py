@@ -6,8 +6,8 @@ derivatives m' along ``T' = A^-1 (B - B_ref T)``, psi over the references S, and
 
     d ln psi / dC = m_I m_J / S,    dE_L / dC = (m'_I m_J + m_I m'_J) / S - (m_I m_J / S) Q,
 
-where Q is the sum of the first term over all determinants with their coefficients.  What changes all determinants alike, the trace
-of ``A^-1 B_ref``, drops out (C. Filippi, R. Assaraf and S. Moroni, J. Chem. Phys. 144, 194105 (2016)).
+where Q is the sum of the first term over all determinants with their coefficients.  What changes all determinants alike, the
+trace of ``A^-1 B_ref``, drops out (C. Filippi, R. Assaraf and S. Moroni, J. Chem. Phys. 144, 194105 (2016)).
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from qsim.qmc.kernels.common.jit import INLINE, JIT, PART
 from qsim.qmc.kernels.expansion.slater_cpu import column_of, orbitals_of
 from qsim.qmc.kernels.walkers.evaluators_cpu import displacement, electron_of, velocity
 
-__all__ = ["NO_PARAMETERS", "Derivatives", "ParameterTables", "collect", "derivatives"]
+__all__ = ["NO_PARAMETERS", "Derivatives", "ParameterTables", "collect", "derivatives", "set_velocities"]
 
 
 class ParameterTables(NamedTuple):
