@@ -603,13 +603,18 @@ def _twisted(rng: np.random.Generator, folder: Path) -> Trial:
     return _trial(rng, folder, functools.partial(make, several=True))
 
 
-def _coefficients(rng: np.random.Generator, folder: Path) -> Trial:
-    """Draw a deck of free particles in a trap that optimises the coefficients of their determinants."""
-    kinds = [["optimize"], ["optimize", "vmc"]][int(rng.integers(2))]
+def _several_configurations(rng: np.random.Generator) -> _Case:
+    """Draw an expansion whose coefficients can be optimised."""
     while True:
         case = _expansion(rng)
         if case.fitted is not None:
-            return _trial(rng, folder, lambda _, case=case: case, kinds)
+            return case
+
+
+def _coefficients(rng: np.random.Generator, folder: Path) -> Trial:
+    """Draw a deck of free particles in a trap that optimises the coefficients of their determinants."""
+    kinds = [["optimize"], ["optimize", "vmc"]][int(rng.integers(2))]
+    return _trial(rng, folder, _several_configurations, kinds)
 
 
 def _imported(rng: np.random.Generator, folder: Path) -> Trial:

@@ -68,11 +68,18 @@ def energy_of_two_centres(
     return energy / norm + charges[0] * charges[1] / R
 
 
-def force_of_two_centres(R: float, *arguments: object) -> float:
+def force_of_two_centres(
+    R: float,
+    charges: tuple[float, float],
+    c: np.ndarray,
+    zetas: np.ndarray,
+    core: tuple[Radial, Radial] | None = None,
+) -> float:
     """Return minus the derivative of :func:`energy_of_two_centres` by the distance: the force on the second centre, outwards."""
-    h = 1e-3 * R
-    around = ((-2, 1 / 12), (-1, -8 / 12), (1, 8 / 12), (2, -1 / 12))
-    return -sum(w * energy_of_two_centres(R + k * h, *arguments) for k, w in around) / h  # type: ignore[arg-type]
+    h, total = 1e-3 * R, 0.0
+    for k, weight in ((-2, 1 / 12), (-1, -8 / 12), (1, 8 / 12), (2, -1 / 12)):
+        total += weight * energy_of_two_centres(R + k * h, charges, c, zetas, core)
+    return -total / h
 
 
 def forces(rng: np.random.Generator, folder: Path, write_core: Callable[..., object]) -> Trial:
@@ -106,7 +113,7 @@ def forces(rng: np.random.Generator, folder: Path, write_core: Callable[..., obj
         symbols[0] = "Na"
         system["pseudopotentials"] = {"Na": "core.xml"}
     c = rows * np.sqrt(zetas**3 / np.pi)
-    along = force_of_two_centres(R, tuple(charges), c, zetas, core)
+    along = force_of_two_centres(R, (charges[0], charges[1]), c, zetas, core)
     axis = rng.normal(size=3)
     axis /= np.linalg.norm(axis)
     places = rng.uniform(-1.0, 1.0, 3) + np.outer([0.0, R], axis)

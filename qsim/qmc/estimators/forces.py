@@ -152,7 +152,7 @@ class NuclearForces(Histogram):
             return -d - 2.0 * (Eg - E * g)
 
         def difference(*x: float) -> float:
-            return force(*x[:3], x[6]) - force(*x[3:])
+            return force(x[0], x[1], x[2], x[6]) - force(x[3], x[4], x[5], x[6])
 
         forces = [
             [derived(force, [*parts[r, :, k], energy], weights) for k in range(n)] for r in range(len(RANGES))

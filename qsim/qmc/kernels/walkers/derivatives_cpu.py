@@ -69,7 +69,9 @@ class Derivatives(NamedTuple):
     slopes: FloatArray
 
 
-NO_PARAMETERS = Derivatives(*np.zeros((3, 1), np.int64), np.zeros(1), *np.zeros((2, 1, 1)), *np.zeros((2, 1)))
+_NUMBERS, _ROWS = np.zeros(1), np.zeros((1, 1))
+_PLACES = np.zeros(1, np.int64)
+NO_PARAMETERS = Derivatives(_PLACES, _PLACES, _PLACES, _NUMBERS, _ROWS, _ROWS, _NUMBERS, _NUMBERS)
 """For jobs that take no derivatives."""
 
 
