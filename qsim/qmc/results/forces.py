@@ -17,15 +17,25 @@ if TYPE_CHECKING:
 __all__ = ["FORCES"]
 
 
-def _forces(result: Result) -> NDArray[np.float64] | None:
-    """Return the forces (A, 3) of the last section that has measured them."""
-    found = [item.series.arrays["force"] for item in part_results(result) if "force" in item.series.arrays]
+def _forces(result: Result, name: str = "force") -> NDArray[np.float64] | None:
+    """Return the forces (A, 3), or their errors, of the last section that has measured them."""
+    found = [item.series.arrays[name] for item in part_results(result) if name in item.series.arrays]
     return found[-1] if found else None
 
 
 def _largest(result: Result) -> float | None:
     found = _forces(result)
     return None if found is None else float(np.linalg.norm(found, axis=1).max())
+
+
+def _error(result: Result) -> float | None:
+    """Return the error of the largest force along itself; None where a component has none."""
+    found, errors = _forces(result), _forces(result, "force_error")
+    if found is None or errors is None:
+        return None
+    a = int(np.argmax(np.linalg.norm(found, axis=1)))
+    error = float(np.linalg.norm(found[a] * errors[a]) / max(np.linalg.norm(found[a]), np.finfo(float).tiny))
+    return error if np.isfinite(error) else None
 
 
 def _net(result: Result) -> float | None:
@@ -39,6 +49,7 @@ FORCES: tuple[Quantity[Result], ...] = (
         "hartree/bohr",
         "largest force on a nucleus",
         _largest,
+        error=_error,
         when=lambda r: _forces(r) is not None,
     ),
     Quantity(
