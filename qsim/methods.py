@@ -76,7 +76,7 @@ LIMITS: dict[str, str] = {
     "a cyclic system is not read block by block.",
     "sturmian": "two electrons and one fixed nucleus; collisions with electrons begin in 1s; "
     "angles between two free electrons (fdcs) need pure Coulomb fields; polarisabilities are those below ionisation.",
-    "qmc": "one determinant for each spin, nodes as they are given; no three-body terms, no backflow, no forces; "
+    "qmc": "expansions in open boundaries alone, orbitals as they are given; no three-body terms or backflow; forces in vmc; "
     "orbitals up to g; densities are mixed estimates.",
 }
 

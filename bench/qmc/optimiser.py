@@ -18,7 +18,8 @@ from qsim.qmc.kernels.common.types import State
 from qsim.qmc.kernels.walkers.derivatives import ParameterTables, derivatives
 from qsim.qmc.sampling import optimise
 from qsim.qmc.sampling.linear_method import Moments
-from qsim.qmc.sampling.optimise import Optimisation, parameter_tables
+from qsim.qmc.sampling.optimise import Optimisation
+from qsim.qmc.sampling.parameters import Varied
 from qsim.qmc.sampling.series import sample
 from qsim.qmc.sampling.walkers import Walkers
 
@@ -58,7 +59,7 @@ def _on_host(device: Device, tables: Any) -> Any:
 def _moments(walkers: Walkers, take: Take) -> Callable[[], object]:
     """Return what one sample of an optimisation adds."""
     psi, device = walkers.wavefunction, walkers.device
-    places = parameter_tables(device, psi.jastrow)
+    places = Varied(psi).tables(device)
     count = psi.parameters.size
 
     def work() -> None:

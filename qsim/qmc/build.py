@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -173,7 +174,18 @@ def _fits_host(wavefunction: Wavefunction) -> bool:
 def _size(deck: QmcDeck, system: System) -> Size:
     """Return the moves of single electrons: a cell needs few of them to keep a GPU busy, as each sums over images or splines."""
     moves = sum(part.generations * part.walkers for part in parts_of(deck)) * system.n_electrons
-    return Size(moves, "moves of electrons", GPU_MOVES if deck.system.cell == "open" else GPU_MOVES_CELL)
+    enough = GPU_MOVES if deck.system.cell == "open" else GPU_MOVES_CELL
+    return Size(moves, "moves of electrons", math.inf if _of_host(deck) else enough)
+
+
+def _of_host(deck: QmcDeck) -> list[str]:
+    """Return the keys of a deck that have kernels for CPUs alone."""
+    keys = [
+        f"series.{k}.optimize.parameters"
+        for k, item in enumerate(deck.series)
+        if item.optimize is not None and "coefficients" in item.optimize.parameters
+    ]
+    return keys + [f"estimators.{k}" for k, item in enumerate(deck.estimators) if "forces" in item.named()]
 
 
 def _operations(deck: QmcDeck, system: System) -> tuple[float, str]:
@@ -223,12 +235,12 @@ def _estimate(
         memory["tables"] = double // 2 if single else double
         # splines are made in double precision, and kept so beside those that kernels read where these are others
         host_tables, on_gpu_host = (double, 0) if single else (0, double)
-        sizes["Jastrow parameters"] = parameters
+        sizes["parameters"] = parameters
     elif wavefunction is not None:
         memory["tables"] = int(
             sum(array.nbytes for array in wavefunction.orbital_tables() if hasattr(array, "nbytes"))
         )
-        sizes["Jastrow parameters"] = parameters
+        sizes["parameters"] = parameters
     sizes["walkers x generations"] = float(
         sum(part.walkers * part.block.steps * part.blocks for part in parts)
     )
@@ -341,7 +353,9 @@ def build(loaded: LoadedDeck[QmcDeck], device: Device) -> Problem:
     except InvalidInput as error:
         loaded.raise_for([Finding(error.key, str(error))])
         raise NumericsError(str(error)) from error  # raise_for has raised already
-    loaded.raise_for([*_warnings_of(notes), *checks.physics(deck, wavefunction)])
+    absent = [Finding(key, "GPUs have no kernel for it yet; use run.device: cpu") for key in _of_host(deck)]
+    found = [*_warnings_of(notes), *checks.physics(deck, wavefunction)]
+    loaded.raise_for(found + absent if device.is_cuda else found)
     system, seed = wavefunction.system, deck.run.seed
     return Problem(
         device=device,

@@ -9,6 +9,7 @@ import numpy as np
 
 from qsim.core.deck.blocks import Finding
 from qsim.core.errors import FileError
+from qsim.qmc.deck.rules import walkers_of
 from qsim.qmc.system.pseudopotentials import read_xml
 from qsim.qmc.system.radial import KNOTS
 from qsim.qmc.wavefunction.crystals.wavefunction import CrystalWavefunction
@@ -19,11 +20,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.qmc.deck.model import QmcDeck
+    from qsim.qmc.deck.series import Optimize
     from qsim.qmc.kernels.crystal.types import CrystalOrbitals
     from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
 __all__ = ["file_findings", "physics"]
 
+SAMPLES_EACH = 5  # configurations of a sample for each parameter, at least: moments of fewer are singular
 CHECKED = np.repeat(KNOTS[1::3], 2)  # bohr: distances from each atom where orbitals are compared
 MOST_CHECKED = 20  # atoms; of larger systems the comparison would take longer than the rest
 DEPENDENT = 1e-10  # smallest singular value over the largest
@@ -55,10 +58,30 @@ def physics(deck: QmcDeck, wavefunction: Wavefunction) -> Iterator[Finding]:
     jastrow = wavefunction.jastrow_tables()
     if not all(np.isfinite(values).all() for values in (jastrow.spline, jastrow.inverse_h, jastrow.pade)):
         yield Finding("wavefunction.jastrow", "these Jastrow functions are not finite in double precision")
-    if wavefunction.parameters.size == 0:
-        for k, item in enumerate(deck.series):
-            if item.optimize is not None:
-                yield Finding(f"series.{k}.optimize", NOTHING_TO_OPTIMISE)
+    for k, (item, walkers) in enumerate(zip(deck.series, walkers_of(deck), strict=True)):
+        if item.optimize is not None:
+            yield from _of_parameters(wavefunction, item.optimize, walkers, f"series.{k}.optimize")
+
+
+def _of_parameters(wavefunction: Wavefunction, block: Optimize, walkers: int, key: str) -> Iterator[Finding]:
+    """Yield an optimisation without parameters, or with more of them than a sample can tell apart."""
+    sizes = {
+        "jastrow": wavefunction.jastrow.parameters.size,
+        "coefficients": wavefunction.expansion.parameters.size,
+    }
+    count = sum(sizes[name] for name in block.parameters)
+    if block.parameters == ["jastrow"] and not count:
+        yield Finding(key, NOTHING_TO_OPTIMISE)
+    elif not count:
+        yield Finding(
+            f"{key}.parameters", f"there is nothing to optimise among {', '.join(block.parameters)}"
+        )
+    elif count * SAMPLES_EACH > walkers * block.steps:
+        yield Finding(
+            f"{key}.steps",
+            f"{count} parameters need {count * SAMPLES_EACH} configurations, found {walkers * block.steps}; more walkers or "
+            "steps, or a larger wavefunction.determinants.cutoff, help",
+        )
 
 
 def _of_bloch(wavefunction: CrystalWavefunction, tables: CrystalOrbitals) -> Iterator[Finding]:

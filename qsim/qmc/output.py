@@ -12,6 +12,8 @@ from qsim.core.results.quantities import Quantity
 from qsim.qmc.estimators.collection import estimator_tables
 from qsim.qmc.figures import FIGURES
 from qsim.qmc.results.crystals import finite_size, intensive
+from qsim.qmc.results.determinants import DETERMINANTS, EXPANSIONS
+from qsim.qmc.results.forces import FORCES
 from qsim.qmc.results.parts import (
     analysis_of,
     at_zero,
@@ -21,13 +23,11 @@ from qsim.qmc.results.parts import (
     extrapolation,
     fitted,
     generations_per_second,
-    has_determinants,
     has_part,
     info_of,
     jastrow_table,
     last_part,
     means_of,
-    of_expansion,
     part_results,
     radii,
     reblocked,
@@ -358,6 +358,7 @@ OPTIMISED: tuple[Quantity[Result], ...] = (
         _number("optimize", "variance", "hartree^2", "variance of their local energy"),
         error=lambda r: info_of(r, "optimize")["variance_error"],
     ),
+    _number("optimize", "parameters", "", "parameters that were optimised", int),
     Quantity(
         "optimize_iterations",
         "",
@@ -391,41 +392,7 @@ SYSTEM: tuple[Quantity[Result], ...] = (
         when=lambda r: determinant_energy(r) is not None,
         headline=True,
     ),
-    Quantity(
-        "determinants",
-        "",
-        "determinants of the expansion",
-        lambda r: int(r.problem.wavefunction.expansion.size),
-        when=has_determinants,
-        exact=True,
-    ),
-    *(
-        Quantity(
-            name,
-            "",
-            f"strings of orbitals with spin {spin}",
-            lambda r, s=k: len(r.problem.wavefunction.expansion.strings[s]),  # type: ignore[misc]
-            when=has_determinants,
-            exact=True,
-        )
-        for k, (name, spin) in enumerate((("strings_up", "up"), ("strings_down", "down")))
-    ),
-    *(
-        Quantity(
-            name,
-            unit,
-            text,
-            of_expansion(name),
-            when=lambda r, name=name: of_expansion(name)(r) is not None,  # type: ignore[misc]
-            exact=True,
-        )
-        for name, unit, text in (
-            ("csfs", "", "spatial occupations of the expansion"),
-            ("norm_kept", "", "share of the norm that the cutoff keeps"),
-            ("energy_lost", HARTREE, "energy that the cutoff loses, without Jastrow factor"),
-            ("spin_squared", "", "<S^2> of the determinants"),
-        )
-    ),
+    *EXPANSIONS,
     Quantity(
         "walker_generations_per_second",
         "1/s",
@@ -547,6 +514,7 @@ ARRAYS: tuple[Quantity[Result], ...] = (
         for name, what in COLUMNS.items()
     ),
     *ATOMS,
+    *DETERMINANTS,
     Quantity(
         "jastrow/*/r", "bohr", "distances", jastrow_table("r", lambda before, after: radii(after)), ("r",)
     ),
@@ -582,6 +550,7 @@ SCALARS = (
     _step("optimize"),
     *DIFFUSION,
     *OPTIMISED,
+    *FORCES,
     *SYSTEM,
 )
 QUANTITIES = (*SCALARS, *ARRAYS)

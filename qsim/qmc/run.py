@@ -21,6 +21,7 @@ from qsim.qmc.deck.series import Dmc, Vmc
 from qsim.qmc.estimators import collection
 from qsim.qmc.estimators.histograms import Setting
 from qsim.qmc.sampling.dmc import DmcSampling
+from qsim.qmc.sampling.forces import Displacements
 from qsim.qmc.sampling.optimise import Optimisation
 from qsim.qmc.sampling.series import Sampler, Series, averaged, sample
 from qsim.qmc.sampling.vmc import VmcSampling
@@ -32,17 +33,17 @@ if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.qmc.estimators.collection import Estimators
     from qsim.qmc.problem import Part, Problem
-    from qsim.qmc.wavefunction.jastrow import Jastrow
+    from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
 __all__ = ["Result", "final_state", "run"]
 
 TWISTS = 0x10000  # random streams from one twist to the next; those of one end with that which places walkers
 
 Saved = dict[int, Mapping[str, Any]]
-"""By the number of a part: its first Jastrow parameters, and the state from which blocks can be added, or why it failed."""
+"""By the number of a part: its first parameters, and the state from which blocks can be added, or why it failed."""
 
 Optimised = dict[int, tuple[Series, NDArray[np.float64]]]
-"""By the number of a part: an optimisation that is over, and the Jastrow parameters that it chose."""
+"""By the number of a part: an optimisation that is over, and the parameters of the trial function then."""
 
 
 @dataclass
@@ -58,8 +59,8 @@ class Result:
         Their statistics; None for optimisations.
     fits : list of Fit
         Energies against the time step, for each dmc section.
-    jastrow : Jastrow
-        At the end.
+    after : Wavefunction
+        The trial function at the end.
     state
         Everything that is needed to add blocks.
     twists : list of TwistResult
@@ -71,7 +72,7 @@ class Result:
     series: list[Series]
     analyses: list[Analysis | None]
     fits: list[Fit]
-    jastrow: Jastrow
+    after: Wavefunction
     state: Mapping[str, Any]
     twists: list[TwistResult] = field(default_factory=list)
 
@@ -88,14 +89,14 @@ class TwistResult:
         Of all parts; an optimisation is that of the first twist which came to its end.
     analyses : list of Analysis
         Statistics of all parts; None for optimisations.
-    jastrow : Jastrow
-        At the end.
+    after : Wavefunction
+        The trial function at the end.
     """
 
     number: int
     series: list[Series]
     analyses: list[Analysis | None]
-    jastrow: Jastrow
+    after: Wavefunction
 
 
 def final_state(result: Result) -> Mapping[str, Any]:
@@ -134,7 +135,7 @@ def _run(problem: Problem, monitor: Monitor) -> Result:
     fits = fit_sections(problem.parts, analyses, monitor, problem.wavefunction.system.highest_energy)
     # The time step error of the energy depends on the energies of the cores.
     state = {"parts": _as_list(saved)}
-    return Result(problem, series, analyses, fits, twists[0].jastrow, state, twists if problem.others else [])
+    return Result(problem, series, analyses, fits, twists[0].after, state, twists if problem.others else [])
 
 
 def _run_twists(problem: Problem, saved: Saved, monitor: Monitor) -> list[TwistResult]:
@@ -229,7 +230,7 @@ class _Twist:
             analyse(one, monitor, singular, momentum, wavefunction.n_electrons, single=problem.single)
             for one in series
         ]
-        return TwistResult(t, series, analyses, walkers.wavefunction.jastrow)
+        return TwistResult(t, series, analyses, walkers.wavefunction)
 
     def _part(self, k: int, walkers: Walkers) -> Series:
         """Run part `k`, or what is missing of it, and keep its end; an optimisation is done once for all twists."""
@@ -247,14 +248,25 @@ class _Twist:
             monitor.sections.enter(place)
         measured = None
         # Optimisations change the trial function: there is nothing to average.
-        if problem.measured and part.kind != "optimize":
-            system = problem.wavefunction.system
-            crystal = walkers.wavefunction.periodic()
-            setting = Setting(problem.device, system.n_up, system.n_dn, problem.atoms, crystal)
-            measured = collection.make(setting, problem.measured)
         # Each part of each twist has its own stream, so that more blocks in one of them leave
         # the others as they are.
         number = part.number + TWISTS * self.number
+        wanted = [block for block in problem.measured if part.kind == "vmc" or block.diffusion]
+        if wanted and part.kind != "optimize":
+            system = problem.wavefunction.system
+            crystal = walkers.wavefunction.periodic()
+            # A product of two orbitals has no node, an expansion may have some.
+            nodes = max(system.n_up, system.n_dn) > 1 or walkers.wavefunction.expansion.size > 1
+            setting = Setting(
+                problem.device,
+                system.n_up,
+                system.n_dn,
+                problem.atoms,
+                crystal,
+                nodes=nodes,
+                response=Displacements(walkers, number),
+            )
+            measured = collection.make(setting, wanted)
         sampler = _sampler(part, number, walkers, mine.get("state"), measured, monitor)
         within = _PartOfRun(place, sampler, parameters, self.saved)
         try:
@@ -274,7 +286,7 @@ class _Twist:
         return series
 
     def _follow(self, k: int, walkers: Walkers, mine: Mapping[str, Any]) -> NDArray[np.float64]:
-        """Let the walkers follow the trial function that part `k` begins with; return its Jastrow parameters."""
+        """Let the walkers follow the trial function that part `k` begins with; return its parameters."""
         # The parameters of the last optimisation before this part, unless a checkpoint says
         # with which ones it began.
         before = [self.optimised[j][1] for j in sorted(self.optimised) if j < k]
@@ -335,7 +347,7 @@ class _PartOfRun:
     sampler
         Its computation.
     parameters
-        Of the Jastrow factor, with which the part begins.
+        Of the trial function with which the part begins.
     saved
         Ends of the other parts.
     """

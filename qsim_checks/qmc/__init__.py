@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ import numpy as np
 from qsim.qmc.wavefunction.crystals.bloch import Crystal, KPoint
 from qsim.qmc.wavefunction.formats.eshdf import write_eshdf
 from qsim_checks.coverage import Claim, Kind, Trial
+from qsim_checks.qmc.forces import forces
 from qsim_checks.qmc.imported import draw_imported
 from qsim_checks.qmc.oracles import (
     Means,
@@ -66,7 +67,9 @@ class _Case:
     electrons
         How many.
     fitted
-        Means at another b of the Padé function, where an optimisation can change it.
+        Means of the trial function that a run has ended with, where an optimisation can change it.
+    varied
+        Class of the parameters that it changes.
     write
         Writes the file that the deck reads into a folder.
     coarse
@@ -81,7 +84,8 @@ class _Case:
     wavefunction: Mapping[str, Any]
     means: Means
     electrons: int
-    fitted: Callable[[float], Means] | None = None
+    fitted: Callable[[Results], Means] | None = None
+    varied: str = "jastrow"
     write: Callable[[Path], object] | None = None
     coarse: bool = False
     precision: str = ""
@@ -217,7 +221,18 @@ def _expansion(rng: np.random.Generator) -> _Case:
     means = expansion(omega, energies, np.array(list(rows.values())))
     system = {"electrons": up + down, "spin": up - down}
     orbitals = {"source": "harmonic", "omega": omega, "mass": mass}
-    return _Case(system, {"orbitals": orbitals, "determinants": {"list": listed}}, means, up + down)
+
+    def fitted(results: Results) -> Means:
+        return expansion(omega, energies, np.asarray(results["determinants/coefficients"]))
+
+    wavefunction = {"orbitals": orbitals, "determinants": {"list": listed}}
+    several = len(set(configurations_of(rows))) > 1
+    return _Case(system, wavefunction, means, up + down, fitted if several else None, "coefficients")
+
+
+def configurations_of(rows: Iterable[tuple[tuple[int, ...], ...]]) -> list[tuple[int, ...]]:
+    """Return the orbitals of each determinant, of both spins together."""
+    return [tuple(sorted(up + down)) for up, down in rows]
 
 
 def _pair_in_a_trap(rng: np.random.Generator) -> _Case:
@@ -243,10 +258,13 @@ def _pair_in_a_trap(rng: np.random.Generator) -> _Case:
     b = _uniform(rng, 0.1, 3.0)
     wavefunction["jastrow"] = {"J2": {"type": "pade", "b": b}}
 
-    def fitted(b: float) -> Means:
+    def means(b: float) -> Means:
         return pair(omega, mass, alpha, lambda r: -slope * r / (1.0 + b * r))
 
-    return _Case(system, wavefunction, fitted(b), 2, fitted)
+    def fitted(results: Results) -> Means:
+        return means(float(results["jastrow/ud/coefficients"][0]))
+
+    return _Case(system, wavefunction, means(b), 2, fitted)
 
 
 def _lattice(rng: np.random.Generator) -> np.ndarray:
@@ -386,7 +404,10 @@ def _kinds(rng: np.random.Generator, case: _Case) -> list[str]:
     if not case.means.trial:
         return ["vmc", "dmc"]
     if not np.isfinite(case.means.ground):
-        return [["vmc"], ["vmc", "vmc"]][int(rng.integers(2))]
+        choices = [["vmc"], ["vmc", "vmc"]]
+        if case.fitted is not None:
+            choices += [["optimize"], ["optimize", "vmc"]]
+        return choices[int(rng.integers(len(choices)))]
     choices = [["vmc"], ["vmc"], ["vmc", "vmc"], ["dmc"], ["vmc", "dmc"], ["dmc", "vmc"]]
     if case.fitted is not None:
         choices += [["optimize"], ["optimize", "vmc"], ["optimize", "vmc"], ["optimize", "vmc", "dmc"]]
@@ -442,6 +463,7 @@ def _optimize(rng: np.random.Generator, case: _Case) -> dict[str, Any]:
         "walkers": int(_uniform(rng, 20, 150)),
         "iterations": int(rng.integers(1, 4)),
         "steps": int(rng.integers(2, 8)),
+        "parameters": case.varied,
         "target": str(rng.choice(["energy", "variance", "mixed"])),
         "timestep": _uniform(rng, 0.2, 1.5) / case.means.scale,
         "warmup": int(rng.choice([50, 100])),
@@ -459,9 +481,9 @@ def _judge(
 ) -> list[Claim]:
     """Compare what a run found with what is known; numbers without an error claim nothing."""
     means = case.means
-    if case.fitted is not None and "jastrow/ud/coefficients" in results:
-        means = case.fitted(float(results["jastrow/ud/coefficients"][0]))
     kinds = [next(iter(item)) for item in series]
+    if case.fitted is not None and "optimize" in kinds:
+        means = case.fitted(results)
     known: dict[str, float] = {}
     for kind in ("optimize", "vmc"):
         if kind in kinds:
@@ -581,6 +603,20 @@ def _twisted(rng: np.random.Generator, folder: Path) -> Trial:
     return _trial(rng, folder, functools.partial(make, several=True))
 
 
+def _several_configurations(rng: np.random.Generator) -> _Case:
+    """Draw an expansion whose coefficients can be optimised."""
+    while True:
+        case = _expansion(rng)
+        if case.fitted is not None:
+            return case
+
+
+def _coefficients(rng: np.random.Generator, folder: Path) -> Trial:
+    """Draw a deck of free particles in a trap that optimises the coefficients of their determinants."""
+    kinds = [["optimize"], ["optimize", "vmc"]][int(rng.integers(2))]
+    return _trial(rng, folder, _several_configurations, kinds)
+
+
 def _imported(rng: np.random.Generator, folder: Path) -> Trial:
     """Draw a deck of orbitals from a file of another program."""
     return _trial(rng, folder, _from_file)
@@ -590,6 +626,8 @@ KINDS: Mapping[str, Kind] = {
     **{make.__name__.strip("_"): functools.partial(_trial, make=make) for make in MAKERS},
     "extrapolated": _extrapolated,
     "twists": _twisted,
+    "coefficients": _coefficients,
+    "forces": functools.partial(forces, write_core=_write_core),
     "imported": _imported,
 }
 """Kinds of decks that can be drawn alone."""

@@ -46,6 +46,14 @@ def test_error_bars_cover_known_means(covered):
     assert len(covered.statistical) > DECKS
 
 
+@pytest.mark.parametrize("kind", ["coefficients", "forces"])
+def test_optimised_coefficients_and_forces(kind):
+    """A sum of many draws is for ``qsim check qmc --coverage 100 --kind forces``; here a few of each."""
+    found = cover("qmc", 4, 2, kind=kind)
+    assert found.ok, [(t.index, t.failure) for t in found.failures]
+    assert found.statistical
+
+
 def test_error_bars_are_taken_back_where_they_do_not_hold(covered):
     """Most claims stand; of those that warnings take back, some would have held."""
     assert covered.withdrawn < 0.3 * len(covered.statistical)

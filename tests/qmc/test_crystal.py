@@ -21,7 +21,7 @@ from qsim.qmc.kernels.estimators.estimators import UNIT, quanta
 from qsim.qmc.kernels.walkers import walk
 from qsim.qmc.kernels.walkers.derivatives import derivatives
 from qsim.qmc.kernels.walkers.walk_cpu import ACCEPTED, DRIFT, FIXED_NODE, NONLOCAL, PLAIN
-from qsim.qmc.sampling.optimise import parameter_tables
+from qsim.qmc.sampling.parameters import Varied
 from qsim.qmc.sampling.walkers import Walkers
 from qsim.qmc.system.breakup import break_up
 from qsim.qmc.system.cell import Cell, distances_of_cells, reduced_basis
@@ -343,9 +343,7 @@ def test_derivatives_by_differences(case, device, tmp_path):
     made = trial(case, tmp_path=tmp_path)[0]
     walkers = ensemble(device, made, 2)
     stream, p = walk.Stream(KEY, 0, 0), made.parameters
-    made_on = derivatives(
-        device, walkers.state, walkers.tables, parameter_tables(device, made.jastrow), p.size, stream
-    )
+    made_on = derivatives(device, walkers.state, walkers.tables, Varied(made).tables(device), p.size, stream)
     O, G = (device.to_host(x) for x in made_on)
     h = 1e-5
     for k in range(p.size):

@@ -182,7 +182,7 @@ def test_scalar_dat(helium):
 def test_the_plan_tells_sizes(qmc):
     plan = stage("qmc", "build").plan(qmc.load(**HELIUM))
     assert plan.sizes["electrons"] == 2
-    assert plan.sizes["Jastrow parameters"] == 16
+    assert plan.sizes["parameters"] == 16
     assert plan.steps == 4 + 20 + 3 * 22
     assert plan.memory.parts["walkers"] > 128 * 2 * 3 * 8
 

@@ -1,4 +1,4 @@
-"""Optimisation of Jastrow parameters: exact cases, helium, bad starts, repeatability, mistakes."""
+"""Optimisation of parameters: exact cases, helium, bad starts, repeatability, mistakes."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -301,6 +301,58 @@ def test_pade():
     assert b[0] == 8.0
     assert 0.1 < b[-1] < 1.0
     assert found.blocks["energy"][4:].mean() < -2.895
+
+
+def quanta_of_two():
+    """Two repelling electrons in a trap of frequency 1, in all S states of two quanta; the lowest energy of their span.
+
+    Centre of mass and relative motion separate; their states are u_n = N_n L_n^(1/2)(m w r^2) exp(-m w r^2 / 2) for n = 0, 1 with
+    the masses 2 and 1/2.  The lowest state has the centre of mass at rest and two functions of the distance, between which 1/r
+    has elements by quadrature.
+    """
+    r, weight = np.polynomial.legendre.leggauss(200)
+    r, weight = 10.0 * (r + 1.0), 10.0 * weight
+    u = np.stack([np.exp(-0.25 * r**2), (1.5 - 0.5 * r**2) * np.exp(-0.25 * r**2)])
+    u /= np.sqrt((u**2 * r**2 * weight).sum(axis=1))[:, None]
+    H = np.diag([3.0, 5.0]) + np.einsum("ir,jr,r->ij", u, u, weight * r)
+    pairs = [(0, 0, 1.0), (0, 4, -0.05), (4, 0, -0.05), (1, 1, 0.02), (2, 2, -0.02), (3, 3, 0.1)]
+    listed = [{"c": c, "up": [a], "down": [b]} for a, b, c in pairs]
+    system = {"atoms": [], "electrons": 2}
+    orbitals = {"source": "harmonic", "omega": 1.0, "interacting": True}
+    return trial_function(system, orbitals, "none", {"list": listed}), np.linalg.eigvalsh(H)[0]
+
+
+@pytest.mark.parametrize("method", ["linear", "sr"])
+def test_coefficients_become_those_of_the_lowest_state_of_their_span(method):
+    w, lowest = quanta_of_two()
+    assert w.parameters.size == 4
+    walkers = started(w, 400)
+    found = optimised(walkers, iterations=6, parameters=["coefficients"], method=method, timestep=0.4)
+    c = walkers.wavefunction.expansion.coefficients
+    assert c[1] == c[2]
+    # Above the lowest by the square of what noise is left in the coefficients.
+    assert found.info["energy"] == pytest.approx(lowest, abs=3.0 * found.info["energy_error"] + 2e-3)
+    assert found.blocks["energy"][0] > lowest + 0.05
+    assert np.abs(c[3:] - c[3:].mean()).max() < 0.02
+
+
+def test_what_ends_worse_than_it_began_is_not_taken(monkeypatch):
+    walkers = started(quanta_of_two()[0], 200)
+    sampled = Optimisation._sample
+    first = walkers.wavefunction.parameters
+
+    def worse(self):
+        sets, moments, row = sampled(self)
+        if len(self.rows) == self.total and not np.array_equal(self.current, first):
+            row["target"] += 1.0
+        return sets, moments, row
+
+    monkeypatch.setattr(Optimisation, "_sample", worse)
+    found = optimised(walkers, iterations=2, parameters=["coefficients"], timestep=0.4)
+    assert found.info["best"] == 0.0
+    assert found.warnings == [optimise.NOT_BETTER]
+    assert_allclose(walkers.wavefunction.parameters, first)
+    assert abs(found.info["energy"] - found.blocks["energy"][0]) < 5.0 * found.blocks["energy_error"][0]
 
 
 def test_repeatable_on_any_number_of_threads():

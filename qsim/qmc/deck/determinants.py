@@ -62,7 +62,8 @@ class Determinants(Block):
     )
     csf: bool = Field(
         default=True,
-        description="keep whole configurations: all determinants of one spatial occupation, if one of them passes the cutoff",
+        description="keep whole configurations: all determinants of one spatial occupation, if one of them passes the cutoff; an "
+        "optimisation leaves the ratios of their coefficients",
     )
     most: Annotated[PositiveCount, Field(le=MOST)] = Field(
         default=20_000, description="determinants that are accepted"

@@ -300,6 +300,9 @@ def _series(deck: QmcDeck) -> Iterator[Finding]:
                 text = f"a time step of {tau:g} is too small for electrons to get anywhere"
                 yield Finding(f"{key}.{where}", text)
         if isinstance(block, Optimize):
+            if "coefficients" in block.parameters and deck.wavefunction.determinants is None:
+                text = "there is one determinant, without a coefficient; give wavefunction.determinants"
+                yield Finding(f"{key}.parameters", text)
             if walkers < LEAST_WALKERS:
                 yield Finding(
                     f"{key}.walkers",
@@ -373,7 +376,8 @@ def _dmc(deck: QmcDeck, block: Dmc, key: str) -> Iterator[Finding]:
 def _estimators(deck: QmcDeck) -> Iterator[Finding]:
     """Yield items that are no single estimator, are listed twice, or cannot be measured."""
     atoms = bool(deck.system.atoms) or deck.wavefunction.orbitals.source in FILES
-    system = Boundaries(deck.system.cell == "periodic", atoms)
+    vmc = any(item.vmc is not None for item in deck.series)
+    system = Boundaries(deck.system.cell == "periodic", atoms, vmc)
     seen: dict[str, int] = {}
     for k, item in enumerate(deck.estimators):
         named = item.named()

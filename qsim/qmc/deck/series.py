@@ -34,12 +34,27 @@ WALKERS = "number of walkers; by default as in the section before, or 2048"
 # --------------------------------------------------------------------------------------- sections
 
 
+def _as_list(value: object) -> object:
+    return value if isinstance(value, list | tuple) else [value]
+
+
+Varied = Literal["jastrow", "coefficients"]
+
+
 class Optimize(Block):
-    """Optimise the parameters of the Jastrow factor."""
+    """Optimise parameters of the trial function: of the Jastrow factor, coefficients of determinants."""
 
     walkers: WalkerCount | None = Field(default=None, description=WALKERS)
     iterations: Annotated[PositiveCount, Field(le=10_000)] = Field(
         default=10, description="changes of the parameters"
+    )
+    parameters: Annotated[
+        list[Varied],
+        Field(min_length=1, max_length=2),
+        BeforeValidator(_as_list, json_schema_input_type=list[Varied] | Varied),
+    ] = Field(
+        default=["jastrow"],
+        description="what is optimised, together: jastrow, coefficients (of determinants; with csf: true of whole occupations)",
     )
     target: Literal["energy", "variance", "mixed"] = Field(
         default="energy", description="what is made small; mixed: energy and a share of the variance"
@@ -87,10 +102,6 @@ class Vmc(Block):
     move: Literal["drift", "metropolis"] = Field(
         default="drift", description="proposals with drift, or plain Metropolis"
     )
-
-
-def _as_list(value: object) -> object:
-    return value if isinstance(value, list | tuple) else [value]
 
 
 _NONLOCAL = {"tmove_v1": "tmove", "tmoves": "tmove", "la": "locality", "LA": "locality"}
@@ -157,7 +168,7 @@ class SectionItem(Block):
     optimize: Optimize | None = Field(
         default=None,
         validation_alias=AliasChoices("optimize", "optimise", "opt"),
-        description="optimise the Jastrow factor",
+        description="optimise the Jastrow factor and coefficients of determinants",
     )
     vmc: Vmc | None = Field(default=None, description="variational Monte Carlo")
     dmc: Dmc | None = Field(default=None, description="diffusion Monte Carlo")

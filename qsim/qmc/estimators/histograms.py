@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -79,6 +79,10 @@ class Setting(NamedTuple):
         Positions, bohr.
     crystal
         None in open boundaries.
+    nodes
+        Whether the trial function may have any.
+    response
+        Energies and derivatives of log psi by the places of the nuclei, for configurations; of vmc alone.
     """
 
     device: Device
@@ -86,6 +90,8 @@ class Setting(NamedTuple):
     n_dn: int
     atoms: FloatArray
     crystal: Periodic | None = None
+    nodes: bool = True
+    response: Callable[..., Any] | None = None
 
 
 class Boundaries(NamedTuple):
@@ -93,6 +99,7 @@ class Boundaries(NamedTuple):
 
     periodic: bool
     atoms: bool
+    vmc: bool = True
 
 
 class EstimatorBlock(Block, ABC):
@@ -106,11 +113,14 @@ class EstimatorBlock(Block, ABC):
         What it measures, for the list of keys.
     open_boundaries
         Whether it can be measured without a periodic cell.
+    diffusion
+        Whether it is measured in diffusion Monte Carlo, too.
     """
 
     key: ClassVar[str]
     summary: ClassVar[str]
     open_boundaries: ClassVar[bool] = True
+    diffusion: ClassVar[bool] = True
 
     @classmethod
     @abstractmethod

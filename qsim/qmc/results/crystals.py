@@ -32,11 +32,11 @@ def _potential(result: Result, kind: str) -> Correction | None:
 
 def _kinetic(result: Result, kind: str) -> Correction | None:
     """Return the correction of the kinetic energy of a crystal with pair functions."""
-    cell, electrons = result.jastrow.cell, result.problem.wavefunction.n_electrons
+    cell, electrons = result.after.jastrow.cell, result.problem.wavefunction.n_electrons
     if last_part(result, kind) is None or cell is None:
         return None
     k = cell.shortest_wave
-    u = result.jastrow.pair_wave(k, electrons)
+    u = result.after.jastrow.pair_wave(k, electrons)
     return None if u is None else kinetic_correction(k, u, electrons, cell.volume)
 
 

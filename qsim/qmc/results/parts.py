@@ -170,7 +170,7 @@ def jastrow_table(
         start = result.problem.wavefunction.jastrow
         return {
             f"jastrow/{after.name}/{name}": found
-            for before, after in zip(start.functions, result.jastrow.functions, strict=True)
+            for before, after in zip(start.functions, result.after.jastrow.functions, strict=True)
             if after.kind != "none" and (found := values(before, after)).size
         }
 

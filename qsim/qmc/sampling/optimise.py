@@ -1,4 +1,4 @@
-r"""Optimisation of the Jastrow parameters: samples, steps that are tried before they are taken, history.
+r"""Optimisation of the parameters of a trial function: samples, steps that are tried before they are taken, history.
 
 Each iteration samples the square of the current trial function and derives steps for several shifts of the linear method (or
 time steps of stochastic reconfiguration).  Correlated sampling, on configurations of the same sample with the same random
@@ -10,7 +10,8 @@ before,
    \langle q\,(E' - E)\rangle = \langle\Psi|H\Psi'\rangle - \langle H\Psi|\Psi'\rangle = 0 .
 
 The next, fresh sample may refute a step; then it is taken back.  The result is the last iteration whose target is not above the
-upper bound, at 3 standard errors, of any other, and not much less certain than theirs; its energy is measured once more.
+upper bound, at 3 standard errors, of any other, and not much less certain than theirs; its energy is measured once more.  Should
+that sample find it worse than the start, the start is kept.
 """
 
 from __future__ import annotations
@@ -25,10 +26,9 @@ from qsim.core.errors import NumericsError
 from qsim.core.run.loop import Progress
 from qsim.core.run.progress import Monitor
 from qsim.core.statistics import student
-from qsim.qmc.kernels.common.types import JastrowTables, State
+from qsim.qmc.kernels.common.types import State
 from qsim.qmc.kernels.walkers import walk
 from qsim.qmc.kernels.walkers.derivatives import derivatives
-from qsim.qmc.kernels.walkers.derivatives_cpu import ParameterTables
 from qsim.qmc.kernels.walkers.walk_cpu import ACCEPTED
 from qsim.qmc.sampling.linear_method import (
     Limits,
@@ -36,9 +36,9 @@ from qsim.qmc.sampling.linear_method import (
     length,
     linear_step,
     reconfiguration_step,
-    smoothing,
 )
 from qsim.qmc.sampling.moves import Moves, WarmUp
+from qsim.qmc.sampling.parameters import Varied
 from qsim.qmc.sampling.series import ENERGIES, Beginning, Series
 from qsim.qmc.sampling.vmc import Rows
 from qsim.qmc.statistics.correlation import SKEW, lognormal, skewness
@@ -49,16 +49,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.arrays import FloatArray
-    from qsim.core.device.device import Device
     from qsim.core.run.loop import Report
     from qsim.qmc.deck.series import Optimize
     from qsim.qmc.sampling.walkers import Walkers
-    from qsim.qmc.wavefunction.jastrow import Jastrow
     from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
-__all__ = ["Optimisation", "parameter_tables"]
+__all__ = ["Optimisation"]
 
-NOT_BETTER = "the optimisation found nothing better than its start"
+NOT_BETTER = "the optimisation found nothing better than its start, whose parameters are kept"
 WEIGHTS = {"energy": 0.0, "variance": 1.0}  # of the variance in the target
 # hartree: of the first iteration, and where nothing speaks for another one
 SHIFT = {"linear": 0.1, "sr": 10.0}
@@ -76,25 +74,6 @@ LEAST_WINDOW = 1.0  # hartree
 # times the sweeps between two sets, or a fifth of the warm-up: after a change of the trial function
 SETTLE = 4
 CHOSEN = ("energy", "energy_error", "variance", "variance_error")  # of the chosen parameters
-MOST = 1.0  # change of a coefficient in one step
-SHRINK = 0.1  # fraction of b of a Padé form that one step leaves
-
-
-def parameter_tables(device: Device, jastrow: Jastrow) -> ParameterTables:
-    """Return which parameter moves which number of the Jastrow tables, on the device."""
-    first: list[int] = []
-    place: list[int] = []
-    for function, where in zip(jastrow.functions, jastrow.slices(), strict=True):
-        first.append(len(place))
-        if function.kind == "bspline":
-            # A coefficient of the spline may be a parameter, or follow from the cusp or from
-            # the range; each row of the design has its one at most.
-            design = function.design[0]
-            place += [where.start + int(np.argmax(row)) if row.any() else -1 for row in design]
-            place.append(-1)  # of the zero that ends each row of the tables
-        else:
-            place += range(where.start, where.stop)
-    return ParameterTables(*(device.asarray(np.array(numbers, np.int64)) for numbers in (first, place)))
 
 
 class Target(NamedTuple):
@@ -141,18 +120,18 @@ class Set(NamedTuple):
 
 
 class Optimisation:
-    """Optimisation of the Jastrow parameters; afterwards the walkers follow the improved trial function.
+    """Optimisation of parameters; afterwards the walkers follow the improved trial function.
 
     Its series has a block for each sample: energies, ``energy_error``, ``variance``, ``variance_error``, ``target``,
     ``target_error``, and of the step taken from it ``step`` (length: change of the norm of psi), ``shift``, ``expected`` and
     ``expected_error`` (change of the target by correlated sampling), ``effective`` (fraction of the sample), ``taken_back``
     (1: it was worse than the one before).  ``arrays["parameters"]`` (blocks, P); ``info["best"]`` is the block that was
-    chosen; energy and variance of ``info`` are those of its parameters in a sample of their own.
+    chosen, 0 the start; energy and variance of ``info`` are those of its parameters in a sample of their own.
 
     Parameters
     ----------
     walkers
-        Ensemble, in/out; at least 20 of them, for the error bars; their Jastrow factor has parameters.
+        Ensemble, in/out; at least 20 of them, for the error bars; their trial function has parameters.
     block
         Settings of the section; a fifth of ``warmup`` follows each change of the parameters.
     section
@@ -193,17 +172,13 @@ class Optimisation:
         self.home = SHIFT[block.method]
         self.smallest = SMALLEST_SHIFT[block.method]
         self.worse = WORSE[block.method]
-        start = walkers.wavefunction
-        self.count = start.parameters.size
-        self.functions = list(zip(start.jastrow.functions, start.jastrow.slices(), strict=True))
-        splines = [place for function, place in self.functions if function.kind == "bspline"]
-        # Neighbouring spline coefficients that the sample hardly sees are tied to each other.
-        self.smooth = smoothing(splines, self.count)
-        self.places = parameter_tables(walkers.device, start.jastrow)
+        self.varied = Varied(walkers.wavefunction, block.parameters)
+        self.count = self.varied.count
+        self.places = self.varied.tables(walkers.device)
         self.shift = max(self.home if block.shift is None else block.shift, self.smallest)
         self.rows = Rows()
         self.parameters: list[NDArray[np.float64]] = []  # of each row
-        self.current = start.parameters
+        self.current = self.varied.values(walkers.wavefunction)
         self.chosen: dict[str, float] = {}  # what the last sample, of the chosen parameters, found
         # last parameters that a sample confirmed
         self.accepted: tuple[NDArray[np.float64], Target] | None = None
@@ -275,34 +250,40 @@ class Optimisation:
             self.begun.begin(self.walkers, self.state, report)
             # A fresh sample of the chosen parameters: theirs was the best of several, which
             # is a biased choice, so its energy is not reported.
-            self._follow(self.parameters[self._best()])
-            self._sweep(self.settle)
-            row = self._sample()[2]
-            self.chosen = {name: row[name] for name in CHOSEN}
+            best = self._best()
+            row = self._fresh(best)
+            start = self.rows.arrays()
+            room = CONFIRMED * math.hypot(row["target_error"], float(start["target_error"][0]))
+            if best and row["target"] - float(start["target"][0]) > room:
+                best, row = 0, self._fresh(0)
+            self.chosen = {"best": float(best), **{name: row[name] for name in CHOSEN}}
             self.walkers.recompute()
             self.begun.end()
 
     def series(self) -> Series:
         """Return the history, with a warning if nothing better was found."""
-        blocks, best = self.rows.arrays(), self._best()
-        start, end = blocks["target"][0], blocks["target"][best]
-        # Worse than the start beyond its error: the user should know.
-        better = end <= start + CONFIRMED * blocks["target_error"][0]
+        blocks = self.rows.arrays()
         return Series(
             kind="optimize",
             label=f"optimize, {self.target}",
             timestep=self.moves.tau,
             blocks=blocks,
             info={
-                "best": float(best),
                 **self.chosen,
+                "parameters": float(self.count),
                 "walkers": float(self.walkers.count),
                 "acceptance": float(blocks["acceptance"].mean()),
                 "seconds": float(blocks["seconds"].sum()),
             },
             arrays={"parameters": np.array(self.parameters)},
-            warnings=[] if better else [NOT_BETTER],
+            warnings=[] if self.chosen["best"] else [NOT_BETTER],
         )
+
+    def _fresh(self, block: int) -> dict[str, float]:
+        """Follow the parameters of a block again, and return what a sample of their own says of them."""
+        self._follow(self.parameters[block])
+        self._sweep(self.settle)
+        return self._sample()[2]
 
     def _best(self) -> int:
         """Return the last sample that no other one refutes, and that says enough itself.
@@ -347,7 +328,7 @@ class Optimisation:
             following = self.current
             if not last:
                 trial = self._choose(moments, sets)
-                following = self._allowed(trial.step)
+                following = self.varied.allowed(self.current, trial.step)
                 row.update(
                     shift=trial.shift,
                     expected=trial.change,
@@ -455,11 +436,12 @@ class Optimisation:
     def _choose(self, moments: Moments, sets: list[Set]) -> Trial:
         """Return the best step; of those as good within the error the one with the usual shift; none, if all look harmful."""
         # Three shifts around the last one; if all of them look harmful, larger ones.
-        at, limits = moments.surroundings(), Limits(self.smooth, self._most())
+        at, limits = moments.surroundings(), Limits(self.varied.smooth, self.varied.most(self.current))
         shifts = [max(self.shift * factor, self.smallest) for factor in FACTORS]
         for _ in range(ROUNDS):
             steps = [
-                self._allowed(self.propose(at, shift, self.weight, limits)) - self.current for shift in shifts
+                self.varied.allowed(self.current, self.propose(at, shift, self.weight, limits)) - self.current
+                for shift in shifts
             ]
             trials = [
                 trial for trial in self._compare(moments, sets, steps, shifts) if trial.sound(self.worse)
@@ -551,32 +533,16 @@ class Optimisation:
 
     # -------------------------------------------------------------------------------- parameters
 
-    def _most(self) -> NDArray[np.float64]:
-        """Return the largest change of each parameter."""
-        most = np.full(self.count, MOST)
-        for function, place in self.functions:
-            if function.kind == "pade":
-                # b of a Pade form must stay positive: a step may take most of it, never all.
-                most[place] = np.maximum(most[place], (1.0 - SHRINK) * self.current[place])
-        return most
-
-    def _allowed(self, step: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the parameters after a step, such that Padé forms have no poles."""
-        after = self.current + step
-        for function, place in self.functions:
-            if function.kind == "pade":
-                after[place] = np.maximum(after[place], SHRINK * self.current[place])
-        return after
-
     def _wavefunction(self, parameters: NDArray[np.float64]) -> Wavefunction:
-        return self.walkers.wavefunction.with_parameters(parameters)
+        return self.varied.applied(self.walkers.wavefunction, parameters)
 
     def _tables(self, wavefunction: Wavefunction) -> walk.Tables:
-        """Return the tables of the walkers with another Jastrow factor."""
-        on = self.walkers.device.asarray
-        return self.walkers.tables._replace(
-            jastrow=JastrowTables(*(on(x) for x in wavefunction.jastrow_tables()))
-        )
+        """Return the tables of the walkers with another Jastrow factor and other coefficients."""
+        walkers = self.walkers
+        tables = walkers.tables._replace(jastrow=walkers.on_device(wavefunction.jastrow_tables()))
+        if wavefunction.expansion is walkers.wavefunction.expansion:
+            return tables
+        return tables._replace(expansion=walkers.on_device(wavefunction.expansion.tables()))
 
     def _follow(self, parameters: NDArray[np.float64], *, recompute: bool = True) -> None:
         """Let the walkers follow the trial function with these parameters."""

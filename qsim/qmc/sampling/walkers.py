@@ -28,7 +28,7 @@ from qsim.qmc.wavefunction.crystals.wavefunction import CrystalWavefunction
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
     from qsim.core.device.arrays import Array, FloatArray, IndexArray
     from qsim.core.device.device import Device
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 TablesT = TypeVar("TablesT", bound=NamedTuple)
 
-__all__ = ["Branched", "Walkers"]
+__all__ = ["Branched", "Walkers", "empty_state", "tables_of"]
 
 PLACING = 0xFFFF  # stream of the random numbers that place walkers at the start
 LIGHT = ("energy", "weight", "moves", "age")  # what a section begins with on every rank
@@ -118,7 +118,7 @@ class Walkers:
         self.warm, self.settled, self.related = 0.0, 0.0, False
         self.real = np.dtype(np.float32 if single else np.float64)
         self.set_wavefunction(wavefunction)
-        self.state = self._empty(count)
+        self.state = self._arrays(count)
 
     @property
     def count(self) -> int:
@@ -139,46 +139,14 @@ class Walkers:
     def set_wavefunction(self, wavefunction: Wavefunction) -> None:
         """Follow another trial function of the same electrons; :meth:`recompute` makes the state agree."""
         self.wavefunction = wavefunction
-        on = self._on_device
-        # The layout of radial tables differs: four shells side by side for vectors, all
-        # shells of an interval for lanes.
-        orbitals = wavefunction.orbital_tables(self.real)
-        if self.device.is_cuda and isinstance(orbitals, OrbitalTables):
-            orbitals = on_gpu(orbitals)
-        self.tables = walk.Tables(
-            on(orbitals),
-            on(wavefunction.jastrow_tables()),
-            on(wavefunction.hamiltonian_tables()),
-            float(wavefunction.ion_ion),
-            int(wavefunction.n_up),
-            on(wavefunction.expansion.tables()),
-        )
+        self.tables = tables_of(self.device, wavefunction, self.real)
 
-    def _on_device(self, tables: TablesT) -> TablesT:
-        return type(tables)(*(self.device.asarray(x) if isinstance(x, np.ndarray) else x for x in tables))
+    def on_device(self, tables: TablesT) -> TablesT:
+        """Return tables whose arrays are on the device."""
+        return _on(self.device, tables)
 
-    def _empty(self, count: int) -> State:
-        """Return arrays for walkers without positions yet, on the device."""
-        xp, N = self.device.xp, self.electrons
-        # Rows and inverses of both spins have the same width, that of the larger one.
-        n, M = (
-            max(self.wavefunction.n_up, self.wavefunction.n_dn, 1),
-            max(1, *self.wavefunction.expansion.orbitals),
-        )
-        kind = np.result_type(self.real, np.complex64) if self.tables.is_complex else self.real
-        double = np.complex128 if self.tables.is_complex else np.float64
-        return State(
-            R=xp.zeros((count, N, 3)),
-            rows=xp.zeros((count, N, 5, M), kind),
-            inverse=xp.zeros((count, 2, n, n), kind),
-            expansion=xp.ones((count, self.tables.expansion.numbers), double),
-            log_psi=xp.zeros(count),
-            sign=xp.ones(count),
-            energy=xp.zeros((count, 6)),
-            weight=xp.ones(count),
-            moves=xp.zeros((count, 4)),
-            age=xp.zeros(count, np.int64),
-        )
+    def _arrays(self, count: int) -> State:
+        return empty_state(self.device, self.wavefunction, self.tables, count, self.real)
 
     def stream(self, section: int) -> walk.Stream:
         """Return where the random numbers of the next generation are counted."""
@@ -552,7 +520,7 @@ class Walkers:
             for name in State._fields
             if name in saved
         }
-        self.state = self._empty(int(arrays["R"].shape[0]))._replace(**arrays)
+        self.state = self._arrays(int(arrays["R"].shape[0]))._replace(**arrays)
         if len(arrays) < len(State._fields):
             self.recompute()
 
@@ -562,3 +530,47 @@ class Walkers:
             return own
         width = math.prod(own.shape[1:])
         return self.join(own.reshape(-1, width)).reshape(self.count, *own.shape[1:])
+
+
+def _on(device: Device, tables: TablesT) -> TablesT:
+    """Return tables whose arrays are on a device."""
+    return type(tables)(*(device.asarray(x) if isinstance(x, np.ndarray) else x for x in tables))
+
+
+def tables_of(device: Device, wavefunction: Wavefunction, real: DTypeLike) -> walk.Tables:
+    """Return the tables of a trial function on a device, its orbitals in a precision."""
+    # The layout of radial tables differs: four shells side by side for vectors, all shells of an interval for lanes.
+    orbitals = wavefunction.orbital_tables(real)
+    if device.is_cuda and isinstance(orbitals, OrbitalTables):
+        orbitals = on_gpu(orbitals)
+    return walk.Tables(
+        _on(device, orbitals),
+        _on(device, wavefunction.jastrow_tables()),
+        _on(device, wavefunction.hamiltonian_tables()),
+        float(wavefunction.ion_ion),
+        int(wavefunction.n_up),
+        _on(device, wavefunction.expansion.tables()),
+    )
+
+
+def empty_state(
+    device: Device, wavefunction: Wavefunction, tables: walk.Tables, count: int, real: DTypeLike
+) -> State:
+    """Return arrays for walkers without positions yet, on the device."""
+    xp, N = device.xp, wavefunction.n_electrons
+    # Rows and inverses of both spins have the same width, that of the larger one.
+    n, M = max(wavefunction.n_up, wavefunction.n_dn, 1), max(1, *wavefunction.expansion.orbitals)
+    kind = np.result_type(real, np.complex64) if tables.is_complex else real
+    double = np.complex128 if tables.is_complex else np.float64
+    return State(
+        R=xp.zeros((count, N, 3)),
+        rows=xp.zeros((count, N, 5, M), kind),
+        inverse=xp.zeros((count, 2, n, n), kind),
+        expansion=xp.ones((count, tables.expansion.numbers), double),
+        log_psi=xp.zeros(count),
+        sign=xp.ones(count),
+        energy=xp.zeros((count, 6)),
+        weight=xp.ones(count),
+        moves=xp.zeros((count, 4)),
+        age=xp.zeros(count, np.int64),
+    )

@@ -77,7 +77,10 @@ class Expansion:
     index : (D, 2) int64
         Strings of each determinant.
     coefficients : (D,) float64
-        With the norm 1.
+        With the norm 1 at the start.
+    tied : (D,) int64
+        Configuration of each determinant; those of one keep the ratios of their coefficients.  0: the configuration that weighs
+        most, whose coefficients stay, since the norm of psi is of no effect.  None: each determinant by itself.
     about : dict
         What is known of its origin.
     """
@@ -85,6 +88,7 @@ class Expansion:
     strings: tuple[Strings, Strings]
     index: NDArray[np.int64]
     coefficients: NDArray[np.float64]
+    tied: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
     about: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -105,9 +109,40 @@ class Expansion:
         np.add.at(found, (self.index[:, 0], self.index[:, 1]), self.coefficients)
         return found
 
-    def with_coefficients(self, values: NDArray[np.float64]) -> Expansion:
-        """Return the expansion with other coefficients (D,), which are normalised."""
-        return replace(self, coefficients=values / np.linalg.norm(values))
+    # ------------------------------------------------------------------------------ parameters
+
+    @cached_property
+    def _shapes(self) -> NDArray[np.float64]:
+        """Coefficients that belong to a parameter of 1: of one configuration with the norm of those that stay, (D,)."""
+        weight = np.bincount(self.tied, self.coefficients**2)
+        return np.asarray(self.coefficients * np.sqrt(weight[0] / weight)[self.tied])
+
+    @cached_property
+    def parameters(self) -> NDArray[np.float64]:
+        """Norms of the coefficients of all configurations but the first, over the norm of that one."""
+        weight = np.bincount(self.tied, self.coefficients**2)
+        return np.asarray(np.sqrt(weight[1:] / weight[0]))
+
+    def with_parameters(self, values: NDArray[np.float64]) -> Expansion:
+        """Return the expansion with other parameters, each of which multiplies the coefficients of its configuration."""
+        made = replace(self, coefficients=self._shapes * np.concatenate([[1.0], values])[self.tied])
+        # What a parameter multiplies stays, also where it becomes zero or changes its sign; so do strings and their order.
+        made.__dict__.update(
+            _shapes=self._shapes, parameters=np.array(values, np.float64), _closed=self._closed
+        )
+        return made
+
+    def slopes(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the parameter of each determinant in the order of the tables, -1 for none, and the slope of its coefficient."""
+        order, sign = self._order
+        return self.tied[order] - 1, (self._shapes * sign)[order]
+
+    @cached_property
+    def _order(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Determinants by their strings of spin up, as tables list them, and the sign of each for kernels, (D,)."""
+        up, dn = self._closed
+        order = np.lexsort((dn.place[self.index[:, 1]], up.place[self.index[:, 0]]))
+        return order, up.sign[self.index[:, 0]] * dn.sign[self.index[:, 1]]
 
     # -------------------------------------------------------------------------------- tables
 
@@ -140,7 +175,7 @@ class Expansion:
         # The sign of each string belongs to its coefficient.
         I = up.place[self.index[:, 0]]
         J = K + dn.place[self.index[:, 1]]
-        C = self.coefficients * up.sign[self.index[:, 0]] * dn.sign[self.index[:, 1]]
+        C = self.coefficients * self._order[1]
         own, other, value = np.concatenate([I, J]), np.concatenate([J, I]), np.concatenate([C, C])
         order = np.lexsort((other, own))
         place = np.concatenate([up.terms[:, 0], dn.terms[:, 0]])
@@ -307,8 +342,15 @@ def one_determinant(n_up: int, n_dn: int) -> Expansion:
     return Expansion((up, dn), np.zeros((1, 2), np.int64), np.ones(1))
 
 
-def arranged(listed: Listed) -> tuple[Expansion, Orders]:
+def arranged(listed: Listed, configuration: NDArray[np.int64] | None = None) -> tuple[Expansion, Orders]:
     """Return an expansion, normalised, and the orbitals of each spin in the order that it speaks of.
+
+    Parameters
+    ----------
+    listed
+        Its determinants.
+    configuration
+        Number of the configuration of each, as `configurations` finds it; each has its own by default.
 
     Raises
     ------
@@ -335,7 +377,13 @@ def arranged(listed: Listed) -> tuple[Expansion, Orders]:
         place[order] = np.arange(len(order))
         renumbered.append(place[table])
         orders.append(order)
-    made = Expansion((renumbered[0], renumbered[1]), index, coefficients / np.linalg.norm(coefficients))
+    if configuration is None:
+        configuration = np.arange(len(coefficients))
+    numbers = np.unique(configuration, return_inverse=True)[1]
+    # The configuration that weighs most comes first.
+    first = int(np.argmax(np.bincount(numbers, coefficients**2)))
+    tied = np.where(numbers == first, 0, np.where(numbers == 0, first, numbers)).astype(np.int64)
+    made = Expansion((renumbered[0], renumbered[1]), index, coefficients / np.linalg.norm(coefficients), tied)
     if made.size > 1:
         made.tables()
     return made, (orders[0], orders[1])

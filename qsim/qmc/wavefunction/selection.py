@@ -168,8 +168,9 @@ def _finished(
             f"{KEY}.most",
             f"{D} determinants pass the cutoff, {block.most} is the most; {_remedy(listed, block.most)}",
         )
+    tied = configurations(listed) if shared and block.csf else None
     try:
-        expansion, orders = arranged(listed)
+        expansion, orders = arranged(listed, tied)
     except TooMany as error:
         raise InvalidInput(KEY, f"{error}; {_remedy(listed, D // 2)}") from error
     ups, dns = (len(table) for table in expansion.strings)
@@ -189,7 +190,7 @@ def _finished(
                 )
             )
     notes.add(text)
-    return replace(expansion, about=about), orders
+    return replace(expansion, about={**about, "listed": listed}), orders
 
 
 def _impurity(found: float) -> float:

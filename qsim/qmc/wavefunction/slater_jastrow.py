@@ -157,17 +157,22 @@ class Wavefunction:
 
     @property
     def parameters(self) -> NDArray[np.float64]:
-        """The Jastrow parameters that an optimisation may change: of uu, ud and each species."""
-        return self.jastrow.parameters
+        """All that an optimisation may change: the Jastrow factor of uu, ud and each species, then the determinants."""
+        return np.concatenate([self.jastrow.parameters, self.expansion.parameters])
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
         """Their names."""
-        return self.jastrow.names
+        return (*self.jastrow.names, *(f"c_{k + 1}" for k in range(self.expansion.parameters.size)))
 
-    def with_parameters(self, values: NDArray[np.float64]) -> Wavefunction:
-        """Return the wavefunction with other Jastrow parameters."""
-        return replace(self, jastrow=self.jastrow.with_parameters(values))
+    def with_parameters(self, values: NDArray[np.float64]) -> Self:
+        """Return the wavefunction with other parameters."""
+        own = len(self.jastrow.names)
+        jastrow, expansion = self.jastrow.with_parameters(values[:own]), self.expansion
+        # Tables of strings take longer than those of a Jastrow factor.
+        if not np.array_equal(values[own:], expansion.parameters):
+            expansion = expansion.with_parameters(values[own:])
+        return replace(self, jastrow=jastrow, expansion=expansion)
 
     # ----------------------------------------------------------------------------- positions
 

@@ -13,7 +13,7 @@ from qsim.qmc.kernels.crystal import launch as crystal_launch
 from qsim.qmc.kernels.walkers import launches, walk
 from qsim.qmc.kernels.walkers.derivatives import derivatives
 from qsim.qmc.kernels.walkers.walk_cpu import PLAIN
-from qsim.qmc.sampling.optimise import parameter_tables
+from qsim.qmc.sampling.parameters import Varied
 from qsim.qmc.sampling.walkers import Walkers
 from tests.qmc.crystals import CASES
 from tests.qmc.kernels.test_crystal_walk import KEY, made_of
@@ -27,7 +27,7 @@ def differentiated(device, made, count, single=False):
     walkers.place()
     walk.walk(device, walkers.state, walkers.tables, 0.2, PLAIN, 2, walk.Stream(KEY, 1, 0))
     walkers.recompute()
-    tables = parameter_tables(device, made.jastrow)
+    tables = Varied(made).tables(device)
     slopes = derivatives(device, walkers.state, walkers.tables, tables, made.parameters.size, STREAM)
     return tuple(device.to_host(array) for array in (*slopes, walkers.state.energy))
 

@@ -235,7 +235,7 @@ from qsim.qmc.kernels.crystal import system_cpu
 from qsim.qmc.kernels.common import inverses_cpu
 from qsim.qmc.kernels.walkers import advance_cpu, energy_cpu, walk
 from qsim.qmc.kernels.walkers.derivatives import derivatives
-from qsim.qmc.sampling.optimise import parameter_tables
+from qsim.qmc.sampling.parameters import Varied
 from tests.qmc.kernels.test_crystal_walk import made_of, run
 from qsim.qmc.sampling.walkers import Walkers
 
@@ -243,7 +243,7 @@ made = made_of("{case}", Path(sys.argv[1]), tins={tins})
 run(cpu(1), made, 2)
 walkers = Walkers(cpu(1), made, 2, (1, 2))
 walkers.place()
-places = parameter_tables(cpu(1), made.jastrow)
+places = Varied(made).tables(cpu(1))
 derivatives(cpu(1), walkers.state, walkers.tables, places, made.parameters.size, walkers.stream(1))
 kernels = (
     bloch_cpu.wave_sums,

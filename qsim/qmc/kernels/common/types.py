@@ -140,6 +140,8 @@ class Work(NamedTuple):
         1 if `Y` is out of date.
     columns : (N, M) double or complex double
         Derivatives of ln psi by the orbitals at each electron.
+    tangent : (numbers + M,) double or complex double
+        What the numbers of an expansion change by along the one-body operators, and these for an electron's orbitals.
     kept : (2, window, M) of the determinants' type
         Columns and rows of delayed updates, see :mod:`qsim.qmc.kernels.common.inverses_cpu`; of molecules nothing.
     own : MoleculeWork or CrystalWork
@@ -161,5 +163,6 @@ class Work(NamedTuple):
     Y: Array
     stale: IndexArray
     columns: Array
+    tangent: Array
     kept: Array
     own: object

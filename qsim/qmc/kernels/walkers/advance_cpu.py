@@ -10,7 +10,8 @@ from qsim.core.device.jit import held
 from qsim.core.device.team import ranges, share
 from qsim.qmc.kernels.common.jit import JIT, PART
 from qsim.qmc.kernels.common.types import Draw
-from qsim.qmc.kernels.walkers.derivatives_cpu import collect, derivatives
+from qsim.qmc.kernels.walkers.coefficients_cpu import add_coefficients
+from qsim.qmc.kernels.walkers.derivatives_cpu import collect, derivatives, set_velocities
 from qsim.qmc.kernels.walkers.energy_cpu import (
     TOTAL,
     add_generation,
@@ -19,7 +20,7 @@ from qsim.qmc.kernels.walkers.energy_cpu import (
     nonlocal_moves,
 )
 from qsim.qmc.kernels.walkers.evaluators_cpu import own_arrays, own_space, place_ions
-from qsim.qmc.kernels.walkers.jobs import DERIVATIVES, DIFFUSE, GENERATIONS, RECOMPUTE, WALK
+from qsim.qmc.kernels.walkers.jobs import DERIVATIVES, DIFFUSE, GENERATIONS, RECOMPUTE, SLOPES, WALK
 from qsim.qmc.kernels.walkers.system import System
 from qsim.qmc.kernels.walkers.walk_cpu import refresh, sweep
 
@@ -36,7 +37,7 @@ def advance(first, last, worker, job, state, tables, draw, sums, parameters, spa
     components, the square of the total, and the number of generations.  ``DIFFUSE``: one generation of diffusion Monte
     Carlo, moves, local energy, weight, T-moves; weights are multiplied by ``exp(-tau_eff ((E + E') / 2 - E_T))`` with
     energies clipped to ``window`` around ``reference``.  ``DERIVATIVES``: local energies, and what they and log psi change
-    by with each parameter.
+    by with each parameter.  ``SLOPES``: local energies; ``sums[w, 0]`` is the square of the gradient of log psi.
 
     Parameters
     ----------
@@ -89,8 +90,14 @@ def advance(first, last, worker, job, state, tables, draw, sums, parameters, spa
                 continue
             local_energy(state, w, system, pseudopotentials, here, work)
             if job.kind == DERIVATIVES:
+                add_coefficients(system, state, w, pseudopotentials, parameters, work)
                 derivatives(state, w, system, pseudopotentials, parameters, work)
                 collect(w, parameters)
+            elif job.kind == SLOPES:
+                set_velocities(state, w, system, work)
+                sums[w, 0] = 0.0
+                for e in range(work.J.shape[0]):
+                    sums[w, 0] += work.J[e, 0] ** 2 + work.J[e, 1] ** 2 + work.J[e, 2] ** 2
             elif job.kind == GENERATIONS:
                 add_generation(state, w, sums)
             elif job.kind == DIFFUSE:

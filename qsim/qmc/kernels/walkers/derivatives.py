@@ -1,4 +1,4 @@
-"""Derivatives of log psi and of local energies with respect to Jastrow parameters: wrapper of ``derivatives.cu``, CPU twin."""
+"""Derivatives of log psi and of local energies with respect to parameters: wrapper of ``derivatives.cu``, CPU twin."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def derivatives(
     Parameters
     ----------
     parameters
-        Which parameter moves which number of the Jastrow tables, on the device.
+        Which parameter moves which number of the Jastrow tables and which coefficient, on the device; on a GPU no coefficients.
     count
         Number of parameters P.
     stream

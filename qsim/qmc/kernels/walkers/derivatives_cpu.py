@@ -1,4 +1,4 @@
-"""Derivatives with respect to Jastrow parameters on the CPU: of log psi and of the local energy.
+"""Derivatives with respect to parameters on the CPU, of log psi and of the local energy: Jastrow factor, and all of them.
 
 With J = sum_k p_k B_k and v the gradient of log psi, ``d log psi / dp_k = -B_k`` (summed over pairs and ions) and the kinetic
 energy changes by ``(1/m) sum_e (v_e . grad_e B_k + lap_e B_k / 2)``.  A term v_q of the nonlocal potential contains
@@ -21,11 +21,11 @@ from qsim.qmc.kernels.common.jit import INLINE, JIT, PART
 from qsim.qmc.kernels.expansion.slater_cpu import column_of, orbitals_of
 from qsim.qmc.kernels.walkers.evaluators_cpu import displacement, electron_of, velocity
 
-__all__ = ["NO_PARAMETERS", "Derivatives", "ParameterTables", "collect", "derivatives"]
+__all__ = ["NO_PARAMETERS", "Derivatives", "ParameterTables", "collect", "derivatives", "set_velocities"]
 
 
 class ParameterTables(NamedTuple):
-    """The parameter that each number of the Jastrow tables follows.
+    """The parameter that each number of the Jastrow tables and each coefficient of an expansion follows.
 
     Attributes
     ----------
@@ -33,10 +33,17 @@ class ParameterTables(NamedTuple):
         Place of the first number of each function: its B-spline coefficients, or the b of a Padé form.
     place : (C,) int64
         Parameter that moves the number, with slope 1; -1: it is fixed.
+    group : (D,) int64
+        Parameter that moves the coefficient of each determinant, in the order of the tables of the expansion; -1: it is fixed.
+        Empty if none is wanted.
+    share : (D,) float64
+        Slope of the coefficient with it.
     """
 
     first: IndexArray
     place: IndexArray
+    group: IndexArray
+    share: FloatArray
 
 
 class Derivatives(NamedTuple):
@@ -44,7 +51,7 @@ class Derivatives(NamedTuple):
 
     Attributes
     ----------
-    first, place
+    first, place, group, share
         As in `ParameterTables`.
     log_slopes, energy_slopes : (W, P) float64, out
         Derivatives of log psi and of the local energy, hartree.
@@ -54,15 +61,17 @@ class Derivatives(NamedTuple):
 
     first: IndexArray
     place: IndexArray
+    group: IndexArray
+    share: FloatArray
     log_slopes: FloatArray
     energy_slopes: FloatArray
     values: FloatArray
     slopes: FloatArray
 
 
-NO_PARAMETERS = Derivatives(
-    np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(1), np.zeros(1)
-)
+_NUMBERS, _ROWS = np.zeros(1), np.zeros((1, 1))
+_PLACES = np.zeros(1, np.int64)
+NO_PARAMETERS = Derivatives(_PLACES, _PLACES, _PLACES, _NUMBERS, _ROWS, _ROWS, _NUMBERS, _NUMBERS)
 """For jobs that take no derivatives."""
 
 
@@ -141,7 +150,7 @@ def set_velocities(state, w, system, work):
 
 @apart(types.none, **JIT)
 def derivatives(state, w, system, pseudopotentials, parameters, work):
-    """Set the derivatives by the numbers of the tables, of a walker whose local energy was just computed.
+    """Set the derivatives by the numbers of the Jastrow tables, of a walker whose local energy was just computed.
 
     ``parameters.values`` and ``slopes`` (C,) become those of J and of the local energy.
     """
@@ -192,11 +201,9 @@ def add_nonlocal(state, w, system, pseudopotentials, parameters, work):
 
 @nb.njit(**PART)
 def collect(w, parameters):
-    """Sum the derivatives by the numbers of the tables to those of log psi and of the local energy by the parameters."""
+    """Add the derivatives by the numbers of the Jastrow tables to those of log psi and of the local energy by the parameters."""
     place, values, slopes = parameters.place, parameters.values, parameters.slopes
     log_slopes, energy_slopes = parameters.log_slopes[w], parameters.energy_slopes[w]
-    for p in range(log_slopes.shape[0]):
-        log_slopes[p] = energy_slopes[p] = 0.0
     for c in range(place.shape[0]):
         # Several numbers of the tables may follow one parameter; log psi has -J.
         p = place[c]

@@ -147,6 +147,7 @@ def own_space(spaces, k, own):
         arrays.Y[_place(arrays.Y, k, workers)],
         arrays.stale[_place(arrays.stale, k, workers)],
         arrays.columns[_place(arrays.columns, k, workers)],
+        arrays.tangent[_place(arrays.tangent, k, workers)],
         arrays.kept[_place(arrays.kept, k, workers)],
         own,
     )

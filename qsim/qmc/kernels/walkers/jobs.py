@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["DERIVATIVES", "DIFFUSE", "ENERGIES", "GENERATIONS", "RECOMPUTE", "WALK", "Job"]
+__all__ = ["DERIVATIVES", "DIFFUSE", "ENERGIES", "GENERATIONS", "RECOMPUTE", "SLOPES", "WALK", "Job"]
 
-RECOMPUTE, WALK, ENERGIES, GENERATIONS, DIFFUSE, DERIVATIVES = range(6)
+RECOMPUTE, WALK, ENERGIES, GENERATIONS, DIFFUSE, DERIVATIVES, SLOPES = range(7)
 
 
 class Job(NamedTuple):

@@ -158,7 +158,8 @@ class WalkerLaunch:
         arguments = (
             as_argument(self.model),
             as_argument(self.state),
-            *parameters,
+            parameters.first,
+            parameters.place,
             np.int32(numbers),
             np.int32(count),
             space,

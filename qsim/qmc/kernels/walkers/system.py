@@ -176,6 +176,7 @@ class _Stacks:
             Y=self.zeros(max(1, n * M if strings else 1), double),
             stale=self.zeros(1, np.int64),
             columns=self.zeros((electrons, M if strings else 1), double),
+            tangent=self.zeros(expansion.numbers + M if strings else 1, double),
             kept=self.zeros((2, window, n), kind),
             own=own,
         )

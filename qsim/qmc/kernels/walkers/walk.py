@@ -31,7 +31,7 @@ from qsim.qmc.kernels.crystal.types import CrystalOrbitals
 from qsim.qmc.kernels.molecule.launch import MoleculeLaunch
 from qsim.qmc.kernels.walkers import advance_cpu
 from qsim.qmc.kernels.walkers.derivatives_cpu import NO_PARAMETERS, Derivatives
-from qsim.qmc.kernels.walkers.jobs import DIFFUSE, ENERGIES, GENERATIONS, RECOMPUTE, WALK, Job
+from qsim.qmc.kernels.walkers.jobs import DIFFUSE, ENERGIES, GENERATIONS, RECOMPUTE, SLOPES, WALK, Job
 from qsim.qmc.kernels.walkers.system import Spaces, spaces, system_of
 from qsim.qmc.kernels.walkers.walk_cpu import FIXED_NODE
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.qmc.kernels.common.types import State
 
-__all__ = ["SUMS", "Stream", "Tables", "diffuse", "energies", "generations", "recompute", "walk"]
+__all__ = ["SUMS", "Stream", "Tables", "diffuse", "energies", "generations", "recompute", "slopes", "walk"]
 
 BASIS_COST = 12  # ns of an atomic orbital in an electron's move on one CPU thread, roughly
 CHANNEL_COST = 150  # ns of a function of a crystal
@@ -77,6 +77,13 @@ def walk(
 def energies(device: Device, state: State, tables: Tables, stream: Stream) -> None:
     """Set ``state.energy`` to the local energies."""
     _do(device, state, tables, Job(ENERGIES), stream)
+
+
+def slopes(device: Device, state: State, tables: Tables, stream: Stream) -> FloatArray:
+    """Set ``state.energy`` to the local energies; return the squares of the gradients of log psi, (W,), 1/bohr^2; on a CPU."""
+    found = np.zeros((state.R.shape[0], 1))
+    _do(device, state, tables, Job(SLOPES), stream, found)
+    return found[:, 0]
 
 
 def generations(

@@ -12,7 +12,7 @@ The energies follow one convention: every Coulomb sum uses potentials of zero av
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,8 @@ from qsim.qmc.system.quadrature import legendre
 from qsim.qmc.wavefunction.slater_jastrow import NonlocalTerm, Wavefunction
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from numpy.typing import DTypeLike, NDArray
 
     from qsim.core.device.arrays import IndexArray
@@ -155,9 +157,9 @@ class CrystalWavefunction(Wavefunction):
         """Return charges, pseudopotentials and the Coulomb potential as kernels take them."""
         return self._periodic
 
-    def with_parameters(self, values: NDArray[np.float64]) -> CrystalWavefunction:
-        """Return the trial function with other Jastrow parameters."""
-        made = replace(self, jastrow=self.jastrow.with_parameters(values))
+    def with_parameters(self, values: NDArray[np.float64]) -> Self:
+        """Return the trial function with other parameters."""
+        made = super().with_parameters(values)
         # Ewald sums and tables do not depend on the Jastrow factor: an optimisation would
         # make them anew in each step.
         made.__dict__["_periodic"] = self._periodic
