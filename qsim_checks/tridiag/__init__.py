@@ -11,7 +11,7 @@ from qsim_checks.tridiag.atoms_spectra import photoelectron
 from qsim_checks.tridiag.curves import narrow, squeezed, tables
 from qsim_checks.tridiag.lines import line_resonances, line_spectra
 from qsim_checks.tridiag.motion import motion
-from qsim_checks.tridiag.plane import plane
+from qsim_checks.tridiag.plane import particle, plane
 from qsim_checks.tridiag.systems import system
 from qsim_checks.tridiag.wild import wild
 
@@ -56,6 +56,7 @@ KINDS: Mapping[str, Kind] = {
     "squeezed": squeezed,
     "walled": walled,
     "plane": plane,
+    "particle": particle,
     "line_resonances": line_resonances,
     "line_spectra": line_spectra,
 }

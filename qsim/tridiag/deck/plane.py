@@ -1,56 +1,26 @@
 """The deck of ``task: plane``: two coordinates."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, StringConstraints
 
 from qsim.core.deck.blocks import Block, ComplexNumber, Count, Deck, Finding, PositiveCount, short_form
 from qsim.core.deck.expression import ExpressionText
-from qsim.core.deck.units import InverseLength, Length
+from qsim.core.deck.units import Angle, InverseLength, Length
 from qsim.tridiag.deck.electron import Absorber, Grid, NoAbsorber, SuperpositionInitial, TimeGrid
 from qsim.tridiag.deck.numbers import SIGNED, SIZE
 from qsim.tridiag.deck.observe import Gabor, Hhg, MotionObservable, check_items, entries, word_form
-from qsim.tridiag.deck.potentials import Potential
-from qsim.tridiag.deck.potentials.cores import SoftCore
-from qsim.tridiag.deck.pulses import Pulse
+from qsim.tridiag.deck.planes import System
+from qsim.tridiag.deck.pulses import CarrierPulse, Pulse
 
-__all__ = ["Electrons", "PlaneDeck", "PlaneGrid", "PlaneObserved"]
+__all__ = ["PlaneDeck", "PlaneGrid", "PlaneObserved"]
 
 # levels of two coordinates: each is a search in the space of all points
 MOST_LEVELS = 40
-
-# ---------------------------------------------------------------------------------------------- system
-
-EXCHANGE = {"even": 1, "odd": -1, "none": 0}
-
-
-class Electrons(Block):
-    """Two electrons on a line: ``V(x) + V(y) + W(x - y)``."""
-
-    type: Literal["electrons"]
-    potential: Potential = Field(
-        description="potential energy of either electron, as of task: propagate",
-        json_schema_extra={"example": {"type": "softcore", "Z": 2.0, "a2": 1.0}},
-    )
-    repulsion: Literal["none"] | Potential = Field(
-        default=SoftCore(type="softcore", Z=-1.0, a2=1.0),
-        description="potential energy as a function of their distance x - y; none: independent electrons",
-        validate_default=True,
-        json_schema_extra={"example": {"type": "softcore", "Z": -1.0, "a2": 1.0}},
-    )
-    exchange: Literal["even", "odd", "none"] = Field(
-        default="even",
-        description="even: psi(x, y) = psi(y, x), a singlet; odd: a triplet; none: electrons that can be told apart",
-    )
-
-    @property
-    def symmetry(self) -> int:
-        """1 for even, -1 for odd, 0 for none."""
-        return EXCHANGE[self.exchange]
-
 
 # ------------------------------------------------------------------------------------------------ grid
 
@@ -58,22 +28,34 @@ class Electrons(Block):
 class PlaneGrid(Block):
     """Points of both coordinates; hard walls stand at the ends, where the wave function is zero."""
 
-    x: Grid = Field(
+    x: Grid | None = Field(
+        default=None,
         description="first coordinate",
         json_schema_extra={"example": {"xmin": -64, "xmax": 64, "points": 513}},
     )
-    y: Literal["same"] | Grid = Field(default="same", description="second coordinate; same: as the first one")
+    y: Literal["same"] | Grid | None = Field(
+        default=None, description="second coordinate; same: as x, which is the default"
+    )
 
-    @property
-    def axes(self) -> tuple[Grid, Grid]:
-        """Blocks of both coordinates."""
-        return self.x, self.x if isinstance(self.y, str) else self.y
+    def of(self, names: tuple[str, str]) -> tuple[Grid, Grid]:
+        """Return the blocks of the coordinates of some names; `missing` has seen to it that they are there."""
+        first, second = (getattr(self, name) for name in names)
+        return first, first if second in (None, "same") else second
+
+    def missing(self, names: tuple[str, str], key: str = "grid") -> Iterator[Finding]:
+        """Yield coordinates that a system has and the grid has not, and the other way round."""
+        for name in names:
+            if getattr(self, name) is None and name != "y":
+                yield Finding(f"{key}.{name}", f"missing key; the coordinates are {' and '.join(names)}")
+        for name in type(self).model_fields:
+            if getattr(self, name) is not None and name not in names:
+                yield Finding(f"{key}.{name}", f"the coordinates are {' and '.join(names)}")
 
     def check(self, key: str = "grid") -> Iterator[Finding]:
         """Yield what contradicts itself."""
-        yield from self.x.check(f"{key}.x")
-        if not isinstance(self.y, str):
-            yield from self.y.check(f"{key}.y")
+        for name in type(self).model_fields:
+            if isinstance(one := getattr(self, name), Grid):
+                yield from one.check(f"{key}.{name}")
 
 
 # --------------------------------------------------------------------------------------------- initial
@@ -135,14 +117,68 @@ PlaneInitial = Annotated[
 # ----------------------------------------------------------------------------------------------- laser
 
 
+class LinearInPlane(Block):
+    """A field of constant direction."""
+
+    type: Literal["linear"]
+    angle: Annotated[Angle, SIGNED] = Field(default=0.0, description="of the field with x, towards y")
+
+    ratio: ClassVar[float] = 0.0
+    sense: ClassVar[int] = 0
+
+
+class EllipseInPlane(LinearInPlane):
+    """A field on an ellipse: E0 / sqrt(1 + e^2) along its major axis, e times that along the minor one."""
+
+    type: Literal["circular", "elliptical"]  # type: ignore[assignment]
+    ellipticity: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
+        default=1.0, description="minor over major axis of the field; circular: 1"
+    )
+    handedness: Literal["left", "right"] = Field(
+        default="left", description="left: from x to y; right: the other way round"
+    )
+
+    @property
+    def ratio(self) -> float:  # type: ignore[override]
+        """Field along the minor axis over that along the major one."""
+        return self.ellipticity
+
+    @property
+    def sense(self) -> int:  # type: ignore[override]
+        """1 from x to y, -1 the other way round."""
+        return 1 if self.handedness == "left" else -1
+
+
+def _polarization_form(value: object) -> object:
+    """Read ``circular`` as ``{type: circular}``, and x or y as a direction."""
+    if isinstance(value, str) and value in ("x", "y"):
+        return {"type": "linear", "angle": 0.0 if value == "x" else 0.5 * math.pi}
+    return {"type": value} if isinstance(value, str) else value
+
+
+Polarization = Annotated[
+    LinearInPlane | EllipseInPlane,
+    Field(discriminator="type"),
+    BeforeValidator(
+        _polarization_form,
+        json_schema_input_type=Literal["linear", "circular", "x", "y"] | LinearInPlane | EllipseInPlane,
+    ),
+]
+
+
 class PlaneLaser(Block):
-    """The field, which drives both electrons: the sum of all pulses, in length gauge."""
+    """The field: the sum of all pulses, in length gauge; of two electrons it drives both."""
 
     pulses: Annotated[list[Pulse], Field(min_length=1, max_length=1000)] = Field(
         description="pulses, added up",
         json_schema_extra={
             "example": [{"shape": "sin2", "wavelength": "30 nm", "intensity": "1e15 W/cm2", "cycles": 4}]
         },
+    )
+    polarization: Polarization = Field(
+        default=LinearInPlane(type="linear"),
+        description="of a particle in a plane: linear (along x unless an angle is given), circular or elliptical",
+        json_schema_extra={"example": "x"},
     )
     gauge: Literal["length"] = Field(
         default="length", description="length: the field is a phase of the wave function, which is exact"
@@ -152,6 +188,12 @@ class PlaneLaser(Block):
         """Yield what contradicts itself in the pulses."""
         for index, pulse in enumerate(self.pulses):
             yield from pulse.check(f"{key}.pulses.{index}")
+            if self.polarization.sense and not isinstance(pulse, CarrierPulse):
+                yield Finding(
+                    f"{key}.pulses.{index}.shape",
+                    f"{self.polarization.type} polarisation delays a carrier by a quarter of a cycle, and {pulse.label} "
+                    "has none; take sin2, cosn, gaussian, flat_top or cw, or linear polarisation",
+                )
 
 
 # --------------------------------------------------------------------------------------------- observe
@@ -171,6 +213,37 @@ class Regions(Block):
     )
 
 
+class Box(Block):
+    """A part of the grid; an end that is not given is a wall."""
+
+    x: Annotated[list[Annotated[Length, SIGNED]], Field(min_length=2, max_length=2)] | None = Field(
+        default=None, description="lowest and highest value of the first coordinate"
+    )
+    y: Annotated[list[Annotated[Length, SIGNED]], Field(min_length=2, max_length=2)] | None = Field(
+        default=None, description="lowest and highest value of the second coordinate"
+    )
+
+    @property
+    def ends(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Lowest and highest values of both coordinates."""
+        first, second = (
+            (-math.inf, math.inf) if one is None else (one[0], one[1]) for one in (self.x, self.y)
+        )
+        return first, second
+
+    def check(self, key: str) -> Iterator[Finding]:
+        """Yield ends in the wrong order."""
+        for name, (low, high) in zip("xy", self.ends, strict=True):
+            if low >= high:
+                yield Finding(f"{key}.{name}", f"{low:g} must lie below {high:g} bohr")
+
+
+Boxes = Annotated[
+    dict[Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")], Box],
+    Field(min_length=1, max_length=50),
+]
+
+
 class PlaneDensity(Block):
     """Maps of |psi(x, y)|^2 that are stored."""
 
@@ -180,6 +253,7 @@ class PlaneDensity(Block):
     points: Annotated[Count, Field(ge=2, le=4000)] = Field(
         default=200, description="points of a map along an axis, at most"
     )
+    currents: bool = Field(default=False, description="maps of the current density, too")
 
 
 FLAGS = ("norm", "energy", "dipole", "velocity", "acceleration", "field", "entanglement")
@@ -193,6 +267,11 @@ class PlaneObservable(MotionObservable):
     )
     populations: PlanePopulations | None = Field(default=None, description="populations of levels")
     regions: Regions | None = Field(default=None, description="norms by regions")
+    boxes: Boxes | None = Field(
+        default=None,
+        description="norms in parts of the grid, by their names",
+        json_schema_extra={"example": {"behind": {"x": [5.0, 60.0]}}},
+    )
     density: PlaneDensity | None = Field(default=None, description="maps of the density")
 
 
@@ -219,6 +298,7 @@ class PlaneObserved:
     gabor: Gabor | None = None
     entanglement: bool = False
     norm_within: tuple[float, ...] = ()
+    boxes: Mapping[str, Box] = field(default_factory=dict)
     # of a motion, and not of this one
     resonance: None = None
 
@@ -227,14 +307,14 @@ class PlaneObserved:
 
 
 class PlaneDeck(Deck):
-    """Two coordinates: two electrons on a line."""
+    """Two coordinates: two electrons on a line, or a particle in a plane."""
 
     method: Literal["tridiag"]
     task: Literal["plane"] = Field(
-        description="plane: two coordinates, such as two electrons on a line",
+        description="plane: two coordinates, such as two electrons on a line or a particle in a plane",
         json_schema_extra={"example": "plane"},
     )
-    system: Electrons = Field(
+    system: System = Field(
         description="what the two coordinates are, and their potential energy",
         json_schema_extra={
             "example": {"type": "electrons", "potential": {"type": "softcore", "Z": 2.0, "a2": 1.0}}
@@ -273,9 +353,16 @@ class PlaneDeck(Deck):
     )
 
     @property
+    def grids(self) -> tuple[Grid, Grid]:
+        """Blocks of both coordinates."""
+        return self.grid.of(self.system.coordinates)
+
+    @property
     def observed(self) -> PlaneObserved:
         """Entries of the list `observe`."""
-        found = entries(self.observe, ("populations", "regions", "norm_within", "hhg", "gabor", "density"))
+        found = entries(
+            self.observe, ("populations", "regions", "norm_within", "boxes", "hhg", "gabor", "density")
+        )
         found["entanglement"] = any(item.entanglement for item in self.observe)
         blocks = {"populations": PlanePopulations(), "regions": Regions(), "density": PlaneDensity()}
         return PlaneObserved(**(blocks | found))  # type: ignore[arg-type]
@@ -285,22 +372,32 @@ class PlaneDeck(Deck):
         if self.run.precision != "double":
             yield Finding("run.precision", "task: plane runs in double precision")
         yield from self.grid.check()
+        missing = list(self.grid.missing(self.system.coordinates))
+        yield from missing
+        if not missing:
+            yield from self.system.check("system", self.grids)
         yield from self.time.check("time", self.absorber)
         if self.laser is not None:
             yield from self.laser.check()
         if isinstance(self.initial, SuperpositionInitial):
             yield from self.initial.check("initial")
-        yield from self._check_exchange()
         yield from check_items(self.observe)
+        yield from self._check_system()
 
-    def _check_exchange(self) -> Iterator[Finding]:
-        """Yield what treats the two electrons differently."""
-        system, (x, y) = self.system, self.grid.axes
-        # the repulsion is a function of x - y: one table of both axes
-        if abs(x.dx - y.dx) > 1e-9 * x.dx and system.repulsion != "none":
-            yield Finding("grid.y", f"x and y need one spacing, found {x.dx:.6g} and {y.dx:.6g} bohr")
-        if system.symmetry and (x.xmin, x.xmax, x.points, x.stencil) != (y.xmin, y.xmax, y.points, y.stencil):
-            yield Finding(
-                "grid.y",
-                f"exchange: {system.exchange} needs x and y alike; leave y out, or set exchange: none",
-            )
+    def _check_system(self) -> Iterator[Finding]:
+        """Yield what the system has no meaning for."""
+        kind = self.system.type  # type: ignore[attr-defined]
+        if (
+            self.laser is not None
+            and not self.system.planar
+            and "polarization" in self.laser.model_fields_set
+        ):
+            yield Finding("laser.polarization", f"the field of system {kind} has one direction")
+        for index, item in enumerate(self.observe):
+            if item.regions is not None and not self.system.pair:
+                yield Finding(
+                    f"observe.{index}.regions",
+                    "regions count two particles, inside and outside; take boxes or norm_within",
+                )
+            for name, box in (item.boxes or {}).items():
+                yield from box.check(f"observe.{index}.boxes.{name}")

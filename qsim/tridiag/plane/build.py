@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.deck.blocks import Finding
+from qsim.core.deck.tables_of_xy import TableOfXY
 from qsim.core.device.device import Memory
 from qsim.core.errors import InvalidInput, NumericsError
+from qsim.core.physics.surfaces import surface_of
 from qsim.core.run.stages import Plan, Size
 from qsim.tridiag.deck.laser import Laser
 from qsim.tridiag.deck.observe import without_fundamental
+from qsim.tridiag.deck.plane import LinearInPlane
 from qsim.tridiag.plane import systems
 from qsim.tridiag.plane.companions import FINE
 from qsim.tridiag.plane.motion import PLANE
 from qsim.tridiag.plane.problem import PlaneProblem, radius_of, sample_interval
 from qsim.tridiag.tdse import absorbers
+from qsim.tridiag.tdse.polarization import PlaneField
 from qsim.tridiag.tdse.pulses import LaserField
 
 if TYPE_CHECKING:
@@ -51,14 +55,19 @@ TAIL = 1e-3
 
 
 def field_of(deck: PlaneDeck) -> LaserField:
-    """Return the field of a deck."""
-    return LaserField(None if deck.laser is None else Laser(pulses=deck.laser.pulses))
+    """Return the field of a deck: of a particle in a plane with components along and across its own direction."""
+    if not deck.system.planar:
+        return LaserField(None if deck.laser is None else Laser(pulses=deck.laser.pulses))
+    if deck.laser is None:
+        return PlaneField([], 0.0, 0)
+    one = deck.laser.polarization
+    return PlaneField(deck.laser.pulses, one.ratio, one.sense)
 
 
 def lattice_of(deck: PlaneDeck) -> PlaneLattice:
     """Return the lattice of a deck."""
     _, dt = _steps_of(deck, field_of(deck))
-    return systems.lattice_of(deck.system, systems.axes_of(deck.grid), deck.absorber, dt)
+    return systems.lattice_of(deck.system, systems.axes_of(deck.system, deck.grids), deck.absorber, dt)
 
 
 def levels_of(deck: PlaneDeck) -> Levels | None:
@@ -84,7 +93,7 @@ def _steps_of(deck: PlaneDeck, pulse: LaserField) -> tuple[int, float]:
 def plan(loaded: LoadedDeck[PlaneDeck]) -> Plan:
     """Estimate memory and steps and check the physics; nothing large is allocated."""
     deck, pulse = loaded.deck, field_of(loaded.deck)
-    axes = systems.axes_of(deck.grid)
+    axes = systems.axes_of(deck.system, deck.grids)
     points = axes[0].points * axes[1].points
     steps, dt = 0, 1.0
     problems = list(without_fundamental([] if deck.laser is None else deck.laser.pulses, deck.observe))
@@ -102,6 +111,7 @@ def plan(loaded: LoadedDeck[PlaneDeck]) -> Plan:
         trial = "" if deck.time.accuracy is None else " of the first trial"
         sizes |= {f"steps{trial}": steps, f"dt{trial} (a.u.)": dt, "duration (a.u.)": steps * dt}
         problems += _regions(deck, axes)
+        problems += _tables(deck)
         if not any(one.severity == "error" for one in problems) and points <= PLAN_POINTS:
             problems += _physics(loaded, pulse, dt, steps)
     except InvalidInput as error:
@@ -138,7 +148,7 @@ def _memory(deck: PlaneDeck, points: int, steps: int) -> Memory:
 def _regions(deck: PlaneDeck, axes: tuple[Axis, Axis]) -> Iterator[Finding]:
     """Yield a radius that the grid or the absorber does not leave room for, and strips that fill the box."""
     strip = absorbers.width(deck.absorber)
-    for name, axis in zip("xy", axes, strict=True):
+    for name, axis in zip(deck.system.coordinates, axes, strict=True):
         if 2.0 * strip >= axis.high - axis.low:
             key = "absorber.kmin" if deck.absorber.type == "manolopoulos" else "absorber.width"
             text = f"two strips of {strip:.4g} bohr leave nothing of a box of {axis.high - axis.low:.4g} bohr along {name}"
@@ -158,11 +168,20 @@ def _regions(deck: PlaneDeck, axes: tuple[Axis, Axis]) -> Iterator[Finding]:
             return
 
 
+def _tables(deck: PlaneDeck) -> Iterator[Finding]:
+    """Yield what a user must know of splines through tables of both coordinates."""
+    terms = deck.system.terms
+    if isinstance(terms.surface, TableOfXY):
+        key = f"system.{terms.keys[3]}.file"
+        if text := surface_of(terms.surface, key).remark():
+            yield Finding(key, text, "warning")
+
+
 def _physics(loaded: LoadedDeck[PlaneDeck], pulse: LaserField, dt: float, steps: int) -> Iterator[Finding]:
     """Yield the findings of the checks that need the initial state."""
     deck = loaded.deck
     lattice, levels = loaded.once(lattice_of), loaded.once(levels_of)
-    psi = systems.initial_state(deck.initial, lattice, levels)
+    psi = systems.initial_state(deck.initial, deck.system.coordinates, lattice, levels)
     yield from pulse.check_tables(steps * dt)
     yield from pulse.check_residual(steps * dt)
     energy = lattice.energy(psi)
@@ -171,9 +190,9 @@ def _physics(loaded: LoadedDeck[PlaneDeck], pulse: LaserField, dt: float, steps:
     if deck.time.accuracy is None:
         yield from _time_step(key, energy, pulse, dt, refuse=coarse)
     depth = energy - float(lattice.potential().min())
-    momentum = math.sqrt(2.0 * max(depth, 0.0, 10.0 * pulse.up))
-    for name, axis in zip("xy", lattice.axes, strict=True):
-        wave = momentum * math.sqrt(axis.mass) * axis.spacing
+    for name, axis, charge in zip(deck.system.coordinates, lattice.axes, _pulled(deck), strict=True):
+        fastest = max(depth, 0.0, 10.0 * pulse.up * charge**2 / axis.mass)
+        wave = math.sqrt(2.0 * axis.mass * fastest) * axis.spacing
         if wave > WAVE[1]:
             text = (
                 f"a spacing of {axis.spacing:.4g} bohr along {name} is {2 * math.pi / wave:.3g} points per wavelength of the "
@@ -185,9 +204,18 @@ def _physics(loaded: LoadedDeck[PlaneDeck], pulse: LaserField, dt: float, steps:
     yield from _room(deck, lattice, psi, pulse)
 
 
+def _pulled(deck: PlaneDeck) -> NDArray[np.float64]:
+    """Return the part of the peak field that acts on each coordinate, times its charge, (2,)."""
+    sizes, angle = np.ones(1), 0.0
+    if deck.system.planar:
+        one = LinearInPlane(type="linear") if deck.laser is None else deck.laser.polarization
+        sizes, angle = np.array([1.0, one.ratio]) / math.hypot(1.0, one.ratio), one.angle
+    return np.asarray(np.linalg.norm(sizes[:, None] * systems.couplings(deck.system, angle), axis=0))
+
+
 def _axis_key(deck: PlaneDeck, name: str) -> str:
     """Return the key of an axis: y may be that of x."""
-    return "x" if isinstance(deck.grid.y, str) else name
+    return "x" if name == "y" and deck.grid.y in (None, "same") else name
 
 
 def _time_step(key: str, energy: float, pulse: LaserField, dt: float, *, refuse: bool) -> Iterator[Finding]:
@@ -212,13 +240,15 @@ def _room(
     """Yield a box smaller than the quiver motion, and an initial state in the absorber or at a wall."""
     density = np.abs(psi) ** 2 * lattice.cell
     strip = absorbers.width(deck.absorber)
-    for name, number, axis in zip("xy", (1, 0), lattice.axes, strict=False):
-        profile = density.sum(axis=number)
+    pulled = _pulled(deck)
+    for number, (name, axis) in enumerate(zip(deck.system.coordinates, lattice.axes, strict=True)):
+        quiver = pulse.quiver * pulled[number] / axis.mass
+        profile = density.sum(axis=1 - number)
         centre = float(profile @ axis.x)
         room = min(centre - axis.low, axis.high - centre)
         key = f"grid.{_axis_key(deck, name)}.xmax"
-        if 0.0 < room < pulse.quiver:
-            text = f"the wall is {room:.4g} bohr from the initial state, less than the quiver radius {pulse.quiver:.4g} bohr"
+        if 0.0 < room < quiver:
+            text = f"the wall is {room:.4g} bohr from the initial state, less than the quiver radius {quiver:.4g} bohr"
             yield Finding(key, text)
             return
         taken = float(profile[(axis.x < axis.low + strip) | (axis.x > axis.high - strip)].sum())
@@ -244,7 +274,7 @@ def build(loaded: LoadedDeck[PlaneDeck], device: Device) -> PlaneProblem:
         absorber=deck.absorber,
         lattice=lattice,
         levels=levels,
-        psi0=systems.initial_state(deck.initial, lattice, levels),
+        psi0=systems.initial_state(deck.initial, deck.system.coordinates, lattice, levels),
         pulse=pulse,
         dt=dt,
         steps=steps,
@@ -255,10 +285,13 @@ def build(loaded: LoadedDeck[PlaneDeck], device: Device) -> PlaneProblem:
         accuracy=deck.time.accuracy,
         observed=deck.observed,
         radius=radius_of(deck.observed.regions.radius, lattice.axes, deck.absorber),
+        angle=0.0 if deck.laser is None else deck.laser.polarization.angle,
         ip=systems.ionisation_potential(deck.system, lattice, levels) if pulse.pulses else None,
         notices=list(deck.time.notices(steps, dt)),
     )
     problem.every = sample_interval(problem)
+    if not deck.system.pair:
+        return problem
     if isinstance(deck.observed.regions.radius, str):
         problem.notices.append(f"regions.radius: auto is {problem.radius:.4g} bohr")
     tail = float(np.real(_beyond(problem)))

@@ -63,7 +63,7 @@ class PlaneEvolution(Evolution):
         self.begin(restored)
 
     def sums(self) -> NDArray[np.float64]:
-        """Return norm, dipole, mean force and norms of the regions, (6,)."""
+        """Return norm, dipole, mean force and norms of the regions, as `sums` does."""
         return sums(self.problem, self.propagator)
 
     @property
@@ -122,9 +122,10 @@ class PlaneEvolution(Evolution):
             maps=self._stacked(),
             psi=self.propagator.psi,
         )
-        velocity = result.traced("velocity")
-        # a momentum costs more than a step: at output times it is that of the fine trace
-        result.frames["velocity"] = np.interp(result.time, result.traced("time"), velocity)
+        # a momentum costs more than a step: at output times it is that of the fine trace, which begins with the momentum at t = 0
+        result.frames["velocity"] = self.maps[0]["velocity"][None]
+        time, traced = result.traced("time"), result.components("velocity")
+        result.frames["velocity"] = np.array([np.interp(result.time, time, one) for one in traced]).T
         return result
 
 

@@ -91,7 +91,7 @@ def test_threads_do_not_change_a_bit():
         state, lost = given.copy(), np.zeros((8, 2))
         for axis in (0, 1, 0):
             step_pass(state, axis, one.step(0.1), one.step(0.1), phases, lost, scratch(threads, 67))
-        out.append((state, lost, *marginals(state, 63, 63, np.ones(63), threads)))
+        out.append((state, lost, *marginals(state, 63, 63, np.ones(63), np.ones((1, 63, 63)), threads)))
     for first, second in zip(*out, strict=True):
         assert np.array_equal(first, second)
 
@@ -112,8 +112,10 @@ def test_marginals():
     state = np.zeros((24, 2, 16))
     state[:21, :, :11] = rng.standard_normal((21, 2, 11))
     inside = rng.uniform(0, 1, 11)
-    along, across = marginals(state, 21, 11, inside, 1)
+    tables = rng.standard_normal((2, 21, 11))
+    along, across, weighted = marginals(state, 21, 11, inside, tables, 1)
     density = (state[:21, :, :11] ** 2).sum(axis=1)
     assert np.allclose(along[:, 0], density.sum(axis=1), rtol=1e-14)
     assert np.allclose(along[:, 1], density @ inside, rtol=1e-14)
     assert np.allclose(across, density.sum(axis=0), rtol=1e-14)
+    assert np.allclose(weighted, (tables * density).sum(axis=(1, 2)), rtol=1e-12)
