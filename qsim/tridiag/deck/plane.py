@@ -9,10 +9,10 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BeforeValidator, Field, StringConstraints
 
 from qsim.core.deck.blocks import Block, ComplexNumber, Count, Deck, Finding, PositiveCount, short_form
-from qsim.core.deck.expression import ExpressionText
-from qsim.core.deck.units import Angle, InverseLength, Length
+from qsim.core.deck.expression import Expression, ExpressionText
+from qsim.core.deck.units import Angle, Energy, InverseLength, Length
 from qsim.tridiag.deck.electron import Absorber, Grid, NoAbsorber, SuperpositionInitial, TimeGrid
-from qsim.tridiag.deck.numbers import SIGNED, SIZE
+from qsim.tridiag.deck.numbers import NOT_NEGATIVE, SIGNED, SIZE
 from qsim.tridiag.deck.observe import Gabor, Hhg, MotionObservable, check_items, entries, word_form
 from qsim.tridiag.deck.planes import System
 from qsim.tridiag.deck.pulses import CarrierPulse, Pulse
@@ -35,6 +35,9 @@ class PlaneGrid(Block):
     )
     y: Literal["same"] | Grid | None = Field(
         default=None, description="second coordinate; same: as x, which is the default"
+    )
+    R: Grid | None = Field(
+        default=None, description="distance of the nuclei, the first coordinate of a vibrating ion"
     )
 
     def of(self, names: tuple[str, str]) -> tuple[Grid, Grid]:
@@ -85,12 +88,14 @@ class PlaneGaussian(Block):
 
 
 class PlaneFormula(Block):
-    """Real and imaginary part as formulas of x and y; normalised and symmetrised."""
+    """Real and imaginary part as formulas of both coordinates; normalised and symmetrised."""
 
     type: Literal["expression"]
-    real: Annotated[str, ExpressionText("x", "y")] = Field(description="real part, formula of x and y")
-    imag: Annotated[str, ExpressionText("x", "y")] = Field(
-        default="0", description="imaginary part, formula of x and y"
+    real: Annotated[str, ExpressionText("x", "y", "R")] = Field(
+        description="real part, formula of x and y, or R and x"
+    )
+    imag: Annotated[str, ExpressionText("x", "y", "R")] = Field(
+        default="0", description="imaginary part, formula of x and y, or R and x"
     )
 
 
@@ -213,35 +218,48 @@ class Regions(Block):
     )
 
 
+Interval = Annotated[list[Annotated[Length, SIGNED]], Field(min_length=2, max_length=2)]
+
+
 class Box(Block):
-    """A part of the grid; an end that is not given is a wall."""
+    """A part of the grid, from the lowest to the highest value of its coordinates; those that are not given have all."""
 
-    x: Annotated[list[Annotated[Length, SIGNED]], Field(min_length=2, max_length=2)] | None = Field(
-        default=None, description="lowest and highest value of the first coordinate"
-    )
-    y: Annotated[list[Annotated[Length, SIGNED]], Field(min_length=2, max_length=2)] | None = Field(
-        default=None, description="lowest and highest value of the second coordinate"
-    )
+    x: Interval | None = Field(default=None, description="of x")
+    y: Interval | None = Field(default=None, description="of y")
+    R: Interval | None = Field(default=None, description="of R")
 
-    @property
-    def ends(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Lowest and highest values of both coordinates."""
-        first, second = (
-            (-math.inf, math.inf) if one is None else (one[0], one[1]) for one in (self.x, self.y)
-        )
-        return first, second
+    def ends(self, names: tuple[str, str]) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Return the lowest and highest values of the coordinates of some names."""
+        found = [getattr(self, name) or (-math.inf, math.inf) for name in names]
+        return (found[0][0], found[0][1]), (found[1][0], found[1][1])
 
-    def check(self, key: str) -> Iterator[Finding]:
-        """Yield ends in the wrong order."""
-        for name, (low, high) in zip("xy", self.ends, strict=True):
-            if low >= high:
-                yield Finding(f"{key}.{name}", f"{low:g} must lie below {high:g} bohr")
+    def check(self, key: str, names: tuple[str, str]) -> Iterator[Finding]:
+        """Yield ends in the wrong order, and coordinates that there are not."""
+        for name in type(self).model_fields:
+            if (pair := getattr(self, name)) is None:
+                continue
+            if name not in names:
+                yield Finding(f"{key}.{name}", f"the coordinates are {' and '.join(names)}")
+            elif pair[0] >= pair[1]:
+                yield Finding(f"{key}.{name}", f"{pair[0]:g} must lie below {pair[1]:g} bohr")
 
 
 Boxes = Annotated[
     dict[Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")], Box],
     Field(min_length=1, max_length=50),
 ]
+
+
+class Release(Block):
+    """Kinetic energy of the fragments of a vibrating ion, and the norm beyond a distance of the nuclei."""
+
+    R: Annotated[Length, SIZE] = Field(
+        description="distance beyond which the ion has dissociated", json_schema_extra={"example": 10.0}
+    )
+    energy: Annotated[list[Annotated[Energy, NOT_NEGATIVE]], Field(min_length=2, max_length=2)] = Field(
+        default=[0.0, 1.0], description="lowest and highest energy"
+    )
+    points: Annotated[Count, Field(ge=2, le=100_000)] = Field(default=400, description="number of energies")
 
 
 class PlaneDensity(Block):
@@ -272,6 +290,7 @@ class PlaneObservable(MotionObservable):
         description="norms in parts of the grid, by their names",
         json_schema_extra={"example": {"behind": {"x": [5.0, 60.0]}}},
     )
+    ker: Release | None = Field(default=None, description="kinetic-energy release")
     density: PlaneDensity | None = Field(default=None, description="maps of the density")
 
 
@@ -299,6 +318,7 @@ class PlaneObserved:
     entanglement: bool = False
     norm_within: tuple[float, ...] = ()
     boxes: Mapping[str, Box] = field(default_factory=dict)
+    ker: Release | None = None
     # of a motion, and not of this one
     resonance: None = None
 
@@ -361,7 +381,7 @@ class PlaneDeck(Deck):
     def observed(self) -> PlaneObserved:
         """Entries of the list `observe`."""
         found = entries(
-            self.observe, ("populations", "regions", "norm_within", "boxes", "hhg", "gabor", "density")
+            self.observe, ("populations", "regions", "norm_within", "boxes", "ker", "hhg", "gabor", "density")
         )
         found["entanglement"] = any(item.entanglement for item in self.observe)
         blocks = {"populations": PlanePopulations(), "regions": Regions(), "density": PlaneDensity()}
@@ -387,17 +407,31 @@ class PlaneDeck(Deck):
     def _check_system(self) -> Iterator[Finding]:
         """Yield what the system has no meaning for."""
         kind = self.system.type  # type: ignore[attr-defined]
+        if isinstance(self.initial, PlaneGaussian) and self.system.coordinates != ("x", "y"):
+            names = " and ".join(self.system.coordinates)
+            yield Finding("initial.type", f"a gaussian is a packet of x and y; take an expression of {names}")
         if (
             self.laser is not None
             and not self.system.planar
             and "polarization" in self.laser.model_fields_set
         ):
             yield Finding("laser.polarization", f"the field of system {kind} has one direction")
+        if isinstance(self.initial, PlaneFormula):
+            used = Expression(f"{self.initial.real} + 0 * ({self.initial.imag})", ("x", "y", "R")).names
+            for name in sorted(used - set(self.system.coordinates) - {"pi", "e"}):
+                yield Finding(
+                    "initial.real",
+                    f"{name} is no coordinate; they are {' and '.join(self.system.coordinates)}",
+                )
         for index, item in enumerate(self.observe):
             if item.regions is not None and not self.system.pair:
                 yield Finding(
                     f"observe.{index}.regions",
                     "regions count two particles, inside and outside; take boxes or norm_within",
                 )
+            if item.ker is not None and self.system.nuclei is None:
+                yield Finding(f"observe.{index}.ker", f"system {kind} has no two nuclei")
+            elif item.ker is not None and item.ker.energy[0] >= item.ker.energy[1]:
+                yield Finding(f"observe.{index}.ker.energy", "the lowest energy must lie below the highest")
             for name, box in (item.boxes or {}).items():
-                yield from box.check(f"observe.{index}.boxes.{name}")
+                yield from box.check(f"observe.{index}.boxes.{name}", self.system.coordinates)

@@ -99,7 +99,7 @@ def plan(loaded: LoadedDeck[PlaneDeck]) -> Plan:
     problems = list(without_fundamental([] if deck.laser is None else deck.laser.pulses, deck.observe))
     sizes: dict[str, int | float | str] = {
         "points": f"{axes[0].points} x {axes[1].points}",
-        "dx (bohr)": axes[0].spacing,
+        f"d{deck.system.coordinates[0]} (bohr)": axes[0].spacing,
     }
     if deck.time.t_final == "auto" and deck.laser is None:
         problems.append(
@@ -142,7 +142,7 @@ def _memory(deck: PlaneDeck, points: int, steps: int) -> Memory:
         "maps": maps,
         "trace": 56 * steps,
     }
-    return Memory(host=sum(parts.values()), parts=parts, reduce="grid.x.points")
+    return Memory(host=sum(parts.values()), parts=parts, reduce=f"grid.{deck.system.coordinates[0]}.points")
 
 
 def _regions(deck: PlaneDeck, axes: tuple[Axis, Axis]) -> Iterator[Finding]:

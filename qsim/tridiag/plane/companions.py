@@ -60,7 +60,7 @@ STEP, SPACING, SPECTRAL, EDGES, LEVELS, ROUNDED = (
     "rounding",
 )
 # numbers that are probabilities
-SHARES = ("norm", "population", "inner", "single", "double", "absorbed")
+SHARES = ("norm", "population", "inner", "single", "double", "absorbed", "dissociation")
 
 
 def numbers(result: PlaneResult) -> dict[str, float]:
@@ -106,9 +106,9 @@ class PlaneCompanions(Companions):
         """Return what the author of a deck can do about a part of an error."""
         return {
             STEP: "lower time.dt",
-            SPACING: "raise grid.x.points",
-            SPECTRAL: "raise grid.x.points and lower time.dt",
-            EDGES: "raise grid.x.points",
+            SPACING: "raise the points of grid",
+            SPECTRAL: "raise the points of grid and lower time.dt",
+            EDGES: "raise the points of grid",
             TABLE: "give more rows",
         }.get(cause, "the numbers stay as they are")
 

@@ -1,14 +1,15 @@
-"""Lowest levels of two coordinates on their very lattice: block Davidson with the separable part of H as preconditioner.
+"""Lowest levels of two coordinates on their very lattice: block Davidson (E. R. Davidson, J. Comput. Phys. 17, 87 (1975)).
 
 The correction of a residual is ``(e_i + f_j - E)^-1 r`` in the eigenstates of either coordinate in the potential that it feels
-while the other one rests (E. R. Davidson, J. Comput. Phys. 17, 87 (1975)).  Levels are looked for on a part of the lattice about
-the bottom of the potential, which grows until they have died out at its edges.
+while the other one rests.  Where the potential is a function of both, which no sum of two is close to, it is the solution of
+``(H_3 - E_0 + shift) c = r`` with the kinetic energy H_3 of three points, whose matrix is factorised once.  Levels are looked for
+on a part of the lattice about the bottom of the potential, which grows until they have died out at its edges.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -134,12 +135,15 @@ def _edges(lattice: PlaneLattice, found: Levels) -> float:
 class _Operator:
     """H on a part of the lattice, its symmetry, and its preconditioner."""
 
+    _factors: Any = None
+
     def __init__(self, lattice: PlaneLattice, part: tuple[slice, slice], v: NDArray[np.float64]) -> None:
         self.v, self.exchange = v, lattice.exchange
-        axes = [
+        self.axes = [
             replace(axis, points=one.stop - one.start) for axis, one in zip(lattice.axes, part, strict=True)
         ]
-        self.kinetic = [axis.kinetic() for axis in axes]
+        self.kinetic = [axis.kinetic() for axis in self.axes]
+        self.coupled = lattice.table is not None
         # either coordinate feels the other at rest where its own potential is lowest
         rest = [int(np.argmin(v.min(axis=1))), int(np.argmin(v.min(axis=0)))]
         if self.exchange:
@@ -170,10 +174,32 @@ class _Operator:
 
     def corrected(self, r: NDArray[np.float64], energies: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return corrections of residuals (k, m1, m2)."""
+        if self.coupled:
+            self._factors = self._factors or self._factorised(float(energies[0]) - SHIFT)
+            return np.asarray(self._factors.solve(r.reshape(len(r), -1).T).T.reshape(r.shape))
+        return self._by_sums(r, energies)
+
+    def _by_sums(self, r: NDArray[np.float64], energies: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return corrections of residuals (k, m1, m2) by the separable part of H."""
         a, b = self.turns
         gaps = self.sums - energies[:, None, None]
         gaps = np.where(np.abs(gaps) < SHIFT, SHIFT, gaps)
         return np.asarray(a @ ((a.T @ r @ b) / gaps) @ b.T)
+
+    def _factorised(self, shift: float) -> Any:
+        """Return the factors of H with three points in place of the stencil, less an energy."""
+        from scipy.sparse import diags, eye, kron
+        from scipy.sparse.linalg import splu
+
+        first, second = (
+            diags([-0.5, 1.0, -0.5], [-1, 0, 1], shape=(one.points, one.points)) / (one.mass * one.spacing**2)
+            for one in self.axes
+        )
+        n, m = self.v.shape
+        matrix = kron(first, eye(m)) + kron(eye(n), second) + diags(self.v.ravel() - shift)
+        return splu(
+            matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
+        )
 
     def guesses(self, count: int, smaller: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return levels of a smaller part, and products of states of both coordinates with a little of all others."""
@@ -186,7 +212,7 @@ class _Operator:
         a, b = self.turns
         first = np.array([np.outer(a[:, i], b[:, j]) for i, j in pairs[:count]])
         rng = np.random.Generator(np.random.PCG64(20240301))
-        other = self.corrected(rng.standard_normal(first.shape), self.sums.min() - np.ones(len(first)))
+        other = self._by_sums(rng.standard_normal(first.shape), self.sums.min() - np.ones(len(first)))
         return np.concatenate([smaller, self.symmetrised(first + 1e-3 * other / np.linalg.norm(other))])
 
 

@@ -11,6 +11,7 @@ from qsim.core.run.checkpoint import fitting
 from qsim.tridiag.deck.plane import PlaneDensity
 from qsim.tridiag.plane.companions import AUTO, FINE, PlaneCompanions, numbers, work_of
 from qsim.tridiag.plane.observables import map_row, row, sums
+from qsim.tridiag.plane.release import release
 from qsim.tridiag.plane.result import QUANTITIES, PlaneResult
 from qsim.tridiag.tdse.motion import Evolution, Geometry
 from qsim.tridiag.tdse.run import analyse
@@ -150,8 +151,9 @@ class _Plane(Geometry["PlaneProblem", PlaneResult]):
         return [PlaneEvolution(*one) for one in zip(runs, saved, strict=True)]
 
     def parts(self, result: PlaneResult) -> dict[str, Callable[[Any], None]]:
-        """Return that nothing beside the spectra is found at the end of a run."""
-        return {}
+        """Return the kinetic-energy release, if the deck wants it."""
+        ker = result.problem.observed.ker
+        return {} if ker is None else {"the kinetic-energy release": release}
 
     def companions(
         self, result: PlaneResult, state: Callable[[], State], comm: Comm, work: float

@@ -166,7 +166,9 @@ class PlaneProblem(Motion):
     def parts(self) -> dict[str, tuple[tuple[float, float], tuple[float, float]]]:
         """Lowest and highest values of both coordinates in the parts of the grid whose norms the deck wants, by their scalars."""
         squares = {f"norm_within_{r:g}": ((-r, r), (-r, r)) for r in self.observed.norm_within}
-        return squares | {f"norm_in_{name}": box.ends for name, box in self.observed.boxes.items()}
+        return squares | {
+            f"norm_in_{name}": box.ends(self.system.coordinates) for name, box in self.observed.boxes.items()
+        }
 
     def propagator(self, psi: NDArray[np.complex128], step: int) -> PlanePropagator:
         """Return the propagator at a state and a step."""

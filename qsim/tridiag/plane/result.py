@@ -9,7 +9,16 @@ import numpy as np
 
 from qsim.core.results.quantities import Quantity
 from qsim.tridiag.tdse.motion import MotionResult
-from qsim.tridiag.tdse.quantities import ARRAYS, HARMONICS, JUDGED, SCALARS, driven, errors, frame
+from qsim.tridiag.tdse.quantities import (
+    ARRAYS,
+    HARMONICS,
+    JUDGED,
+    SCALARS,
+    driven,
+    errors,
+    frame,
+    named_spectra,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -156,6 +165,15 @@ QUANTITIES: tuple[Q, ...] = (
         headline=True,
     ),
     Q(
+        "dissociation",
+        "",
+        "norm in the box at the end with the nuclei farther apart than the distance of ker",
+        lambda r: r.parts_of_space["dissociation"],
+        when=lambda r: r.problem.observed.ker is not None,
+        error=errors,
+        headline=True,
+    ),
+    Q(
         "dipole_y_final",
         "bohr",
         "dipole across the first direction at the end",
@@ -277,6 +295,13 @@ QUANTITIES: tuple[Q, ...] = (
         lambda r: np.asarray(r.maps["step"] * r.problem.dt),
         ("map_time",),
     ),
+    Q(
+        "coordinate",
+        "",
+        "names of both coordinates, which are x and y in the names of arrays",
+        lambda r: np.array(r.problem.system.coordinates, dtype=object),
+        ("coordinate",),
+    ),
     Q("x", "bohr", "points of the first coordinate", _axis(0), ("x",)),
     Q("y", "bohr", "points of the second coordinate", _axis(1), ("y",)),
     Q("x_density", "bohr", "points of the maps", _stored_axis(0), ("x_density",)),
@@ -312,6 +337,21 @@ QUANTITIES: tuple[Q, ...] = (
         "occupations of the natural orbitals, largest first",
         _map("occupations"),
         ("map_time", "orbital"),
+    ),
+    *named_spectra(
+        ("ker_energy", "hartree", "kinetic energies of the fragments", ("ker_energy",)),
+        (
+            "ker",
+            "1/hartree",
+            "kinetic-energy release dP/dE of nuclei of which one keeps the electron",
+            ("ker_energy",),
+        ),
+        (
+            "ker_change",
+            "1/hartree",
+            "change of ker by a distance that is a tenth larger",
+            ("ker_energy",),
+        ),
     ),
     Q("psi_xy_final", "1/bohr", "wave function at the end", _stored_psi, ("x", "y")),
     *HARMONICS,

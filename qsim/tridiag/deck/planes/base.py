@@ -60,6 +60,11 @@ class PlaneSystem(Block):
         return 1.0, 1.0
 
     @property
+    def nuclei(self) -> tuple[float, float] | None:
+        """Places of two nuclei along the second coordinate, in units of the first one, their distance."""
+        return None
+
+    @property
     def terms(self) -> Terms:
         """Terms of the potential energy."""
         raise NotImplementedError
