@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from qsim.core.results.results import Results
     from qsim_checks.tridiag.fields import Curve
 
-__all__ = ["particle", "plane"]
+__all__ = ["ion", "particle", "plane"]
 
 SINES = (80, 95)
 # longest steps of the oracle, a.u.; the finest are half of it
@@ -65,7 +65,7 @@ class _World:
     radius : float or None
         Of the regions of two particles.
     boxes : dict
-        Lowest and highest value of both coordinates in parts of the grid.
+        Lowest and highest value of both coordinates in parts of the grid, by the scalars of their norms.
     """
 
     ends: tuple[tuple[float, float], tuple[float, float]]
@@ -176,7 +176,53 @@ def particle(rng: np.random.Generator, folder: Path) -> Trial:
             (charges[0] * math.sin(angle), -charges[1] * math.cos(angle)),
         ),
         masses=masses,
-        boxes={"part": (tuple(box.get("x", inf)), tuple(box.get("y", inf)))},
+        boxes={"norm_in_part": (tuple(box.get("x", inf)), tuple(box.get("y", inf)))},
+    )
+    return Trial(deck, lambda results: _judge(world, results))
+
+
+def ion(rng: np.random.Generator, folder: Path) -> Trial:
+    """Draw a deck with ``task: plane`` and an ion with light nuclei that vibrates and dissociates."""
+    duration, steps, deck = _deck(rng)
+    u = lambda low, high: round(float(rng.uniform(low, high)), 3)  # noqa: E731
+    ends = ((u(0.4, 0.7), u(6, 9)), (-u(7, 9), u(7, 9)))
+    first = u(5, 40)
+    second = first if rng.random() < 0.5 else u(5, 40)
+    whole, a2 = first + second, u(0.7, 1.5)
+    deck["system"] = {"type": "vibrating_ion", "masses": [first, second], "softening": a2}
+    deck["grid"] = {
+        name: {"xmin": low, "xmax": high, "points": int(rng.integers(50, 90)), "stencil": _stencil(rng)}
+        for name, (low, high) in zip("Rx", ends, strict=True)
+    }
+    while (initial := _initial(rng))["type"] == "gaussian":
+        pass
+    strip, cap, mask = fields.absorber(rng, *ends[1])
+    other = fields.absorption(strip, *ends[0])
+    deck["initial"], deck["absorber"] = initial, strip
+    _order(rng, deck)
+    distance = u(2.5, 4.0)
+    deck["observe"] = [{"ker": {"R": distance}}, {"populations": {"levels": LEVELS}}]
+    electric: Curve = np.zeros_like
+    breaks: list[float] = []
+    if rng.random() < 0.8:
+        block, electric, breaks = fields.pulse(rng, folder, duration)
+        deck["laser"] = {"pulses": [block]}
+    charges = ((second - first) / whole, 1.0 + 1.0 / (whole + 1.0))
+    world = _World(
+        ends,
+        duration,
+        duration / steps,
+        lambda r, x: (
+            1.0 / r - _soft((x + second / whole * r) ** 2, a2) - _soft((x - first / whole * r) ** 2, a2)
+        ),
+        (lambda t: charges[0] * electric(t), lambda t: charges[1] * electric(t)),
+        breaks,
+        (other[0], cap),
+        (other[1], mask),
+        initial,
+        dipoles=(charges,),
+        masses=(first * second / whole, whole / (whole + 1.0)),
+        boxes={"dissociation": ((distance, math.inf), (-math.inf, math.inf))},
     )
     return Trial(deck, lambda results: _judge(world, results))
 
@@ -433,7 +479,7 @@ class _Sines:
             out |= {"absorbed_single": float(lost[0]), "absorbed_double": float(lost[1])}
         for name, ends in world.boxes.items():
             g, f = (self.between(number, *pair) for number, pair in enumerate(ends))
-            out[f"norm_in_{name}"] = float(np.vdot(waves, g @ waves @ f).real)
+            out[name] = float(np.vdot(waves, g @ waves @ f).real)
         for k in range(LEVELS):
             out[f"population_{k}"] = float(np.abs((states[k] * psi).sum() * self.cell) ** 2)
         return out

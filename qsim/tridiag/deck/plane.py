@@ -16,6 +16,7 @@ from qsim.tridiag.deck.numbers import NOT_NEGATIVE, SIGNED, SIZE
 from qsim.tridiag.deck.observe import Gabor, Hhg, MotionObservable, check_items, entries, word_form
 from qsim.tridiag.deck.planes import System
 from qsim.tridiag.deck.pulses import CarrierPulse, Pulse
+from qsim.tridiag.deck.surfaces import Surface, SurfaceBlock
 
 __all__ = ["PlaneDeck", "PlaneGrid", "PlaneObserved"]
 
@@ -69,6 +70,10 @@ class PlaneLevel(Block):
 
     type: Literal["eigenstate"]
     level: Annotated[Count, Field(lt=MOST_LEVELS)] = Field(default=0, description="0: ground state")
+    potential: Surface | None = Field(
+        default=None,
+        description="potential energy in which it is a level, in place of the system's: it moves from t = 0 on",
+    )
 
 
 class PlaneGaussian(Block):
@@ -407,31 +412,51 @@ class PlaneDeck(Deck):
     def _check_system(self) -> Iterator[Finding]:
         """Yield what the system has no meaning for."""
         kind = self.system.type  # type: ignore[attr-defined]
-        if isinstance(self.initial, PlaneGaussian) and self.system.coordinates != ("x", "y"):
-            names = " and ".join(self.system.coordinates)
-            yield Finding("initial.type", f"a gaussian is a packet of x and y; take an expression of {names}")
-        if (
+        if self.laser is not None and not self.system.charged:
+            yield Finding("laser", f"a laser does not act on system {kind}")
+        elif (
             self.laser is not None
             and not self.system.planar
             and "polarization" in self.laser.model_fields_set
         ):
             yield Finding("laser.polarization", f"the field of system {kind} has one direction")
-        if isinstance(self.initial, PlaneFormula):
-            used = Expression(f"{self.initial.real} + 0 * ({self.initial.imag})", ("x", "y", "R")).names
-            for name in sorted(used - set(self.system.coordinates) - {"pi", "e"}):
-                yield Finding(
-                    "initial.real",
-                    f"{name} is no coordinate; they are {' and '.join(self.system.coordinates)}",
-                )
+        yield from self._check_initial(kind)
+        names = self.system.coordinates
         for index, item in enumerate(self.observe):
+            key = f"observe.{index}"
             if item.regions is not None and not self.system.pair:
-                yield Finding(
-                    f"observe.{index}.regions",
-                    "regions count two particles, inside and outside; take boxes or norm_within",
-                )
+                text = "regions count two particles, inside and outside; take boxes or norm_within"
+                yield Finding(f"{key}.regions", text)
             if item.ker is not None and self.system.nuclei is None:
-                yield Finding(f"observe.{index}.ker", f"system {kind} has no two nuclei")
+                yield Finding(f"{key}.ker", f"system {kind} has no two nuclei")
             elif item.ker is not None and item.ker.energy[0] >= item.ker.energy[1]:
-                yield Finding(f"observe.{index}.ker.energy", "the lowest energy must lie below the highest")
+                yield Finding(f"{key}.ker.energy", "the lowest energy must lie below the highest")
+            if self.system.nonlinearity and item.populations is not None and item.populations.levels > 1:
+                yield Finding(
+                    f"{key}.populations.levels", "of a condensate the ground state alone is found; take 1"
+                )
             for name, box in (item.boxes or {}).items():
-                yield from box.check(f"observe.{index}.boxes.{name}", self.system.coordinates)
+                yield from box.check(f"{key}.boxes.{name}", names)
+
+    def _check_initial(self, kind: str) -> Iterator[Finding]:
+        """Yield initial states that the system does not have."""
+        initial, names = self.initial, self.system.coordinates
+        listed = " and ".join(names)
+        if isinstance(initial, PlaneGaussian) and names != ("x", "y"):
+            yield Finding(
+                "initial.type", f"a gaussian is a packet of x and y; take an expression of {listed}"
+            )
+        if isinstance(initial, PlaneFormula):
+            used = Expression(f"{initial.real} + 0 * ({initial.imag})", ("x", "y", "R")).names
+            for name in sorted(used - set(names)):
+                yield Finding("initial.real", f"{name} is no coordinate; they are {listed}")
+        surface = isinstance(getattr(self.system, "potential", None), SurfaceBlock)
+        if isinstance(initial, PlaneLevel) and initial.potential is not None and not surface:
+            yield Finding("initial.potential", f"system {kind} has no potential of both coordinates")
+        if not self.system.nonlinearity:
+            return
+        if isinstance(initial, SuperpositionInitial):
+            text = "states of a condensate do not add up; take a gaussian or an expression"
+            yield Finding("initial.type", text)
+        elif isinstance(initial, PlaneLevel) and initial.level:
+            yield Finding("initial.level", "of a condensate the ground state alone is found; take 0")

@@ -72,15 +72,13 @@ def lattice_of(deck: PlaneDeck) -> PlaneLattice:
 
 def levels_of(deck: PlaneDeck) -> Levels | None:
     """Return the levels that a run needs: those of its initial state, and those whose populations are recorded."""
-    from qsim.tridiag.plane.levels import lowest
-
     wanted = systems.levels_of(deck.initial)
     asked = any(item.populations is not None for item in deck.observe)
     # a packet has no populations unless the deck requests them: its levels may be none
     if not wanted and not asked:
         return None
     count = max([*(level + 1 for level in wanted), deck.observed.populations.levels])
-    return lowest(lattice_of(deck), count)
+    return systems.found_levels(lattice_of(deck), count)
 
 
 def _steps_of(deck: PlaneDeck, pulse: LaserField) -> tuple[int, float]:
@@ -181,7 +179,7 @@ def _physics(loaded: LoadedDeck[PlaneDeck], pulse: LaserField, dt: float, steps:
     """Yield the findings of the checks that need the initial state."""
     deck = loaded.deck
     lattice, levels = loaded.once(lattice_of), loaded.once(levels_of)
-    psi = systems.initial_state(deck.initial, deck.system.coordinates, lattice, levels)
+    psi = systems.initial_state(deck.initial, deck.system, lattice, levels)
     yield from pulse.check_tables(steps * dt)
     yield from pulse.check_residual(steps * dt)
     energy = lattice.energy(psi)
@@ -274,7 +272,7 @@ def build(loaded: LoadedDeck[PlaneDeck], device: Device) -> PlaneProblem:
         absorber=deck.absorber,
         lattice=lattice,
         levels=levels,
-        psi0=systems.initial_state(deck.initial, deck.system.coordinates, lattice, levels),
+        psi0=systems.initial_state(deck.initial, deck.system, lattice, levels),
         pulse=pulse,
         dt=dt,
         steps=steps,

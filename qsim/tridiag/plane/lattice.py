@@ -149,6 +149,8 @@ class PlaneLattice:
         Gamma of ``-i Gamma``, hartree.
     exchange : int
         1: even, -1: odd, 0: no symmetry.
+    nonlinear : float
+        Factor g of ``|psi|^2`` in the potential, hartree bohr^2.
     """
 
     axes: tuple[Axis, Axis]
@@ -158,6 +160,7 @@ class PlaneLattice:
     table: NDArray[np.float64] | None
     absorber: tuple[NDArray[np.float64], NDArray[np.float64]]
     exchange: int = 0
+    nonlinear: float = 0.0
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -193,7 +196,14 @@ class PlaneLattice:
     def energy(self, psi: NDArray[np.complex128]) -> float:
         """Return ``<psi|H|psi>`` of a state (n1, n2), hartree, not divided by the norm."""
         kinetic = sum(axis.mean_kinetic(psi, number) for number, axis in enumerate(self.axes))
-        return float(kinetic + (np.abs(psi) ** 2 * self.potential()).sum()) * self.cell
+        density = np.abs(psi) ** 2
+        return (
+            float(kinetic + (density * (self.potential() + 0.5 * self.nonlinear * density)).sum()) * self.cell
+        )
+
+    def chemical_potential(self, psi: NDArray[np.complex128]) -> float:
+        """Return the energy that one particle more would take, hartree: ``<H>`` with the whole ``g |psi|^2``."""
+        return self.energy(psi) + 0.5 * self.nonlinear * float((np.abs(psi) ** 4).sum()) * self.cell
 
     def velocities(self, psi: NDArray[np.complex128]) -> NDArray[np.float64]:
         """Return ``<p/m>`` along both coordinates, (2,), by central differences of the order of the stencil."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from qsim.tridiag.plane.lattice import PlaneLattice
 
-__all__ = ["Levels", "lowest"]
+__all__ = ["Levels", "Operator", "lowest", "part_of"]
 
 # bohr: half width of the first part of the lattice along an axis of mass 1
 FIRST = 14.0
@@ -94,7 +94,7 @@ def lowest(lattice: PlaneLattice, count: int) -> Levels:
         bottom = (np.intp(middle), np.intp(middle))
     reach, found = FIRST, None
     while True:
-        part = _part(lattice, (int(bottom[0]), int(bottom[1])), reach)
+        part = part_of(lattice, (int(bottom[0]), int(bottom[1])), reach)
         found = _search(lattice, part, v[part], count, found)
         edges = _edges(lattice, found)
         whole = all(one.stop - one.start in (n, MOST) for one, n in zip(part, lattice.shape, strict=True))
@@ -108,7 +108,7 @@ def lowest(lattice: PlaneLattice, count: int) -> Levels:
         reach *= GROWTH
 
 
-def _part(lattice: PlaneLattice, centre: tuple[int, int], reach: float) -> tuple[slice, slice]:
+def part_of(lattice: PlaneLattice, centre: tuple[int, int], reach: float) -> tuple[slice, slice]:
     """Return the points within a reach, scaled with the mass, of a point; at most `MOST` along an axis."""
     parts = []
     for axis, middle in zip(lattice.axes, centre, strict=True):
@@ -132,7 +132,7 @@ def _edges(lattice: PlaneLattice, found: Levels) -> float:
     return out
 
 
-class _Operator:
+class Operator:
     """H on a part of the lattice, its symmetry, and its preconditioner."""
 
     _factors: Any = None
@@ -174,10 +174,16 @@ class _Operator:
 
     def corrected(self, r: NDArray[np.float64], energies: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return corrections of residuals (k, m1, m2)."""
-        if self.coupled:
-            self._factors = self._factors or self._factorised(float(energies[0]) - SHIFT)
-            return np.asarray(self._factors.solve(r.reshape(len(r), -1).T).T.reshape(r.shape))
-        return self._by_sums(r, energies)
+        return (
+            self.coupled_correction(r, float(energies[0]) - SHIFT)
+            if self.coupled
+            else self._by_sums(r, energies)
+        )
+
+    def coupled_correction(self, r: NDArray[np.float64], shift: float) -> NDArray[np.float64]:
+        """Return ``(H_3 - shift)^-1 r`` of residuals (k, m1, m2); the shift of the first call stays."""
+        self._factors = self._factors or self._factorised(shift)
+        return np.asarray(self._factors.solve(r.reshape(len(r), -1).T).T.reshape(r.shape))
 
     def _by_sums(self, r: NDArray[np.float64], energies: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return corrections of residuals (k, m1, m2) by the separable part of H."""
@@ -224,7 +230,7 @@ def _search(
     smaller: Levels | None,
 ) -> Levels:
     """Return levels on a part of the lattice, by those of a smaller part; errors as of `lowest`."""
-    h = _Operator(lattice, part, v)
+    h = Operator(lattice, part, v)
     if count > h.size:
         raise NumericsError(f"the lattice has {h.size} states of this symmetry, no level {count - 1}")
     block = min(count + GUARDS, h.size)

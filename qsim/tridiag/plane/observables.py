@@ -85,6 +85,8 @@ def map_row(problem: PlaneProblem, propagator: PlanePropagator) -> dict[str, Any
         "energy": lattice.energy(psi),
         "velocity": problem.couplings @ lattice.velocities(psi),
     }
+    if lattice.nonlinear:
+        out["mu"] = lattice.chemical_potential(psi)
     if problem.observed.density.currents:
         for name, current in zip(("current_1", "current_2"), lattice.currents(psi), strict=True):
             out[name] = current[::first, ::second]

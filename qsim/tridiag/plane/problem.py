@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,7 +12,6 @@ import numpy as np
 from qsim.core.deck.table_units import doubted
 from qsim.tridiag.plane import systems
 from qsim.tridiag.plane.lattice import share_inside
-from qsim.tridiag.plane.levels import lowest
 from qsim.tridiag.plane.propagator import PlanePropagator, stage_times
 from qsim.tridiag.plane.sine_waves import SinePropagator
 from qsim.tridiag.tdse import absorbers
@@ -165,10 +165,13 @@ class PlaneProblem(Motion):
     @property
     def parts(self) -> dict[str, tuple[tuple[float, float], tuple[float, float]]]:
         """Lowest and highest values of both coordinates in the parts of the grid whose norms the deck wants, by their scalars."""
-        squares = {f"norm_within_{r:g}": ((-r, r), (-r, r)) for r in self.observed.norm_within}
-        return squares | {
+        found = {f"norm_within_{r:g}": ((-r, r), (-r, r)) for r in self.observed.norm_within}
+        if (ker := self.observed.ker) is not None:
+            found["dissociation"] = ((ker.R, math.inf), (-math.inf, math.inf))
+        boxes = {
             f"norm_in_{name}": box.ends(self.system.coordinates) for name, box in self.observed.boxes.items()
         }
+        return found | boxes
 
     def propagator(self, psi: NDArray[np.complex128], step: int) -> PlanePropagator:
         """Return the propagator at a state and a step."""
@@ -204,12 +207,12 @@ class PlaneProblem(Motion):
         """Return the problem on other points and with other steps; its state and levels belong to that lattice."""
         lattice = systems.lattice_of(self.system, axes, self.absorber, self.mask_dt)
         count = 0 if self.levels is None else self.levels.energies.size
-        levels = lowest(lattice, count) if count else None
+        levels = systems.found_levels(lattice, count) if count else None
         return replace(
             self,
             lattice=lattice,
             levels=levels,
-            psi0=systems.initial_state(self.initial, self.system.coordinates, lattice, levels),
+            psi0=systems.initial_state(self.initial, self.system, lattice, levels),
             ip=None if self.ip is None else systems.ionisation_potential(self.system, lattice, levels),
             steps=steps,
             dt=self.t_final / steps,

@@ -137,6 +137,7 @@ class PlanePropagator:
             self._edges[other],
             kept[0],
             np.pad(kept[1], pad, constant_values=1.0) if absorbs else NONE,
+            length * self.lattice.nonlinear,
         )
         step_pass(self.s, axis, before, after, phases, lost, self._work)
         self.lost += lost.sum(axis=0) * self.lattice.cell

@@ -165,6 +165,23 @@ QUANTITIES: tuple[Q, ...] = (
         headline=True,
     ),
     Q(
+        "mu",
+        "hartree",
+        "chemical potential at t = 0, <p^2/2 + V + g |psi|^2>",
+        lambda r: float(r.maps["mu"][0]),
+        when=lambda r: "mu" in r.maps,
+        error=errors,
+        headline=True,
+    ),
+    Q(
+        "residual",
+        "hartree",
+        "largest residual of the levels",
+        lambda r: float(r.problem.levels.residuals.max()),
+        when=lambda r: r.problem.levels is not None,
+        exact=True,
+    ),
+    Q(
         "dissociation",
         "",
         "norm in the box at the end with the nuclei farther apart than the distance of ker",
@@ -337,6 +354,14 @@ QUANTITIES: tuple[Q, ...] = (
         "occupations of the natural orbitals, largest first",
         _map("occupations"),
         ("map_time", "orbital"),
+    ),
+    Q(
+        "mu_of_time",
+        "hartree",
+        "chemical potential",
+        _map("mu"),
+        ("map_time",),
+        note="not divided by the norm",
     ),
     *named_spectra(
         ("ker_energy", "hartree", "kinetic energies of the fragments", ("ker_energy",)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
@@ -12,7 +13,9 @@ from qsim.core.physics.functions import formula
 from qsim.core.physics.surfaces import sane
 from qsim.tridiag.deck.electron import SuperpositionInitial
 from qsim.tridiag.deck.plane import PlaneGaussian, PlaneLevel
+from qsim.tridiag.plane.condensate import ground
 from qsim.tridiag.plane.lattice import Axis, PlaneLattice
+from qsim.tridiag.plane.levels import lowest
 from qsim.tridiag.tdse import absorbers, potentials
 
 if TYPE_CHECKING:
@@ -31,6 +34,7 @@ __all__ = [
     "absorption",
     "axes_of",
     "couplings",
+    "found_levels",
     "initial_state",
     "ionisation_potential",
     "lattice_of",
@@ -103,7 +107,13 @@ def lattice_of(system: PlaneSystem, axes: tuple[Axis, Axis], absorber: Absorber,
     if terms.surface is not None:
         table = _surface(lambda block: sane(block.V(x, y), ""), terms.surface, keys[3])
     gamma = tuple(absorption(absorber, one, dt) for one in axes)
-    return PlaneLattice(axes, first, second, between, table, (gamma[0], gamma[1]), system.symmetry)
+    absorbed = (gamma[0], gamma[1])
+    return PlaneLattice(axes, first, second, between, table, absorbed, system.symmetry, system.nonlinearity)
+
+
+def found_levels(lattice: PlaneLattice, count: int) -> Levels:
+    """Return the lowest levels, of a condensate its ground state; errors as of `lowest` and `ground`."""
+    return ground(lattice) if lattice.nonlinear else lowest(lattice, count)
 
 
 def _apart(axes: tuple[Axis, Axis]) -> NDArray[np.float64]:
@@ -155,16 +165,16 @@ def pulls(system: PlaneSystem, axes: tuple[Axis, Axis], factors: NDArray[np.floa
 
 
 def levels_of(initial: PlaneInitial) -> tuple[int, ...]:
-    """Return the levels that an initial state is made of; none for a packet or formula."""
+    """Return the levels of the system that an initial state is made of; none for a packet or formula."""
     if isinstance(initial, PlaneLevel):
-        return (initial.level,)
+        return (initial.level,) if initial.potential is None else ()
     return tuple(initial.weights()) if isinstance(initial, SuperpositionInitial) else ()
 
 
 def initial_state(
-    initial: PlaneInitial, names: tuple[str, str], lattice: PlaneLattice, levels: Levels | None
+    initial: PlaneInitial, system: PlaneSystem, lattice: PlaneLattice, levels: Levels | None
 ) -> NDArray[np.complex128]:
-    """Return the normalised state at t = 0, (n1, n2), of the symmetry of the lattice; `names`: of both coordinates.
+    """Return the normalised state at t = 0, (n1, n2), of the symmetry of the lattice.
 
     Raises
     ------
@@ -172,6 +182,9 @@ def initial_state(
         If it vanishes on the grid, or has nothing of that symmetry.
     """
     x, y = lattice.axes[0].x[:, None], lattice.axes[1].x
+    if isinstance(initial, PlaneLevel) and initial.potential is not None:
+        v = _surface(lambda block: sane(block.V(x[:, 0], y), ""), initial.potential, "initial.potential")
+        levels = found_levels(replace(lattice, table=v), initial.level + 1)
     if isinstance(initial, PlaneLevel | SuperpositionInitial):
         assert levels is not None
         weights = {initial.level: 1.0} if isinstance(initial, PlaneLevel) else initial.weights()
@@ -184,7 +197,9 @@ def initial_state(
     else:
         grid = np.broadcast_arrays(x, y)
         parts = [
-            formula(getattr(initial, name), f"initial.{name}", **dict(zip(names, grid, strict=True)))
+            formula(
+                getattr(initial, name), f"initial.{name}", **dict(zip(system.coordinates, grid, strict=True))
+            )
             for name in ("real", "imag")
         ]
         psi = parts[0] + 1j * parts[1]
@@ -211,7 +226,7 @@ def ionisation_potential(system: PlaneSystem, lattice: PlaneLattice, levels: Lev
 
     What is left of two electrons is the other one in its own ground state.
     """
-    if levels is None:
+    if levels is None or lattice.nonlinear:
         return None
     terms = system.terms
     if system.pair and terms.first is not None:

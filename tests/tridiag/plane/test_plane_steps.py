@@ -76,6 +76,24 @@ def test_a_pass_is_its_matrices(stencil, shape, dt, axis):
             assert not state[:, :, shape[1] :].any()
 
 
+def test_phases_of_the_density_itself():
+    """exp(-i bend |psi|^2) of a Pade quotient, with an error of 4e-8 of the ninth power of the phase."""
+    rng = np.random.default_rng(9)
+    given = np.zeros((16, 2, 24))
+    given[:16, :, :16] = rng.standard_normal((16, 2, 16))
+    unit = np.zeros((2, 16))
+    unit[0] = 1.0
+    phases = Phases(
+        np.ones((2, 16)) * unit, 0, 0, unit, unit, np.ones(16), np.ones(16), np.zeros(0), np.zeros(0), 0.1
+    )
+    state = given.copy()
+    step_pass(state, 0, NO_STEP, NO_STEP, phases, np.zeros((2, 2)), scratch(1, 20))
+    psi, found = (one[:, 0, :16] + 1j * one[:, 1, :16] for one in (given, state))
+    p = 0.1 * np.abs(psi) ** 2
+    assert np.abs(found - psi * np.exp(-1j * p)).max() < 4e-8 * p.max() ** 9 * np.abs(psi).max() + 1e-14
+    assert np.abs(found) == pytest.approx(np.abs(psi), rel=1e-14)
+
+
 def test_threads_do_not_change_a_bit():
     rng = np.random.default_rng(5)
     one = Axis(-8.0, 0.25, 63)

@@ -37,12 +37,15 @@ class PlaneSystem(Block):
         Whether they are x and y of one plane, in which a field may have any direction.
     pair : bool
         Whether they are two particles, of which one or both may be freed.
+    charged : bool
+        Whether a laser acts on them.
     """
 
     place: ClassVar[int] = 100
     coordinates: ClassVar[tuple[str, str]] = ("x", "y")
     planar: ClassVar[bool] = False
     pair: ClassVar[bool] = False
+    charged: ClassVar[bool] = True
 
     @property
     def symmetry(self) -> int:
@@ -58,6 +61,11 @@ class PlaneSystem(Block):
     def couplings(self) -> tuple[float, float]:
         """Factors of E(t) times either coordinate in the energy: 1 for an electron."""
         return 1.0, 1.0
+
+    @property
+    def nonlinearity(self) -> float:
+        """Factor g of ``|psi|^2`` in the potential, hartree bohr^2."""
+        return 0.0
 
     @property
     def nuclei(self) -> tuple[float, float] | None:
