@@ -1,18 +1,21 @@
 """Particles in a plane and vibrating ions against closed forms and published levels, and what is refused."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from qsim.core.results.quantities import scalars
 from qsim.tridiag.deck.electron import NoAbsorber
+from qsim.tridiag.deck.plane import Release
 from qsim.tridiag.deck.planes.particle import Particle
 from qsim.tridiag.deck.planes.vibrating_ion import VibratingIon
 from qsim.tridiag.output import QUANTITIES
 from qsim.tridiag.plane import systems
 from qsim.tridiag.plane.lattice import Axis
 from qsim.tridiag.plane.levels import lowest
+from qsim.tridiag.plane.release import release
 from qsim_checks.coverage import run_trial
 
 FREE = {"type": "particle", "potential": "none"}
@@ -246,3 +249,26 @@ def test_a_condensate_breathes(tridiag):
     assert squares[1] == pytest.approx(2.0 * energy - squares[0], rel=1e-3)
     assert squares[1] > 1.3 * squares[0]
     assert lattice.energy(result.psi) == pytest.approx(energy, rel=1e-4)
+
+
+def test_the_energy_of_fragments():
+    """A packet of R with the electron beside one nucleus: dP/dE = mu / K |chi(K)|^2 in closed form."""
+    ion = VibratingIon(type="vibrating_ion", masses=[40.0, 60.0])
+    axes = (Axis(0.5, 0.06, 399, ion.weights[0]), Axis(-18.0, 0.2, 179, ion.weights[1]))
+    wave, width, mass = 4.0, 0.8, ion.weights[0]
+    r, x = axes[0].x[:, None], axes[1].x
+    chi = np.exp(-(((r - 14.0) / (2 * width)) ** 2) + 1j * wave * r) / (2 * np.pi * width**2) ** 0.25
+    u = x - ion.nuclei[1] * r
+    psi = chi * np.exp(-(u**2) / 2) / np.pi**0.25
+    block = Release(R=8.0, energy=[0.1, 0.8], points=141)
+    problem = SimpleNamespace(
+        observed=SimpleNamespace(ker=block), lattice=SimpleNamespace(axes=axes), system=ion
+    )
+    result = SimpleNamespace(problem=problem, psi=psi, spectra={})
+    release(result)
+    energy = result.spectra["ker_energy"]
+    k = np.sqrt(2 * mass * energy)
+    wanted = mass / k * np.sqrt(2 / np.pi) * width * np.exp(-2 * (width * (k - wave)) ** 2)
+    # what of the packet lies within the edge at 8 bohr, 7 standard deviations away
+    assert np.abs(result.spectra["ker"] - wanted).max() < 1e-5 * wanted.max()
+    assert result.spectra["ker_change"].max() < 1e-5 * wanted.max()
