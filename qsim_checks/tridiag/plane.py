@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from qsim.core.results.results import Results
     from qsim_checks.tridiag.fields import Curve
 
-__all__ = ["ion", "particle", "plane"]
+__all__ = ["condensate", "ion", "particle", "plane"]
 
 SINES = (80, 95)
 # longest steps of the oracle, a.u.; the finest are half of it
@@ -35,6 +35,8 @@ STEP = 0.02
 # of the two factors that the levels of one symmetry are told apart by, hartree
 PENALTY = 50.0
 LEVELS = 2
+# of a coordinate that is not bounded
+EVERYWHERE = [-math.inf, math.inf]
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
@@ -64,6 +66,8 @@ class _World:
     exchange : int
     radius : float or None
         Of the regions of two particles.
+    g : float
+        Factor of ``|psi|^2`` in the potential.
     boxes : dict
         Lowest and highest value of both coordinates in parts of the grid, by the scalars of their norms.
     """
@@ -81,6 +85,7 @@ class _World:
     masses: tuple[float, float] = (1.0, 1.0)
     exchange: int = 0
     radius: float | None = None
+    g: float = 0.0
     boxes: dict[str, tuple[tuple[float, float], tuple[float, float]]] = dataclasses.field(
         default_factory=dict
     )
@@ -160,7 +165,7 @@ def particle(rng: np.random.Generator, folder: Path) -> Trial:
     box = {name: [low, high + 0.5] for name, (low, high) in box.items()}
     deck["observe"] = [{"boxes": {"part": box}}, {"populations": {"levels": LEVELS}}]
     push, breaks, angle = _in_plane(rng, folder, deck, duration)
-    inf = (-math.inf, math.inf)
+    first, second = box.get("x", EVERYWHERE), box.get("y", EVERYWHERE)
     world = _World(
         ends,
         duration,
@@ -176,7 +181,7 @@ def particle(rng: np.random.Generator, folder: Path) -> Trial:
             (charges[0] * math.sin(angle), -charges[1] * math.cos(angle)),
         ),
         masses=masses,
-        boxes={"norm_in_part": (tuple(box.get("x", inf)), tuple(box.get("y", inf)))},
+        boxes={"norm_in_part": ((first[0], first[1]), (second[0], second[1]))},
     )
     return Trial(deck, lambda results: _judge(world, results))
 
@@ -223,6 +228,43 @@ def ion(rng: np.random.Generator, folder: Path) -> Trial:
         dipoles=(charges,),
         masses=(first * second / whole, whole / (whole + 1.0)),
         boxes={"dissociation": ((distance, math.inf), (-math.inf, math.inf))},
+    )
+    return Trial(deck, lambda results: _judge(world, results))
+
+
+def condensate(rng: np.random.Generator, folder: Path) -> Trial:
+    """Draw a deck with ``task: plane`` and a condensate that moves in a trap, or rests."""
+    duration, steps, deck = _deck(rng)
+    u = lambda low, high: round(float(rng.uniform(low, high)), 3)  # noqa: E731
+    half, a, b = u(6.0, 7.5), u(0.8, 1.4), u(0.8, 1.4)
+    # weak, strong, or attractive
+    g = float(rng.choice([u(0.1, 5.0), u(5.0, 40.0), u(-3.0, -0.1)]))
+    quartic = u(0.0, 0.02)
+    text = f"0.5*({a}^2*x^2 + {b}^2*y^2) + {quartic}*x^2*y^2"
+    deck["system"] = {"type": "condensate", "potential": {"type": "expression", "value": text}, "g": g}
+    deck["grid"] = {
+        name: {"xmin": -half, "xmax": half, "points": int(rng.integers(50, 90)), "stencil": _stencil(rng)}
+        for name in "xy"
+    }
+    deck["initial"] = {"type": "eigenstate", "level": 0}
+    if rng.random() < 0.6:
+        deck["initial"] = _packet(rng)
+    deck["absorber"] = {"type": "none"}
+    _order(rng, deck)
+    deck["observe"] = [{"boxes": {"part": {"x": [0.0, u(0.5, 2.0)]}}}, {"populations": {"levels": 1}}]
+    world = _World(
+        ((-half, half),) * 2,
+        duration,
+        duration / steps,
+        lambda x, y: 0.5 * (a * a * x * x + b * b * y * y) + quartic * x * x * y * y,
+        (np.zeros_like, np.zeros_like),
+        [],
+        (np.zeros_like, np.zeros_like),
+        (np.ones_like, np.ones_like),
+        deck["initial"],
+        dipoles=((1.0, 0.0), (0.0, 1.0)),
+        g=g,
+        boxes={"norm_in_part": ((0.0, deck["observe"][0]["boxes"]["part"]["x"][1]), (-math.inf, math.inf))},
     )
     return Trial(deck, lambda results: _judge(world, results))
 
@@ -324,6 +366,11 @@ def _initial(rng: np.random.Generator) -> dict[str, Any]:
         return {"type": "eigenstate", "level": int(rng.choice([0, 0, 1]))}
     if kind < 0.65:
         return {"type": "superposition", "levels": {"0": 1.0, "1": "0.5i"}}
+    return _packet(rng)
+
+
+def _packet(rng: np.random.Generator) -> dict[str, Any]:
+    """Return the block of a random Gaussian packet."""
     place = lambda: round(float(rng.uniform(-2.0, 2.0)), 2)  # noqa: E731
     return {
         "type": "gaussian",
@@ -346,14 +393,15 @@ class _Sines:
         self.h = [length / (count + 1) for length in lengths]
         self.cell = self.h[0] * self.h[1]
         self.x, self.y = (
-            low + h * np.arange(1, count + 1) for (low, _), h in zip(world.ends, self.h, strict=True)
+            np.asarray(low + h * np.arange(1, count + 1), dtype=float)
+            for (low, _), h in zip(world.ends, self.h, strict=True)
         )
         self.v = world.potential(self.x[:, None], self.y)
         first, second = (0.5 * k * k / mass for k, mass in zip(self.k, world.masses, strict=True))
         self.kinetic = first[:, None] + second
         with np.errstate(divide="ignore"):
             gammas = [
-                cap(at) - np.log(mask(at)) / world.dt
+                np.asarray(cap(at)) - np.asarray(np.log(mask(at))) / world.dt
                 for cap, mask, at in zip(world.caps, world.masks, (self.x, self.y), strict=True)
             ]
         self.gamma = gammas[0][:, None] + gammas[1]
@@ -370,6 +418,8 @@ class _Sines:
         """Return the lowest levels of the symmetry and their energies."""
         from scipy.sparse.linalg import LinearOperator, eigsh
 
+        if self.world.g:
+            return self._ground()
         n, exchange = self.x.size, self.world.exchange
 
         def product(vector: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -390,6 +440,37 @@ class _Sines:
             tol=1e-12,
         )
         return energies, states.T.reshape(-1, n, n) / math.sqrt(self.cell)
+
+    def _ground(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the ground state of a condensate, the lowest energy of all functions of norm 1, and two values about mu."""
+        from scipy.optimize import minimize
+
+        g, n = self.world.g, self.x.size
+        scale = 1.0 / np.sqrt(self.kinetic + 1.0)
+
+        def energy(vector: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+            # waves scaled so that all matter alike, of any norm
+            waves = scale * vector.reshape(n, n)
+            size = math.sqrt((waves**2).sum() * self.cell)
+            waves = waves / size
+            psi = self.transformed(waves)
+            total = (waves**2 * self.kinetic).sum() + (psi**2 * (self.v + 0.5 * g * psi**2)).sum()
+            slope = self.kinetic * waves + self.transformed((self.v + g * psi**2) * psi)
+            slope = slope - (slope * waves).sum() * self.cell * waves
+            return float(total * self.cell), (2.0 * self.cell / size * scale * slope).ravel()
+
+        bell = np.exp(-0.3 * (self.x[:, None] ** 2 + self.y**2))
+        start = self.transformed(bell) / scale
+        options = {"maxiter": 3000, "maxfun": 4000, "ftol": 1e-16, "gtol": 1e-10}
+        found = minimize(energy, start.ravel(), jac=True, method="L-BFGS-B", options=options)
+        psi = self.transformed(scale * found.x.reshape(n, n))
+        psi = psi / math.sqrt((psi**2).sum() * self.cell)
+        mu = self.chemical_potential(psi.astype(complex))
+        return np.array([mu, mu + 1.0]), psi[None]
+
+    def chemical_potential(self, psi: NDArray[np.complex128]) -> float:
+        """Return the energy with all of ``g |psi|^2``."""
+        return self.energy(psi) + 0.5 * self.world.g * float((np.abs(psi) ** 4).sum()) * self.cell
 
     def start(self, states: NDArray[np.float64]) -> NDArray[np.complex128]:
         """Return the state at t = 0."""
@@ -451,7 +532,7 @@ class _Sines:
                 for first in (True, False):
                     taken = np.abs(psi) ** 2 * (1.0 - kept**2) * self.cell
                     lost += [(taken * (1.0 - beyond)).sum(), (taken * beyond).sum()]
-                    psi = psi * half * kept
+                    psi = psi * half * kept * np.exp(-0.5j * dt * world.g * np.abs(psi) ** 2)
                     if first:
                         psi = self.transformed(turn * self.transformed(psi))
         return psi, lost
@@ -460,7 +541,8 @@ class _Sines:
         """Return the energy of a state without the field."""
         waves = self.transformed(psi)
         density = np.abs(psi) ** 2
-        return float(((np.abs(waves) ** 2 * self.kinetic).sum() + (density * self.v).sum()) * self.cell)
+        potential = density * (self.v + 0.5 * self.world.g * density)
+        return float(((np.abs(waves) ** 2 * self.kinetic).sum() + potential.sum()) * self.cell)
 
     def numbers(
         self, psi: NDArray[np.complex128], lost: NDArray[np.float64], states: NDArray[np.float64]
@@ -480,11 +562,11 @@ class _Sines:
         for name, ends in world.boxes.items():
             g, f = (self.between(number, *pair) for number, pair in enumerate(ends))
             out[name] = float(np.vdot(waves, g @ waves @ f).real)
-        for k in range(LEVELS):
+        for k in range(min(LEVELS, len(states))):
             out[f"population_{k}"] = float(np.abs((states[k] * psi).sum() * self.cell) ** 2)
         return out
 
-    def _pair(self, waves: NDArray[np.complex128], norm: float) -> dict[str, float]:
+    def _pair(self, waves: NDArray[Any], norm: float) -> dict[str, float]:
         """Return norms by regions and entanglement of two particles."""
         radius = self.world.radius
         assert radius is not None
@@ -512,10 +594,8 @@ def _truth(world: _World, sines: int) -> tuple[dict[str, float], dict[str, float
     found = {name: (4.0 * runs[1][name] - runs[0][name]) / 3.0 for name in runs[0]}
     apart = {name: abs(found[name] - runs[1][name]) for name in found}
     gap = float(np.min(np.diff(energies)))
-    return (
-        found | {"energy_initial": basis.energy(psi), "gap": gap},
-        apart | {"energy_initial": 0.0},
-    )
+    first = {"energy_initial": basis.energy(psi), "mu": basis.chemical_potential(psi)}
+    return found | first | {"gap": gap}, apart | dict.fromkeys(first, 0.0)
 
 
 def _judge(world: _World, results: Results) -> list[Claim]:

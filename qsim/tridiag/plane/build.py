@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.deck.blocks import Finding
-from qsim.core.deck.tables_of_xy import TableOfXY
 from qsim.core.device.device import Memory
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.physics.surfaces import surface_of
@@ -16,6 +15,7 @@ from qsim.core.run.stages import Plan, Size
 from qsim.tridiag.deck.laser import Laser
 from qsim.tridiag.deck.observe import without_fundamental
 from qsim.tridiag.deck.plane import LinearInPlane
+from qsim.tridiag.deck.surfaces.given import TableSurface
 from qsim.tridiag.plane import systems
 from qsim.tridiag.plane.companions import FINE
 from qsim.tridiag.plane.motion import PLANE
@@ -169,7 +169,7 @@ def _regions(deck: PlaneDeck, axes: tuple[Axis, Axis]) -> Iterator[Finding]:
 def _tables(deck: PlaneDeck) -> Iterator[Finding]:
     """Yield what a user must know of splines through tables of both coordinates."""
     terms = deck.system.terms
-    if isinstance(terms.surface, TableOfXY):
+    if isinstance(terms.surface, TableSurface):
         key = f"system.{terms.keys[3]}.file"
         if text := surface_of(terms.surface, key).remark():
             yield Finding(key, text, "warning")

@@ -257,7 +257,7 @@ def test_the_energy_of_fragments():
     axes = (Axis(0.5, 0.06, 399, ion.weights[0]), Axis(-18.0, 0.2, 179, ion.weights[1]))
     wave, width, mass = 4.0, 0.8, ion.weights[0]
     r, x = axes[0].x[:, None], axes[1].x
-    chi = np.exp(-(((r - 14.0) / (2 * width)) ** 2) + 1j * wave * r) / (2 * np.pi * width**2) ** 0.25
+    chi = np.exp(-(((r - 16.0) / (2 * width)) ** 2) + 1j * wave * r) / (2 * np.pi * width**2) ** 0.25
     u = x - ion.nuclei[1] * r
     psi = chi * np.exp(-(u**2) / 2) / np.pi**0.25
     block = Release(R=8.0, energy=[0.1, 0.8], points=141)
@@ -269,6 +269,6 @@ def test_the_energy_of_fragments():
     energy = result.spectra["ker_energy"]
     k = np.sqrt(2 * mass * energy)
     wanted = mass / k * np.sqrt(2 / np.pi) * width * np.exp(-2 * (width * (k - wave)) ** 2)
-    # what of the packet lies within the edge at 8 bohr, 7 standard deviations away
+    # the packet lies beyond both edges, which end 9 and 8 standard deviations from its centre
     assert np.abs(result.spectra["ker"] - wanted).max() < 1e-5 * wanted.max()
     assert result.spectra["ker_change"].max() < 1e-5 * wanted.max()
