@@ -64,5 +64,5 @@ KINDS: Mapping[str, Kind] = {
 }
 """Kinds of decks that can be drawn alone: systems, those with elements far apart, motion in one dimension; atoms in a field along
 z and in one that turns, spectra of their photoelectrons, their resonances; tables, pulses narrower than
-a step, levels that walls squeeze, of a line and of an atom; two electrons on a line, a particle in a plane, an ion that vibrates, a
-condensate; resonances of a line and its photoelectron spectra."""
+a step, levels that walls squeeze, of a line and of an atom; two electrons on a line, a particle in a plane, an ion that
+vibrates, a condensate; resonances of a line and its photoelectron spectra."""
