@@ -16,6 +16,7 @@ from qsim.tridiag.deck.numbers import NOT_NEGATIVE, SIGNED, SIZE
 from qsim.tridiag.deck.observe import Gabor, Hhg, MotionObservable, check_items, entries, word_form
 from qsim.tridiag.deck.planes import System
 from qsim.tridiag.deck.pulses import CarrierPulse, Pulse
+from qsim.tridiag.deck.scan import PlaneScan
 from qsim.tridiag.deck.surfaces import Surface, SurfaceBlock
 
 __all__ = ["PlaneDeck", "PlaneGrid", "PlaneObserved"]
@@ -332,7 +333,7 @@ class PlaneObserved:
 
 
 class PlaneDeck(Deck):
-    """Two coordinates: two electrons on a line, or a particle in a plane."""
+    """Two coordinates: two electrons on a line, a particle in a plane, an ion that vibrates, a condensate."""
 
     method: Literal["tridiag"]
     task: Literal["plane"] = Field(
@@ -377,6 +378,12 @@ class PlaneDeck(Deck):
         json_schema_extra={"example": ["norm", {"populations": {"levels": 4}}, {"regions": {"radius": 8}}]},
     )
 
+    scan: PlaneScan | None = Field(
+        default=None,
+        description="many runs that differ in one pulse or in the system",
+        json_schema_extra={"example": {"intensity": ["2e14 W/cm2", "1e15 W/cm2"]}},
+    )
+
     @property
     def grids(self) -> tuple[Grid, Grid]:
         """Blocks of both coordinates."""
@@ -407,6 +414,10 @@ class PlaneDeck(Deck):
         if isinstance(self.initial, SuperpositionInitial):
             yield from self.initial.check("initial")
         yield from check_items(self.observe)
+        if self.scan is not None:
+            yield from self.scan.check(
+                "scan", [] if self.laser is None else self.laser.pulses, self.system, self.time
+            )
         yield from self._check_system()
 
     def _check_system(self) -> Iterator[Finding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,12 +16,14 @@ from qsim.core.run.stages import Plan, Size
 from qsim.tridiag.deck.laser import Laser
 from qsim.tridiag.deck.observe import without_fundamental
 from qsim.tridiag.deck.plane import LinearInPlane
+from qsim.tridiag.deck.scan import runs_of
 from qsim.tridiag.deck.surfaces.given import TableSurface
 from qsim.tridiag.plane import systems
 from qsim.tridiag.plane.companions import FINE
 from qsim.tridiag.plane.motion import PLANE
 from qsim.tridiag.plane.problem import PlaneProblem, radius_of, sample_interval
 from qsim.tridiag.tdse import absorbers
+from qsim.tridiag.tdse.motion import Scan
 from qsim.tridiag.tdse.polarization import PlaneField
 from qsim.tridiag.tdse.pulses import LaserField
 
@@ -66,7 +69,7 @@ def field_of(deck: PlaneDeck) -> LaserField:
 
 def lattice_of(deck: PlaneDeck) -> PlaneLattice:
     """Return the lattice of a deck."""
-    _, dt = _steps_of(deck, field_of(deck))
+    _, dt = _steps_of(deck)
     return systems.lattice_of(deck.system, systems.axes_of(deck.system, deck.grids), deck.absorber, dt)
 
 
@@ -81,8 +84,10 @@ def levels_of(deck: PlaneDeck) -> Levels | None:
     return systems.found_levels(lattice_of(deck), count)
 
 
-def _steps_of(deck: PlaneDeck, pulse: LaserField) -> tuple[int, float]:
-    return deck.time.resolve(pulse.end_of_run(deck.time.t_final))
+def _steps_of(deck: PlaneDeck) -> tuple[int, float]:
+    """Return the number of steps and their length, a.u.: of all runs of a scan, those of the longest."""
+    ends = [field_of(one).end_of_run(deck.time.t_final) for one in runs_of(deck)[0]]
+    return deck.time.resolve(max(ends))
 
 
 # ---------------------------------------------------------------------------------------------- plan
@@ -90,7 +95,8 @@ def _steps_of(deck: PlaneDeck, pulse: LaserField) -> tuple[int, float]:
 
 def plan(loaded: LoadedDeck[PlaneDeck]) -> Plan:
     """Estimate memory and steps and check the physics; nothing large is allocated."""
-    deck, pulse = loaded.deck, field_of(loaded.deck)
+    deck = loaded.deck
+    runs = [field_of(one) for one in runs_of(deck)[0]]
     axes = systems.axes_of(deck.system, deck.grids)
     points = axes[0].points * axes[1].points
     steps, dt = 0, 1.0
@@ -105,7 +111,10 @@ def plan(loaded: LoadedDeck[PlaneDeck]) -> Plan:
         )
         return Plan(findings=problems)
     try:
-        steps, dt = _steps_of(deck, pulse)
+        steps, dt = _steps_of(deck)
+        pulse = max(runs, key=lambda one: one.quiver) if len(runs) > 1 else runs[0]
+        if len(runs) > 1:
+            sizes["runs"] = len(runs)
         trial = "" if deck.time.accuracy is None else " of the first trial"
         sizes |= {f"steps{trial}": steps, f"dt{trial} (a.u.)": dt, "duration (a.u.)": steps * dt}
         problems += _regions(deck, axes)
@@ -117,7 +126,7 @@ def plan(loaded: LoadedDeck[PlaneDeck]) -> Plan:
     except NumericsError as error:
         problems.append(Finding("initial", f"{error}" + (f"; {error.hint}" if error.hint else "")))
     stages = 5 if deck.time.order == 4 else 1
-    work = float(points) * steps * stages
+    work = float(points) * steps * stages * len(runs)
     return Plan(
         _memory(deck, points, steps),
         sizes=sizes,
@@ -127,6 +136,8 @@ def plan(loaded: LoadedDeck[PlaneDeck]) -> Plan:
         operations=FLOPS * work,
         reduce="time.t_final",
         cpu_only="task: plane",
+        ranks=len(runs),
+        shared="runs of the scan",
     )
 
 
@@ -258,12 +269,37 @@ def _room(
 # --------------------------------------------------------------------------------------------- build
 
 
-def build(loaded: LoadedDeck[PlaneDeck], device: Device) -> PlaneProblem:
-    """Set up lattice, levels, state and field."""
+def build(loaded: LoadedDeck[PlaneDeck], device: Device) -> PlaneProblem | Scan:
+    """Set up lattice, levels, state and field; of a scan those of all runs."""
     deck = loaded.deck
-    pulse = field_of(deck)
-    steps, dt = _steps_of(deck, pulse)
-    lattice, levels = loaded.once(lattice_of), loaded.once(levels_of)
+    decks, values = runs_of(deck)
+    pulses = [field_of(one) for one in decks]
+    if deck.scan is None:
+        return _build(loaded, deck, device, pulses[0])
+    # runs go side by side, and no bit of them depends on how many; those of one system share its levels
+    alone = replace(device, threads=1)
+    systems_of = {id(one.system): (one, pulse) for one, pulse in zip(decks, pulses, strict=True)}
+    firsts = {key: _build(loaded, one, alone, pulse) for key, (one, pulse) in systems_of.items()}
+    runs = [replace(firsts[id(one.system)], pulse=pulse) for one, pulse in zip(decks, pulses, strict=True)]
+    observed = runs[0].observed
+    if (hhg := observed.hhg) is not None:
+        # spectra of all runs on one axis
+        top = max(one.max_order(hhg) for one in runs)
+        observed = replace(observed, hhg=hhg.model_copy(update={"max_order": top}))
+    runs = [replace(one, observed=observed) for one in runs]
+    every = min(sample_interval(one) for one in runs)
+    return Scan([replace(one, every=every) for one in runs], values, None, device, runs[0].notices)
+
+
+def _build(loaded: LoadedDeck[PlaneDeck], deck: PlaneDeck, device: Device, pulse: LaserField) -> PlaneProblem:
+    """Set up one run; that with the system of the deck takes what the plan has found."""
+    steps, dt = _steps_of(loaded.deck)
+    lattice, levels = loaded.once(lattice_of), None
+    if deck.system is loaded.deck.system:
+        levels = loaded.once(levels_of)
+    else:
+        lattice = systems.lattice_of(deck.system, lattice.axes, deck.absorber, dt)
+        levels = levels_of(deck)
     problem = PlaneProblem(
         geometry=PLANE,
         device=device,

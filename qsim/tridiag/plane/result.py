@@ -19,12 +19,13 @@ from qsim.tridiag.tdse.quantities import (
     frame,
     named_spectra,
 )
+from qsim.tridiag.tdse.scan.result import scan_quantities, shared, stacked
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-__all__ = ["QUANTITIES", "PlaneResult"]
+__all__ = ["QUANTITIES", "SCANS", "PlaneResult"]
 
 # points of a state that is stored
 STORED = 2_000_000
@@ -381,4 +382,33 @@ QUANTITIES: tuple[Q, ...] = (
     Q("psi_xy_final", "1/bohr", "wave function at the end", _stored_psi, ("x", "y")),
     *HARMONICS,
     *JUDGED,
+)
+
+#: Of scans.
+SCANS = scan_quantities(
+    (
+        Quantity(
+            "points", "", "points between the walls", lambda r: r.runs[0].problem.lattice.axes[0].points
+        ),
+        Quantity(
+            "dx", "bohr", "grid spacing", lambda r: r.runs[0].problem.lattice.axes[0].spacing, exact=True
+        ),
+    ),
+    (
+        Quantity(
+            "ker_energy",
+            "hartree",
+            "kinetic energies of the fragments",
+            shared("ker_energy"),
+            ("ker_energy",),
+        ),
+        Quantity(
+            "scan_ker",
+            "1/hartree",
+            "kinetic-energy release of each run",
+            stacked("ker", "ker_energy"),
+            ("run", "ker_energy"),
+        ),
+    ),
+    "system",
 )

@@ -272,3 +272,30 @@ def test_the_energy_of_fragments():
     # the packet lies beyond both edges, which end 9 and 8 standard deviations from its centre
     assert np.abs(result.spectra["ker"] - wanted).max() < 1e-5 * wanted.max()
     assert result.spectra["ker_change"].max() < 1e-5 * wanted.max()
+
+
+def test_a_scan_is_its_runs(tridiag):
+    """Runs of a scan have the numbers of runs of their own, to the bit; those of a condensate have their own ground states."""
+    deck = {
+        "system": {"type": "electrons", "potential": {"type": "softcore", "Z": 2, "a2": 1.0}},
+        "grid": {"x": {"xmin": -12, "xmax": 12, "points": 61}},
+        "laser": {"pulses": [PULSE | {"cep": 0.3}]},
+        "absorber": {"type": "cap", "width": 3, "strength": 0.5},
+        "time": {"dt": 0.1, "outputs": 2, "verify": False},
+        "observe": [{"regions": {"radius": 5}}],
+    }
+    scan = tridiag.run(task="plane", **deck, scan={"E0": [0.1, 0.2]})
+    found = scan.each()
+    alone = numbers(tridiag, **(deck | {"laser": {"pulses": [PULSE | {"cep": 0.3, "E0": 0.2}]}}))
+    for name in ("norm_final", "population_0", "single", "double", "absorbed_single", "dipole_final"):
+        assert found[name][1] == alone[name].value, name
+    assert found["double"][1] > found["double"][0]
+    trap = {
+        "system": CONDENSATE,
+        "grid": {"x": {"xmin": -6, "xmax": 6, "points": 49}},
+        "initial": 0,
+        "time": {"dt": 0.02, "t_final": 0.04, "outputs": 1, "verify": False},
+    }
+    both = tridiag.run(task="plane", **trap, scan={"system": {"g": [0.001, 10.0]}}).each()
+    # an oscillator, to first order in g, and as above
+    assert both["mu"] == pytest.approx([1.0 + 0.001 / (2 * math.pi), 2.06375191], abs=2e-3)
