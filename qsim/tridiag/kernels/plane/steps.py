@@ -352,8 +352,9 @@ def step_pass(s, axis, before, after, phases, lost, work):
 
 
 @nb.njit(**PART)
-def _marginals_cpu(first, last, worker, s, rows, columns, inside, tables, along, across, weighted):
+def _marginals_cpu(first, last, worker, s, inside, tables, along, across, weighted):
     """Add up the density of the blocks of eight rows ``first ... last - 1``; see `marginals`."""
+    rows, columns = along.shape[0], across.shape[1]
     for block in range(first, last):
         for j in range(columns):
             across[block, j] = 0.0
@@ -406,7 +407,7 @@ def marginals(s, rows, columns, inside, tables, threads):
     blocks = -(-rows // PANEL)
     along, across = np.empty((rows, 2)), np.empty((blocks, columns))
     weighted = np.empty((blocks, len(tables)))
-    work = Shared(_marginals_shared, (s, rows, columns, inside, tables, along, across, weighted))
+    work = Shared(_marginals_shared, (s, inside, tables, along, across, weighted))
     each_part(work, blocks, s.size, threads)
     # block by block, so that no bit depends on the threads
     return along, across.sum(axis=0), weighted.sum(axis=0)
