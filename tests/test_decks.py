@@ -54,6 +54,7 @@ DRAWN = {
     "tridiag/hhg_800nm": "overview field populations norm dipole density states hhg",
     "tridiag/ionisation_focus": "scan",
     "tridiag/photoelectrons": "photoelectron",
+    "tridiag/plane_double_slit": "currents parts",
     "tridiag/plane_he_xuv": "density norm orbitals populations",
     "tridiag/scaling": "time_vs_blocks optimum_vs_n",
     "tridiag/solve_file": "solution",

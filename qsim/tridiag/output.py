@@ -32,6 +32,7 @@ QUANTITIES: dict[str, tuple[Quantity[Any], ...]] = {
     "atom": atom_result.QUANTITIES,
     "atom_scan": atom_result.SCANS,
     "plane": plane_result.QUANTITIES,
+    "plane_scan": plane_result.SCANS,
     "solve": solve_result.QUANTITIES,
     "scaling": scaling_result.QUANTITIES,
 }

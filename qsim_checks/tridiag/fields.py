@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
     Curve = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
-__all__ = ["absorber", "potential", "pulse", "walled"]
+__all__ = ["absorber", "absorption", "potential", "pulse", "walled"]
 
 POTENTIALS = (
     "softcore", "morse", "harmonic", "square_well", "gaussian_well", "poschl_teller", "eckart", "double_well", "yukawa",
     "polynomial", "table", "expression", "free",
 )  # fmt: skip
 SPEED_OF_LIGHT = 137.035999177
+WIDTH = 2.622057554292119  # of the absorber of Manolopoulos, in units of 1 / (2 delta kmin)
 STEP = 1e-3  # of the numerical derivative of A
 
 
@@ -293,26 +294,37 @@ def absorber(rng: np.random.Generator, xmin: float, xmax: float) -> tuple[dict[s
     """Return the block of a random absorber, W(x), and the mask of one step."""
     u = lambda low, high: _three(rng, low, high)  # noqa: E731
     kind = str(rng.choice(["none", "none", "none", "cap", "manolopoulos", "mask"]))
-    if kind == "none":
-        return {"type": "none"}, np.zeros_like, np.ones_like
-    width = round(float(rng.uniform(0.1, 0.2)) * (xmax - xmin), 3)
+    block: dict[str, Any] = {"type": kind}
+    if kind != "none":
+        width = round(float(rng.uniform(0.1, 0.2)) * (xmax - xmin), 3)
+        if kind == "cap":
+            block |= {"width": width, "strength": u(0.01, 0.5), "power": float(rng.choice([2, 3, 4]))}
+        elif kind == "mask":
+            block |= {"width": width, "power": float(rng.choice([0.125, 0.25, 1.0]))}
+        else:
+            block |= {"kmin": float(f"{WIDTH / (0.4 * width):.4g}"), "delta": 0.2}
+    return block, *absorption(block, xmin, xmax)
+
+
+def absorption(block: dict[str, Any], xmin: float, xmax: float) -> tuple[Curve, Curve]:
+    """Return W(x) of an absorber between two walls, and its mask of one step."""
 
     def depth(x: NDArray[np.float64], strip: float) -> NDArray[np.float64]:
         return np.clip(np.maximum(x - (xmax - strip), (xmin + strip) - x), 0.0, None)
 
+    kind, width, power = block["type"], block.get("width", 0.0), block.get("power", 0.0)
+    if kind == "none":
+        return np.zeros_like, np.ones_like
     if kind == "cap":
-        strength, power = u(0.01, 0.5), float(rng.choice([2, 3, 4]))
-        block = {"type": kind, "width": width, "strength": strength, "power": power}
-        return block, lambda x: strength * (depth(x, width) / width) ** power, np.ones_like
+        strength = block["strength"]
+        return lambda x: strength * (depth(x, width) / width) ** power, np.ones_like
     if kind == "mask":
-        power = float(rng.choice([0.125, 0.25, 1.0]))
 
         def mask(x: NDArray[np.float64]) -> NDArray[np.float64]:
             return np.maximum(np.cos(0.5 * np.pi * depth(x, width) / width), 0.0) ** power
 
-        return {"type": kind, "width": width, "power": power}, np.zeros_like, mask
-    c, delta = 2.622057554292119, 0.2
-    kmin = float(f"{c / (2 * delta * width):.4g}")
+        return np.zeros_like, mask
+    c, delta, kmin = WIDTH, block["delta"], block["kmin"]
     strip = c / (2 * delta * kmin)
 
     def cap(x: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -320,4 +332,4 @@ def absorber(rng: np.random.Generator, xmin: float, xmax: float) -> tuple[dict[s
         a, b = 1 - 16 / c**3, (1 - 17 / c**3) / c**2
         return 0.5 * kmin**2 * np.maximum(a * y - b * y**3 + 4 / (c - y) ** 2 - 4 / (c + y) ** 2, 0.0)
 
-    return {"type": kind, "kmin": kmin, "delta": delta}, cap, np.ones_like
+    return cap, np.ones_like

@@ -1,94 +1,54 @@
-"""Random decks of ``task: plane``.
-
-The oracle expands the wave function of both coordinates in the sines between the walls and takes Strang steps with exact kinetic
-phases, extrapolated in the step.  Norms by regions are integrals of products of sines in closed form.  Its own error is the
-difference of two numbers of sines, and of two extrapolants.
-"""
+"""Random decks of ``task: plane``: two electrons, a particle, an ion that vibrates, a condensate."""
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import dataclass
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim_checks.coverage import Claim, Trial
+from qsim_checks.coverage import Trial
 from qsim_checks.tridiag import fields
+from qsim_checks.tridiag.plane_oracle import LEVELS, World, judge
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from qsim.core.results.results import Results
     from qsim_checks.tridiag.fields import Curve
 
-__all__ = ["plane"]
+__all__ = ["condensate", "ion", "particle", "plane"]
 
-SINES = (80, 95)
-# longest steps of the oracle, a.u.; the finest are half of it
-STEP = 0.02
-# of the two factors that the levels of one symmetry are told apart by, hartree
-PENALTY = 50.0
-LEVELS = 2
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)
+# of a coordinate that is not bounded
+EVERYWHERE = [-math.inf, math.inf]
 
 
-@dataclass
-class _World:
-    """What the oracle knows of a deck."""
-
-    low: float
-    high: float
-    duration: float
-    dt: float
-    charge: float
-    a2: float
-    repulsion: float
-    b2: float
-    exchange: int
-    radius: float
-    electric: Curve
-    breaks: list[float]
-    cap: Curve
-    mask: Curve
-    initial: dict[str, Any]
+def _soft(r2: Any, a2: float) -> Any:
+    return 1.0 / np.sqrt(r2 + a2)
 
 
 def plane(rng: np.random.Generator, folder: Path) -> Trial:
-    """Draw a deck with ``task: plane``."""
+    """Draw a deck with ``task: plane`` and two electrons."""
     half = round(float(rng.uniform(7.0, 10.0)), 2)
-    duration = float(f"{rng.uniform(2.0, 8.0):.4g}")
-    points, steps = int(rng.integers(48, 90)), int(rng.integers(40, 160))
-    exchange = str(rng.choice(["even", "even", "odd", "none"]))
+    duration, steps, deck = _deck(rng)
+    points = int(rng.integers(48, 90))
+    exchange = str(rng.choice(["even", "singlet", "odd", "none"]))
     charge, a2 = round(float(rng.uniform(1.0, 2.2)), 3), round(float(rng.uniform(0.8, 2.0)), 3)
     repulsion, b2 = round(float(rng.uniform(0.3, 1.0)), 3), round(float(rng.uniform(0.8, 2.0)), 3)
     if rng.random() < 0.15:
         repulsion = 0.0
     strip, cap, mask = fields.absorber(rng, -half, half)
-    deck: dict[str, Any] = {
-        "task": "plane",
-        "system": {
-            "type": "electrons",
-            "potential": {"type": "softcore", "Z": charge, "a2": a2},
-            "repulsion": {"type": "softcore", "Z": -repulsion, "a2": b2} if repulsion else "none",
-            "exchange": exchange,
-        },
-        "grid": {
-            "x": {
-                "xmin": -half,
-                "xmax": half,
-                "points": points,
-                "stencil": str(rng.choice(["numerov", "numerov", "three_point"])),
-            }
-        },
-        "initial": _initial(rng),
-        "absorber": strip,
-        "time": {"steps": steps, "t_final": duration, "outputs": int(rng.choice([1, 4])), "coarse": "warn"},
+    deck["system"] = {
+        "type": "electrons",
+        "potential": {"type": "softcore", "Z": charge, "a2": a2},
+        "repulsion": {"type": "softcore", "Z": -repulsion, "a2": b2} if repulsion else "none",
+        "exchange": exchange,
     }
-    if strip["type"] != "mask" and rng.random() < 0.3:
-        deck["time"]["order"] = 4
+    deck["grid"] = {"x": {"xmin": -half, "xmax": half, "points": points, "stencil": _stencil(rng)}}
+    deck["initial"], deck["absorber"] = _initial(rng), strip
+    _order(rng, deck)
     radius = round(float(rng.uniform(2.0, 0.55 * half)), 2)
     deck["observe"] = [{"regions": {"radius": radius}}, "entanglement", {"populations": {"levels": LEVELS}}]
     electric: Curve = np.zeros_like
@@ -96,24 +56,241 @@ def plane(rng: np.random.Generator, folder: Path) -> Trial:
     if rng.random() < 0.7:
         block, electric, breaks = fields.pulse(rng, folder, duration)
         deck["laser"] = {"pulses": [block]}
-    world = _World(
-        -half,
-        half,
+    world = World(
+        ((-half, half),) * 2,
         duration,
         duration / steps,
-        charge,
-        a2,
-        repulsion,
-        b2,
-        {"even": 1, "odd": -1, "none": 0}[exchange],
-        radius,
-        electric,
+        lambda x, y: -charge * (_soft(x * x, a2) + _soft(y * y, a2)) + repulsion * _soft((x - y) ** 2, b2),
+        (electric, electric),
         breaks,
-        cap,
-        mask,
+        (cap, cap),
+        (mask, mask),
         deck["initial"],
+        exchange={"even": 1, "singlet": 1, "odd": -1, "none": 0}[exchange],
+        radius=radius,
     )
-    return Trial(deck, lambda results: _judge(world, results))
+    return Trial(deck, lambda results: judge(world, results))
+
+
+def particle(rng: np.random.Generator, folder: Path) -> Trial:
+    """Draw a deck with ``task: plane`` and a particle in a plane: formulas, charges and tables; fields of any polarisation."""
+    duration, steps, deck = _deck(rng)
+    u = lambda low, high: round(float(rng.uniform(low, high)), 3)  # noqa: E731
+    ends = ((-u(6, 9), u(6, 9)), (-u(6, 9), u(6, 9)))
+    masses = (u(0.7, 1.5), u(0.7, 1.5)) if rng.random() < 0.4 else (1.0, 1.0)
+    charges = (u(-1.5, 1.5), -1.0) if rng.random() < 0.3 else (-1.0, -1.0)
+    block, potential = _surface(rng, folder, ends)
+    deck["system"] = {
+        "type": "particle",
+        "potential": block,
+        "masses": list(masses),
+        "charges": list(charges),
+    }
+    deck["grid"] = {
+        name: {"xmin": low, "xmax": high, "points": int(rng.integers(50, 90)), "stencil": _stencil(rng)}
+        for name, (low, high) in zip("xy", ends, strict=True)
+    }
+    # one block of both coordinates: strips of one width
+    strip, cap, mask = fields.absorber(rng, *ends[0])
+    other = fields.absorption(strip, *ends[1])
+    deck["initial"], deck["absorber"] = _initial(rng), strip
+    _order(rng, deck)
+    box = {"x": sorted((u(-5, 5), u(-5, 5)))} if rng.random() < 0.5 else {"y": sorted((u(-5, 5), u(-5, 5)))}
+    box = {name: [low, high + 0.5] for name, (low, high) in box.items()}
+    deck["observe"] = [{"boxes": {"part": box}}, {"populations": {"levels": LEVELS}}]
+    push, breaks, angle = _in_plane(rng, folder, deck, duration)
+    first, second = box.get("x", EVERYWHERE), box.get("y", EVERYWHERE)
+    world = World(
+        ends,
+        duration,
+        duration / steps,
+        potential,
+        (lambda t: -charges[0] * push[0](t), lambda t: -charges[1] * push[1](t)),
+        breaks,
+        (cap, other[0]),
+        (mask, other[1]),
+        deck["initial"],
+        dipoles=(
+            (-charges[0] * math.cos(angle), -charges[1] * math.sin(angle)),
+            (charges[0] * math.sin(angle), -charges[1] * math.cos(angle)),
+        ),
+        masses=masses,
+        boxes={"norm_in_part": ((first[0], first[1]), (second[0], second[1]))},
+    )
+    return Trial(deck, lambda results: judge(world, results))
+
+
+def ion(rng: np.random.Generator, folder: Path) -> Trial:
+    """Draw a deck with ``task: plane`` and an ion with light nuclei that vibrates and dissociates."""
+    duration, steps, deck = _deck(rng)
+    u = lambda low, high: round(float(rng.uniform(low, high)), 3)  # noqa: E731
+    ends = ((u(0.4, 0.7), u(6, 9)), (-u(7, 9), u(7, 9)))
+    first = u(5, 40)
+    second = first if rng.random() < 0.5 else u(5, 40)
+    whole, a2 = first + second, u(0.7, 1.5)
+    deck["system"] = {"type": "vibrating_ion", "masses": [first, second], "softening": a2}
+    deck["grid"] = {
+        name: {"xmin": low, "xmax": high, "points": int(rng.integers(50, 90)), "stencil": _stencil(rng)}
+        for name, (low, high) in zip("Rx", ends, strict=True)
+    }
+    while (initial := _initial(rng))["type"] == "gaussian":
+        pass
+    strip, cap, mask = fields.absorber(rng, *ends[1])
+    other = fields.absorption(strip, *ends[0])
+    deck["initial"], deck["absorber"] = initial, strip
+    _order(rng, deck)
+    distance = u(2.5, 4.0)
+    deck["observe"] = [{"ker": {"R": distance}}, {"populations": {"levels": LEVELS}}]
+    electric: Curve = np.zeros_like
+    breaks: list[float] = []
+    if rng.random() < 0.8:
+        block, electric, breaks = fields.pulse(rng, folder, duration)
+        deck["laser"] = {"pulses": [block]}
+    charges = ((second - first) / whole, 1.0 + 1.0 / (whole + 1.0))
+    world = World(
+        ends,
+        duration,
+        duration / steps,
+        lambda r, x: (
+            1.0 / r - _soft((x + second / whole * r) ** 2, a2) - _soft((x - first / whole * r) ** 2, a2)
+        ),
+        (lambda t: charges[0] * electric(t), lambda t: charges[1] * electric(t)),
+        breaks,
+        (other[0], cap),
+        (other[1], mask),
+        initial,
+        dipoles=(charges,),
+        masses=(first * second / whole, whole / (whole + 1.0)),
+        boxes={"dissociation": ((distance, math.inf), (-math.inf, math.inf))},
+    )
+    return Trial(deck, lambda results: judge(world, results))
+
+
+def condensate(rng: np.random.Generator, folder: Path) -> Trial:
+    """Draw a deck with ``task: plane`` and a condensate that moves in a trap, or rests."""
+    duration, steps, deck = _deck(rng)
+    u = lambda low, high: round(float(rng.uniform(low, high)), 3)  # noqa: E731
+    half, a, b = u(6.0, 7.5), u(0.8, 1.4), u(0.8, 1.4)
+    # weak, strong, or attractive
+    g = float(rng.choice([u(0.1, 5.0), u(5.0, 40.0), u(-3.0, -0.1)]))
+    quartic = u(0.0, 0.02)
+    text = f"0.5*({a}^2*x^2 + {b}^2*y^2) + {quartic}*x^2*y^2"
+    deck["system"] = {"type": "condensate", "potential": {"type": "expression", "value": text}, "g": g}
+    deck["grid"] = {
+        name: {"xmin": -half, "xmax": half, "points": int(rng.integers(50, 90)), "stencil": _stencil(rng)}
+        for name in "xy"
+    }
+    deck["initial"] = {"type": "eigenstate", "level": 0}
+    if rng.random() < 0.6:
+        deck["initial"] = _packet(rng)
+    deck["absorber"] = {"type": "none"}
+    _order(rng, deck)
+    deck["observe"] = [{"boxes": {"part": {"x": [0.0, u(0.5, 2.0)]}}}, {"populations": {"levels": 1}}]
+    world = World(
+        ((-half, half),) * 2,
+        duration,
+        duration / steps,
+        lambda x, y: 0.5 * (a * a * x * x + b * b * y * y) + quartic * x * x * y * y,
+        (np.zeros_like, np.zeros_like),
+        [],
+        (np.zeros_like, np.zeros_like),
+        (np.ones_like, np.ones_like),
+        deck["initial"],
+        dipoles=((1.0, 0.0), (0.0, 1.0)),
+        g=g,
+        boxes={"norm_in_part": ((0.0, deck["observe"][0]["boxes"]["part"]["x"][1]), (-math.inf, math.inf))},
+    )
+    return Trial(deck, lambda results: judge(world, results))
+
+
+def _deck(rng: np.random.Generator) -> tuple[float, int, dict[str, Any]]:
+    """Return duration and steps of a random run, and the deck with its block of times."""
+    duration, steps = float(f"{rng.uniform(2.0, 8.0):.4g}"), int(rng.integers(40, 160))
+    time = {"steps": steps, "t_final": duration, "outputs": int(rng.choice([1, 4])), "coarse": "warn"}
+    return duration, steps, {"task": "plane", "time": time}
+
+
+def _stencil(rng: np.random.Generator) -> str:
+    return str(rng.choice(["numerov", "numerov", "three_point"]))
+
+
+def _order(rng: np.random.Generator, deck: dict[str, Any]) -> None:
+    """Let some decks take steps of order 4."""
+    if deck["absorber"]["type"] != "mask" and rng.random() < 0.3:
+        deck["time"]["order"] = 4
+
+
+def _surface(
+    rng: np.random.Generator, folder: Path, ends: tuple[tuple[float, float], tuple[float, float]]
+) -> tuple[dict[str, Any], Callable[[Any, Any], Any]]:
+    """Return the block of a random potential of two coordinates, and its formula."""
+    u = lambda low, high: round(float(rng.uniform(low, high)), 3)  # noqa: E731
+    kind = str(rng.choice(["softcore", "molecule", "harmonic", "expression", "table"]))
+    if kind == "harmonic":
+        a, b = u(0.3, 1.2), u(0.3, 1.2)
+        return {"type": kind, "omega": [a, b]}, lambda x, y: 0.5 * (a * a * x * x + b * b * y * y)
+    if kind == "softcore":
+        z, a2, x0, y0 = u(0.8, 2), u(0.6, 2), u(-1, 1), u(-1, 1)
+        block = {"type": kind, "Z": z, "a2": a2, "x": x0, "y": y0}
+        return block, lambda x, y: -z * _soft((x - x0) ** 2 + (y - y0) ** 2, a2)
+    if kind == "molecule":
+        r, a2, z = u(0.5, 1.5), u(0.6, 2), u(0.5, 1.2)
+        centers = [{"Z": 1.0, "x": -r, "a2": a2}, {"Z": z, "x": r, "a2": a2}]
+        return {
+            "type": "softcore",
+            "centers": centers,
+        }, lambda x, y: -_soft((x + r) ** 2 + y * y, a2) - z * _soft((x - r) ** 2 + y * y, a2)
+    depth, c = u(0.8, 2.0), u(-0.4, 0.4)
+    curve = lambda x, y: -depth * np.exp(-(x * x + y * y + c * x * y) / 6.0)  # noqa: E731
+    if kind == "expression":
+        return {"type": kind, "value": f"-{depth}*exp(-(x^2 + y^2 + {c}*x*y)/6)"}, curve
+    # rows dense enough for a cubic spline, or not; what they leave open is part of the claim
+    counts = [int(rng.integers(16, 60)) for _ in ends]
+    x, y = (np.linspace(low - 0.1, high + 0.1, n) for (low, high), n in zip(ends, counts, strict=True))
+    rows = np.array(np.meshgrid(x, y, indexing="ij")).reshape(2, -1).T
+    scale = {"bohr": 1.0, "angstrom": 0.529177210544}[unit := str(rng.choice(["bohr", "angstrom"]))]
+    path = folder / "surface.txt"
+    np.savetxt(path, np.column_stack([rows * scale, curve(rows[:, 0], rows[:, 1])]), fmt="%.17g")
+    return {"type": kind, "file": str(path), "units": {"x": unit, "y": unit}}, curve
+
+
+def _in_plane(
+    rng: np.random.Generator, folder: Path, deck: dict[str, Any], duration: float
+) -> tuple[tuple[Curve, Curve], list[float], float]:
+    """Give a deck a laser of any polarisation or none; return E_x and E_y, where they are not smooth, and the angle."""
+    kind = rng.random()
+    angle = round(float(rng.uniform(-3.0, 3.0)), 3) if rng.random() < 0.6 else 0.0
+    cos, sin = math.cos(angle), math.sin(angle)
+    if kind < 0.25:
+        return (np.zeros_like, np.zeros_like), [], 0.0
+    if kind < 0.6:
+        block, electric, breaks = fields.pulse(rng, folder, duration)
+        deck["laser"] = {"pulses": [block], "polarization": {"type": "linear", "angle": angle}}
+        return (lambda t: cos * electric(t), lambda t: sin * electric(t)), breaks, angle
+    ratio = 1.0 if rng.random() < 0.5 else round(float(rng.uniform(0.1, 0.9)), 2)
+    sense = int(rng.choice([1, -1]))
+    size, cep = round(float(rng.uniform(0.02, 0.15)), 3), round(float(rng.uniform(-3, 3)), 2)
+    omega = float(f"{rng.uniform(2.0, 5.0) * 2.0 * math.pi / duration:.4g}")
+    turning = {"type": "elliptical", "ellipticity": ratio, "handedness": "left" if sense > 0 else "right"}
+    block = {"shape": "sin2", "omega": omega, "E0": size, "cep": cep, "duration": duration}
+    deck["laser"] = {"pulses": [block], "polarization": turning | {"angle": angle}}
+
+    def component(peak: float, phase: float) -> Curve:
+        """E = -dA/dt of ``A = peak / omega sin^2(pi t / T) sin(omega (t - T/2) + phase)``."""
+
+        def electric(t: NDArray[np.float64]) -> NDArray[np.float64]:
+            t = np.asarray(t, float)
+            wave, turn = omega * (t - 0.5 * duration) + phase, np.pi / duration
+            slope = turn * np.sin(2.0 * turn * t) * np.sin(wave) + omega * np.sin(turn * t) ** 2 * np.cos(
+                wave
+            )
+            return np.where((t >= 0) & (t <= duration), -peak / omega * slope, 0.0)
+
+        return electric
+
+    peak = size / math.hypot(1.0, ratio)
+    one, two = component(peak, cep), component(ratio * peak, cep - 0.5 * math.pi * sense)
+    return (lambda t: cos * one(t) - sin * two(t), lambda t: sin * one(t) + cos * two(t)), [], angle
 
 
 def _initial(rng: np.random.Generator) -> dict[str, Any]:
@@ -123,6 +300,11 @@ def _initial(rng: np.random.Generator) -> dict[str, Any]:
         return {"type": "eigenstate", "level": int(rng.choice([0, 0, 1]))}
     if kind < 0.65:
         return {"type": "superposition", "levels": {"0": 1.0, "1": "0.5i"}}
+    return _packet(rng)
+
+
+def _packet(rng: np.random.Generator) -> dict[str, Any]:
+    """Return the block of a random Gaussian packet."""
     place = lambda: round(float(rng.uniform(-2.0, 2.0)), 2)  # noqa: E731
     return {
         "type": "gaussian",
@@ -133,185 +315,3 @@ def _initial(rng: np.random.Generator) -> dict[str, Any]:
         "wx": round(float(rng.uniform(0.6, 1.2)), 2),
         "wy": round(float(rng.uniform(0.6, 1.2)), 2),
     }
-
-
-class _Sines:
-    """The two coordinates in sine waves between the walls."""
-
-    def __init__(self, world: _World, count: int) -> None:
-        self.world = world
-        length = world.high - world.low
-        self.k = np.pi * np.arange(1, count + 1) / length
-        self.h = length / (count + 1)
-        self.x: NDArray[np.float64] = np.asarray(world.low + self.h * np.arange(1, count + 1), dtype=float)
-        x, y = self.x[:, None], self.x
-        soft = lambda r, a2: 1.0 / np.sqrt(r * r + a2)  # noqa: E731
-        self.v = -world.charge * (soft(x, world.a2) + soft(y, world.a2)) + world.repulsion * soft(
-            x - y, world.b2
-        )
-        self.kinetic = 0.5 * (self.k[:, None] ** 2 + self.k**2)
-        with np.errstate(divide="ignore"):
-            gamma = world.cap(self.x) - np.log(world.mask(self.x)) / world.dt
-        self.gamma = gamma[:, None] + gamma
-
-    def transformed(self, psi: NDArray[Any]) -> NDArray[Any]:
-        """Return the other representation, points or waves: the transform is its own inverse."""
-        from scipy.fft import dstn
-
-        if np.iscomplexobj(psi):
-            return dstn(psi.real, type=1, norm="ortho") + 1j * dstn(psi.imag, type=1, norm="ortho")
-        return np.asarray(dstn(psi, type=1, norm="ortho"))
-
-    def levels(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the lowest levels of the symmetry and their energies."""
-        from scipy.sparse.linalg import LinearOperator, eigsh
-
-        n, exchange = self.x.size, self.world.exchange
-
-        def product(vector: NDArray[np.float64]) -> NDArray[np.float64]:
-            psi = vector.reshape(n, n)
-            out = self.transformed(self.kinetic * self.transformed(psi)) + self.v * psi
-            if exchange:
-                out = out + 0.5 * PENALTY * (psi - exchange * psi.T)
-            return out.ravel()
-
-        start = np.exp(-0.3 * (self.x[:, None] ** 2 + self.x**2)) * (
-            1.0 + 0.3 * self.x[:, None] - 0.2 * self.x
-        )
-        energies, states = eigsh(
-            LinearOperator((n * n, n * n), matvec=product, dtype=float),
-            k=LEVELS + 1,
-            which="SA",
-            v0=start.ravel(),
-            ncv=60,
-            tol=1e-12,
-        )
-        return energies, states.T.reshape(-1, n, n) / self.h
-
-    def start(self, states: NDArray[np.float64]) -> NDArray[np.complex128]:
-        """Return the state at t = 0."""
-        block = self.world.initial
-        if block["type"] == "eigenstate":
-            return states[block["level"]].astype(complex)
-        if block["type"] == "superposition":
-            psi = states[0] + 0.5j * states[1]
-        else:
-            packet = [
-                np.exp(
-                    -(((self.x - block[f"{c}0"]) / (2 * block[f"w{c}"])) ** 2) + 1j * block[f"k{c}"] * self.x
-                )
-                for c in "xy"
-            ]
-            psi = packet[0][:, None] * packet[1]
-            if self.world.exchange:
-                psi = psi + self.world.exchange * psi.T
-        return np.asarray(psi / np.sqrt((np.abs(psi) ** 2).sum()) / self.h)
-
-    def inside(self) -> NDArray[np.float64]:
-        """Return the integrals of products of two waves over ``|x| < radius``."""
-        a, low = self.world.radius, self.world.low
-        k, length = self.k, self.world.high - self.world.low
-
-        def integral(at: float) -> NDArray[np.float64]:
-            # of sin(k s) sin(l s) from 0 to s
-            s, minus, plus = at - low, k[:, None] - k, k[:, None] + k
-            safe = np.where(minus == 0.0, 1.0, minus)
-            first = np.where(minus == 0.0, s, np.sin(safe * s) / safe)
-            return np.asarray(0.5 * (first - np.sin(plus * s) / plus))
-
-        return np.asarray(2.0 / length * (integral(a) - integral(-a)))
-
-    def motion(
-        self, psi: NDArray[np.complex128], steps: int
-    ) -> tuple[NDArray[np.complex128], NDArray[np.float64]]:
-        """Return the state at the end, and what was absorbed with the other electron inside, and beyond."""
-        world = self.world
-        edges = sorted({0.0, world.duration, *(t for t in world.breaks if 0.0 < t < world.duration)})
-        lost = np.zeros(2)
-        share = np.clip((world.radius - np.abs(self.x)) / self.h + 0.5, 0.0, 1.0)
-        beyond = (1.0 - share[:, None]) * (1.0 - share)
-        for begin, end in itertools.pairwise(edges):
-            count = max(1, round(steps * (end - begin) / world.duration))
-            dt = (end - begin) / count
-            turn, fixed = np.exp(-1j * dt * self.kinetic), np.exp(-0.5j * dt * self.v)
-            kept = np.exp(-0.5 * dt * self.gamma)
-            for step in range(count):
-                # the mean over a step: a fast field turns within it
-                field = float(world.electric(begin + (step + 0.5 + 0.5 * NODES) * dt) @ (0.5 * WEIGHTS))
-                push = np.exp(-0.5j * dt * field * self.x)
-                half = fixed * push[:, None] * push
-                for first in (True, False):
-                    taken = np.abs(psi) ** 2 * (1.0 - kept**2) * self.h**2
-                    lost += [(taken * (1.0 - beyond)).sum(), (taken * beyond).sum()]
-                    psi = psi * half * kept
-                    if first:
-                        psi = self.transformed(turn * self.transformed(psi))
-        return psi, lost
-
-    def numbers(
-        self, psi: NDArray[np.complex128], lost: NDArray[np.float64], states: NDArray[np.float64]
-    ) -> dict[str, float]:
-        """Return what a run claims of a state."""
-        waves = self.transformed(psi) * self.h
-        g = self.inside()
-        both = float(np.vdot(waves, g @ waves @ g).real)
-        first, second = (float(np.vdot(waves, one).real) for one in (g @ waves, waves @ g))
-        norm = float(np.vdot(waves, waves).real)
-        p = np.linalg.svd(waves, compute_uv=False) ** 2 / norm
-        p = p[p > 1e-15]
-        out = {
-            "norm_final": norm,
-            "energy_final": float(
-                (np.abs(waves) ** 2 * self.kinetic).sum() + (np.abs(psi) ** 2 * self.v).sum() * self.h**2
-            ),
-            "inner": both,
-            "single": first + second - 2.0 * both,
-            "double": norm - first - second + both,
-            "dipole_final": float((np.abs(psi) ** 2 * (self.x[:, None] + self.x)).sum() * self.h**2),
-            "purity": float((p**2).sum()),
-            "entropy": float(-(p * np.log(p)).sum()),
-            "absorbed_single": float(lost[0]),
-            "absorbed_double": float(lost[1]),
-        }
-        for k in range(LEVELS):
-            out[f"population_{k}"] = float(np.abs((states[k] * psi).sum() * self.h**2) ** 2)
-        return out
-
-
-def _truth(world: _World, sines: int) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the numbers of a deck by the oracle, extrapolated in the step, and their change by that."""
-    basis = _Sines(world, sines)
-    energies, states = basis.levels()
-    psi = basis.start(states)
-    waves = basis.transformed(psi) * basis.h
-    energy = float(
-        (np.abs(waves) ** 2 * basis.kinetic).sum() + (np.abs(psi) ** 2 * basis.v).sum() * basis.h**2
-    )
-    coarse = int(np.ceil(world.duration / STEP))
-    runs = [basis.numbers(*basis.motion(psi, steps), states) for steps in (coarse, 2 * coarse)]
-    found = {name: (4.0 * runs[1][name] - runs[0][name]) / 3.0 for name in runs[0]}
-    apart = {name: abs(found[name] - runs[1][name]) for name in found}
-    gap = float(np.min(np.diff(energies)))
-    return (
-        found | {"energy_initial": energy, "gap": gap},
-        apart | {"energy_initial": 0.0},
-    )
-
-
-def _judge(world: _World, results: Results) -> list[Claim]:
-    """Return the claims of a run with their true values."""
-    (rough, _), (found, apart) = (_truth(world, sines) for sines in SINES)
-    claims = []
-    for name, value in found.items():
-        if name == "gap" or name not in results.scalars:
-            continue
-        # levels that nearly agree are any combination of the two
-        if name.startswith("population") and found["gap"] < 1e-3:
-            continue
-        scalar = results.scalars[name]
-        assert isinstance(scalar.value, float)
-        # the extrapolant is better than half of the change that it makes
-        oracle = abs(value - rough[name]) + 0.1 * apart[name] + 1e-10
-        claimed = np.nan if scalar.error is None else scalar.error
-        claims.append(Claim(name, scalar.value - value, claimed, oracle=oracle))
-    return claims

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import roots_legendre, sph_harm_y
@@ -20,18 +20,16 @@ from qsim.tridiag.atom.states import stored
 from qsim.tridiag.atom.states.lanes import AnyLanes, Lanes, PlanarLanes
 from qsim.tridiag.deck.atom import LinearPolarization
 from qsim.tridiag.deck.laser import Laser
-from qsim.tridiag.deck.pulses import CarrierPulse
 from qsim.tridiag.kernels.atom.length import HALF
+from qsim.tridiag.tdse.polarization import PlaneField
 from qsim.tridiag.tdse.pulses import LaserField
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from numpy.typing import ArrayLike, NDArray
 
-    from qsim.tridiag.deck.atom import AtomDeck, AtomLaser
+    from qsim.tridiag.deck.atom import AtomDeck
 
-__all__ = ["Frame", "PlaneField", "StepField", "field_of", "frame_of", "rotated"]
+__all__ = ["Frame", "StepField", "field_of", "frame_of", "rotated"]
 
 # amplitude of a component of a rotated state that is not there
 NOTHING = 1e-10
@@ -176,91 +174,15 @@ def _frame(sources: _Sources, axes: NDArray[np.float64], *, planar: bool) -> Fra
     return Frame(axes, planar, tuple(parts), sources.momenta)
 
 
-class PlaneField(LaserField):
-    """A field in the xy plane of a run: its own numbers are those of the linear field of the same intensity.
-
-    Parameters
-    ----------
-    laser : AtomLaser
-        Block of the deck.
-
-    Attributes
-    ----------
-    components : tuple of two LaserField
-        Along x and y.
-    sense : int
-        1 where the field turns from x to y, -1 the other way round, 0 for a constant direction.
-    """
-
-    def __init__(self, laser: AtomLaser) -> None:
-        super().__init__(Laser(pulses=laser.pulses))
-        one = laser.polarization
-        ratio, late = 0.0, 0.0
-        self.sense = 0
-        if not isinstance(one, LinearPolarization):
-            self.sense = 1 if one.handedness == "left" else -1
-            ratio, late = one.ratio, -0.5 * math.pi * self.sense
-        # both components together have the intensity of the deck: E0^2 is shared out by the ratio
-        size = 1.0 / math.hypot(1.0, ratio)
-        self.components = (_component(laser, size, 0.0), _component(laser, ratio * size, late))
-
-    def doubted(self) -> Self | None:
-        """Return the field with other curves that the rows of its tables allow; None without such tables."""
-        other = super().doubted()
-        if other is not None:
-            one, two = (part.doubted() or part for part in self.components)
-            other.components = one, two
-        return other
-
-    def electric(self, t: ArrayLike) -> NDArray[np.float64]:
-        """Return E along x."""
-        return self.components[0].electric(t)
-
-    def vector_potential(self, t: ArrayLike) -> NDArray[np.float64]:
-        """Return A along x."""
-        return self.components[0].vector_potential(t)
-
-    def peak(self, t_final: float) -> float:
-        """Return the largest |E(t)|."""
-        t = self.samples(t_final)
-        return float(np.max(np.hypot(*(one.electric(t) for one in self.components))))
-
-    def peak_vector_potential(self, t_final: float) -> float:
-        """Return the largest |A(t)|."""
-        t = self.samples(t_final)
-        return float(np.max(np.hypot(*(one.vector_potential(t) for one in self.components))))
-
-    def residual(self, t_final: float) -> float:
-        """Return |A(t_final)|."""
-        return math.hypot(*(one.residual(t_final) for one in self.components))
-
-
-def _component(laser: AtomLaser, size: float, late: float) -> LaserField:
-    """Return one component: every pulse with a part of its peak and another phase."""
-    if size == 0.0:
-        return LaserField(None)
-    pulses: list[Any] = []
-    for pulse in laser.pulses:
-        if not isinstance(pulse, CarrierPulse):
-            # of a constant direction, the deck has seen to it
-            pulses.append(pulse)
-            continue
-        changed: dict[str, Any] = {}
-        if size != 1.0:
-            changed = {"E0": pulse.amplitude * size, "intensity": None}
-        # a quarter of a cycle before or after x, by the phase of the carrier; the envelope stays
-        if late:
-            changed["cep"] = pulse.cep + late
-        pulses.append(pulse.model_copy(update=changed))
-    return LaserField(Laser.model_construct(gauge="length", pulses=pulses))
-
-
 def field_of(deck: AtomDeck) -> LaserField:
     """Return the field of a deck: its first component is that along the direction of the field, or x of the run."""
     if deck.laser is None:
         return LaserField(None)
     if frame_of(deck).planar:
-        return PlaneField(deck.laser)
+        one = deck.polarization
+        if isinstance(one, LinearPolarization):
+            return PlaneField(deck.laser.pulses, 0.0, 0)
+        return PlaneField(deck.laser.pulses, one.ratio, one.sense)
     return LaserField(Laser(pulses=deck.laser.pulses))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from qsim.core.errors import InvalidInput
 from qsim.tridiag.atom.evolution.cuda import CudaBatch, CudaMember, Stepping
 from qsim.tridiag.atom.evolution.propagator import AtomLattice, Propagator
-from qsim.tridiag.atom.polarization import PlaneField, StepField, frame_of
+from qsim.tridiag.atom.polarization import StepField, frame_of
 from qsim.tridiag.atom.states import stored
 from qsim.tridiag.atom.states.grid import RadialGrid, mapped, uniform
 from qsim.tridiag.atom.states.lanes import Lanes
@@ -285,11 +285,6 @@ class AtomProblem(Motion):
     def ip(self) -> float:
         """Ionisation potential of the initial state, hartree."""
         return -min(one.energy for one in self.start)
-
-    @property
-    def components(self) -> tuple[LaserField, ...]:
-        """The field along its direction, or along x and y."""
-        return self.pulse.components if isinstance(self.pulse, PlaneField) else (self.pulse,)
 
     @property
     def on_cuda(self) -> bool:

@@ -140,6 +140,11 @@ class TurningPolarization(Block):
         description="xy, yz, zx or two vectors; the first one is the direction of the field at the peak for cep = 0",
     )
 
+    @property
+    def sense(self) -> int:
+        """1 from the first axis to the second, -1 the other way round."""
+        return 1 if self.handedness == "left" else -1
+
     def check(self, key: str) -> Iterator[Finding]:
         """Yield axes that span no plane."""
         # cross product of the axes without NumPy, which a deck is read without

@@ -1,56 +1,28 @@
 """The deck of ``task: plane``: two coordinates."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, StringConstraints
 
 from qsim.core.deck.blocks import Block, ComplexNumber, Count, Deck, Finding, PositiveCount, short_form
-from qsim.core.deck.expression import ExpressionText
-from qsim.core.deck.units import InverseLength, Length
+from qsim.core.deck.expression import Expression, ExpressionText
+from qsim.core.deck.units import Angle, Energy, InverseLength, Length
 from qsim.tridiag.deck.electron import Absorber, Grid, NoAbsorber, SuperpositionInitial, TimeGrid
-from qsim.tridiag.deck.numbers import SIGNED, SIZE
+from qsim.tridiag.deck.numbers import NOT_NEGATIVE, SIGNED, SIZE
 from qsim.tridiag.deck.observe import Gabor, Hhg, MotionObservable, check_items, entries, word_form
-from qsim.tridiag.deck.potentials import Potential
-from qsim.tridiag.deck.potentials.cores import SoftCore
-from qsim.tridiag.deck.pulses import Pulse
+from qsim.tridiag.deck.planes import System
+from qsim.tridiag.deck.pulses import CarrierPulse, Pulse
+from qsim.tridiag.deck.scan import PlaneScan
+from qsim.tridiag.deck.surfaces import Surface, SurfaceBlock
 
-__all__ = ["Electrons", "PlaneDeck", "PlaneGrid", "PlaneObserved"]
+__all__ = ["PlaneDeck", "PlaneGrid", "PlaneObserved"]
 
 # levels of two coordinates: each is a search in the space of all points
 MOST_LEVELS = 40
-
-# ---------------------------------------------------------------------------------------------- system
-
-EXCHANGE = {"even": 1, "odd": -1, "none": 0}
-
-
-class Electrons(Block):
-    """Two electrons on a line: ``V(x) + V(y) + W(x - y)``."""
-
-    type: Literal["electrons"]
-    potential: Potential = Field(
-        description="potential energy of either electron, as of task: propagate",
-        json_schema_extra={"example": {"type": "softcore", "Z": 2.0, "a2": 1.0}},
-    )
-    repulsion: Literal["none"] | Potential = Field(
-        default=SoftCore(type="softcore", Z=-1.0, a2=1.0),
-        description="potential energy as a function of their distance x - y; none: independent electrons",
-        validate_default=True,
-        json_schema_extra={"example": {"type": "softcore", "Z": -1.0, "a2": 1.0}},
-    )
-    exchange: Literal["even", "odd", "none"] = Field(
-        default="even",
-        description="even: psi(x, y) = psi(y, x), a singlet; odd: a triplet; none: electrons that can be told apart",
-    )
-
-    @property
-    def symmetry(self) -> int:
-        """1 for even, -1 for odd, 0 for none."""
-        return EXCHANGE[self.exchange]
-
 
 # ------------------------------------------------------------------------------------------------ grid
 
@@ -58,22 +30,37 @@ class Electrons(Block):
 class PlaneGrid(Block):
     """Points of both coordinates; hard walls stand at the ends, where the wave function is zero."""
 
-    x: Grid = Field(
+    x: Grid | None = Field(
+        default=None,
         description="first coordinate",
         json_schema_extra={"example": {"xmin": -64, "xmax": 64, "points": 513}},
     )
-    y: Literal["same"] | Grid = Field(default="same", description="second coordinate; same: as the first one")
+    y: Literal["same"] | Grid | None = Field(
+        default=None, description="second coordinate; same: as x, which is the default"
+    )
+    R: Grid | None = Field(
+        default=None, description="distance of the nuclei, the first coordinate of a vibrating ion"
+    )
 
-    @property
-    def axes(self) -> tuple[Grid, Grid]:
-        """Blocks of both coordinates."""
-        return self.x, self.x if isinstance(self.y, str) else self.y
+    def of(self, names: tuple[str, str]) -> tuple[Grid, Grid]:
+        """Return the blocks of the coordinates of some names; `missing` has seen to it that they are there."""
+        first, second = (getattr(self, name) for name in names)
+        return first, first if second in (None, "same") else second
+
+    def missing(self, names: tuple[str, str], key: str = "grid") -> Iterator[Finding]:
+        """Yield coordinates that a system has and the grid has not, and the other way round."""
+        for name in names:
+            if getattr(self, name) is None and name != "y":
+                yield Finding(f"{key}.{name}", f"missing key; the coordinates are {' and '.join(names)}")
+        for name in type(self).model_fields:
+            if getattr(self, name) is not None and name not in names:
+                yield Finding(f"{key}.{name}", f"the coordinates are {' and '.join(names)}")
 
     def check(self, key: str = "grid") -> Iterator[Finding]:
         """Yield what contradicts itself."""
-        yield from self.x.check(f"{key}.x")
-        if not isinstance(self.y, str):
-            yield from self.y.check(f"{key}.y")
+        for name in type(self).model_fields:
+            if isinstance(one := getattr(self, name), Grid):
+                yield from one.check(f"{key}.{name}")
 
 
 # --------------------------------------------------------------------------------------------- initial
@@ -84,6 +71,10 @@ class PlaneLevel(Block):
 
     type: Literal["eigenstate"]
     level: Annotated[Count, Field(lt=MOST_LEVELS)] = Field(default=0, description="0: ground state")
+    potential: Surface | None = Field(
+        default=None,
+        description="potential energy in which it is a level, in place of the system's: it moves from t = 0 on",
+    )
 
 
 class PlaneGaussian(Block):
@@ -103,12 +94,14 @@ class PlaneGaussian(Block):
 
 
 class PlaneFormula(Block):
-    """Real and imaginary part as formulas of x and y; normalised and symmetrised."""
+    """Real and imaginary part as formulas of both coordinates; normalised and symmetrised."""
 
     type: Literal["expression"]
-    real: Annotated[str, ExpressionText("x", "y")] = Field(description="real part, formula of x and y")
-    imag: Annotated[str, ExpressionText("x", "y")] = Field(
-        default="0", description="imaginary part, formula of x and y"
+    real: Annotated[str, ExpressionText("x", "y", "R")] = Field(
+        description="real part, formula of x and y, or R and x"
+    )
+    imag: Annotated[str, ExpressionText("x", "y", "R")] = Field(
+        default="0", description="imaginary part, formula of x and y, or R and x"
     )
 
 
@@ -135,14 +128,68 @@ PlaneInitial = Annotated[
 # ----------------------------------------------------------------------------------------------- laser
 
 
+class LinearInPlane(Block):
+    """A field of constant direction."""
+
+    type: Literal["linear"]
+    angle: Annotated[Angle, SIGNED] = Field(default=0.0, description="of the field with x, towards y")
+
+    ratio: ClassVar[float] = 0.0
+    sense: ClassVar[int] = 0
+
+
+class EllipseInPlane(LinearInPlane):
+    """A field on an ellipse: E0 / sqrt(1 + e^2) along its major axis, e times that along the minor one."""
+
+    type: Literal["circular", "elliptical"]  # type: ignore[assignment]
+    ellipticity: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
+        default=1.0, description="minor over major axis of the field; circular: 1"
+    )
+    handedness: Literal["left", "right"] = Field(
+        default="left", description="left: from x to y; right: the other way round"
+    )
+
+    @property
+    def ratio(self) -> float:  # type: ignore[override]
+        """Field along the minor axis over that along the major one."""
+        return self.ellipticity
+
+    @property
+    def sense(self) -> int:  # type: ignore[override]
+        """1 from x to y, -1 the other way round."""
+        return 1 if self.handedness == "left" else -1
+
+
+def _polarization_form(value: object) -> object:
+    """Read ``circular`` as ``{type: circular}``, and x or y as a direction."""
+    if isinstance(value, str) and value in ("x", "y"):
+        return {"type": "linear", "angle": 0.0 if value == "x" else 0.5 * math.pi}
+    return {"type": value} if isinstance(value, str) else value
+
+
+Polarization = Annotated[
+    LinearInPlane | EllipseInPlane,
+    Field(discriminator="type"),
+    BeforeValidator(
+        _polarization_form,
+        json_schema_input_type=Literal["linear", "circular", "x", "y"] | LinearInPlane | EllipseInPlane,
+    ),
+]
+
+
 class PlaneLaser(Block):
-    """The field, which drives both electrons: the sum of all pulses, in length gauge."""
+    """The field: the sum of all pulses, in length gauge; of two electrons it drives both."""
 
     pulses: Annotated[list[Pulse], Field(min_length=1, max_length=1000)] = Field(
         description="pulses, added up",
         json_schema_extra={
             "example": [{"shape": "sin2", "wavelength": "30 nm", "intensity": "1e15 W/cm2", "cycles": 4}]
         },
+    )
+    polarization: Polarization = Field(
+        default=LinearInPlane(type="linear"),
+        description="of a particle in a plane: linear (along x unless an angle is given), circular or elliptical",
+        json_schema_extra={"example": "x"},
     )
     gauge: Literal["length"] = Field(
         default="length", description="length: the field is a phase of the wave function, which is exact"
@@ -152,6 +199,12 @@ class PlaneLaser(Block):
         """Yield what contradicts itself in the pulses."""
         for index, pulse in enumerate(self.pulses):
             yield from pulse.check(f"{key}.pulses.{index}")
+            if self.polarization.sense and not isinstance(pulse, CarrierPulse):
+                yield Finding(
+                    f"{key}.pulses.{index}.shape",
+                    f"{self.polarization.type} polarisation delays a carrier by a quarter of a cycle, and {pulse.label} "
+                    "has none; take sin2, cosn, gaussian, flat_top or cw, or linear polarisation",
+                )
 
 
 # --------------------------------------------------------------------------------------------- observe
@@ -171,6 +224,50 @@ class Regions(Block):
     )
 
 
+Interval = Annotated[list[Annotated[Length, SIGNED]], Field(min_length=2, max_length=2)]
+
+
+class Box(Block):
+    """A part of the grid, from the lowest to the highest value of its coordinates; those that are not given have all."""
+
+    x: Interval | None = Field(default=None, description="of x")
+    y: Interval | None = Field(default=None, description="of y")
+    R: Interval | None = Field(default=None, description="of R")
+
+    def ends(self, names: tuple[str, str]) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Return the lowest and highest values of the coordinates of some names."""
+        found = [getattr(self, name) or (-math.inf, math.inf) for name in names]
+        return (found[0][0], found[0][1]), (found[1][0], found[1][1])
+
+    def check(self, key: str, names: tuple[str, str]) -> Iterator[Finding]:
+        """Yield ends in the wrong order, and coordinates that there are not."""
+        for name in type(self).model_fields:
+            if (pair := getattr(self, name)) is None:
+                continue
+            if name not in names:
+                yield Finding(f"{key}.{name}", f"the coordinates are {' and '.join(names)}")
+            elif pair[0] >= pair[1]:
+                yield Finding(f"{key}.{name}", f"{pair[0]:g} must lie below {pair[1]:g} bohr")
+
+
+Boxes = Annotated[
+    dict[Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")], Box],
+    Field(min_length=1, max_length=50),
+]
+
+
+class Release(Block):
+    """Kinetic energy of the fragments of a vibrating ion, and the norm beyond a distance of the nuclei."""
+
+    R: Annotated[Length, SIZE] = Field(
+        description="distance beyond which the ion has dissociated", json_schema_extra={"example": 10.0}
+    )
+    energy: Annotated[list[Annotated[Energy, NOT_NEGATIVE]], Field(min_length=2, max_length=2)] = Field(
+        default=[0.0, 1.0], description="lowest and highest energy"
+    )
+    points: Annotated[Count, Field(ge=2, le=100_000)] = Field(default=400, description="number of energies")
+
+
 class PlaneDensity(Block):
     """Maps of |psi(x, y)|^2 that are stored."""
 
@@ -180,6 +277,7 @@ class PlaneDensity(Block):
     points: Annotated[Count, Field(ge=2, le=4000)] = Field(
         default=200, description="points of a map along an axis, at most"
     )
+    currents: bool = Field(default=False, description="maps of the current density, too")
 
 
 FLAGS = ("norm", "energy", "dipole", "velocity", "acceleration", "field", "entanglement")
@@ -193,6 +291,12 @@ class PlaneObservable(MotionObservable):
     )
     populations: PlanePopulations | None = Field(default=None, description="populations of levels")
     regions: Regions | None = Field(default=None, description="norms by regions")
+    boxes: Boxes | None = Field(
+        default=None,
+        description="norms in parts of the grid, by their names",
+        json_schema_extra={"example": {"behind": {"x": [5.0, 60.0]}}},
+    )
+    ker: Release | None = Field(default=None, description="kinetic-energy release")
     density: PlaneDensity | None = Field(default=None, description="maps of the density")
 
 
@@ -219,6 +323,8 @@ class PlaneObserved:
     gabor: Gabor | None = None
     entanglement: bool = False
     norm_within: tuple[float, ...] = ()
+    boxes: Mapping[str, Box] = field(default_factory=dict)
+    ker: Release | None = None
     # of a motion, and not of this one
     resonance: None = None
 
@@ -227,14 +333,14 @@ class PlaneObserved:
 
 
 class PlaneDeck(Deck):
-    """Two coordinates: two electrons on a line."""
+    """Two coordinates: two electrons on a line, a particle in a plane, an ion that vibrates, a condensate."""
 
     method: Literal["tridiag"]
     task: Literal["plane"] = Field(
-        description="plane: two coordinates, such as two electrons on a line",
+        description="plane: two coordinates, such as two electrons on a line or a particle in a plane",
         json_schema_extra={"example": "plane"},
     )
-    system: Electrons = Field(
+    system: System = Field(
         description="what the two coordinates are, and their potential energy",
         json_schema_extra={
             "example": {"type": "electrons", "potential": {"type": "softcore", "Z": 2.0, "a2": 1.0}}
@@ -272,10 +378,23 @@ class PlaneDeck(Deck):
         json_schema_extra={"example": ["norm", {"populations": {"levels": 4}}, {"regions": {"radius": 8}}]},
     )
 
+    scan: PlaneScan | None = Field(
+        default=None,
+        description="many runs that differ in one pulse or in the system",
+        json_schema_extra={"example": {"intensity": ["2e14 W/cm2", "1e15 W/cm2"]}},
+    )
+
+    @property
+    def grids(self) -> tuple[Grid, Grid]:
+        """Blocks of both coordinates."""
+        return self.grid.of(self.system.coordinates)
+
     @property
     def observed(self) -> PlaneObserved:
         """Entries of the list `observe`."""
-        found = entries(self.observe, ("populations", "regions", "norm_within", "hhg", "gabor", "density"))
+        found = entries(
+            self.observe, ("populations", "regions", "norm_within", "boxes", "ker", "hhg", "gabor", "density")
+        )
         found["entanglement"] = any(item.entanglement for item in self.observe)
         blocks = {"populations": PlanePopulations(), "regions": Regions(), "density": PlaneDensity()}
         return PlaneObserved(**(blocks | found))  # type: ignore[arg-type]
@@ -285,22 +404,70 @@ class PlaneDeck(Deck):
         if self.run.precision != "double":
             yield Finding("run.precision", "task: plane runs in double precision")
         yield from self.grid.check()
+        missing = list(self.grid.missing(self.system.coordinates))
+        yield from missing
+        if not missing:
+            yield from self.system.check("system", self.grids)
         yield from self.time.check("time", self.absorber)
         if self.laser is not None:
             yield from self.laser.check()
         if isinstance(self.initial, SuperpositionInitial):
             yield from self.initial.check("initial")
-        yield from self._check_exchange()
         yield from check_items(self.observe)
-
-    def _check_exchange(self) -> Iterator[Finding]:
-        """Yield what treats the two electrons differently."""
-        system, (x, y) = self.system, self.grid.axes
-        # the repulsion is a function of x - y: one table of both axes
-        if abs(x.dx - y.dx) > 1e-9 * x.dx and system.repulsion != "none":
-            yield Finding("grid.y", f"x and y need one spacing, found {x.dx:.6g} and {y.dx:.6g} bohr")
-        if system.symmetry and (x.xmin, x.xmax, x.points, x.stencil) != (y.xmin, y.xmax, y.points, y.stencil):
-            yield Finding(
-                "grid.y",
-                f"exchange: {system.exchange} needs x and y alike; leave y out, or set exchange: none",
+        if self.scan is not None:
+            yield from self.scan.check(
+                "scan", [] if self.laser is None else self.laser.pulses, self.system, self.time
             )
+        yield from self._check_system()
+
+    def _check_system(self) -> Iterator[Finding]:
+        """Yield what the system has no meaning for."""
+        kind = self.system.type  # type: ignore[attr-defined]
+        if self.laser is not None and not self.system.charged:
+            yield Finding("laser", f"a laser does not act on system {kind}")
+        elif (
+            self.laser is not None
+            and not self.system.planar
+            and "polarization" in self.laser.model_fields_set
+        ):
+            yield Finding("laser.polarization", f"the field of system {kind} has one direction")
+        yield from self._check_initial(kind)
+        names = self.system.coordinates
+        for index, item in enumerate(self.observe):
+            key = f"observe.{index}"
+            if item.regions is not None and not self.system.pair:
+                text = "regions count two particles, inside and outside; take boxes or norm_within"
+                yield Finding(f"{key}.regions", text)
+            if item.ker is not None and self.system.nuclei is None:
+                yield Finding(f"{key}.ker", f"system {kind} has no two nuclei")
+            elif item.ker is not None and item.ker.energy[0] >= item.ker.energy[1]:
+                yield Finding(f"{key}.ker.energy", "the lowest energy must lie below the highest")
+            if self.system.nonlinearity and item.populations is not None and item.populations.levels > 1:
+                yield Finding(
+                    f"{key}.populations.levels", "of a condensate the ground state alone is found; take 1"
+                )
+            for name, box in (item.boxes or {}).items():
+                yield from box.check(f"{key}.boxes.{name}", names)
+
+    def _check_initial(self, kind: str) -> Iterator[Finding]:
+        """Yield initial states that the system does not have."""
+        initial, names = self.initial, self.system.coordinates
+        listed = " and ".join(names)
+        if isinstance(initial, PlaneGaussian) and names != ("x", "y"):
+            yield Finding(
+                "initial.type", f"a gaussian is a packet of x and y; take an expression of {listed}"
+            )
+        if isinstance(initial, PlaneFormula):
+            used = Expression(f"{initial.real} + 0 * ({initial.imag})", ("x", "y", "R")).names
+            for name in sorted(used - set(names)):
+                yield Finding("initial.real", f"{name} is no coordinate; they are {listed}")
+        surface = isinstance(getattr(self.system, "potential", None), SurfaceBlock)
+        if isinstance(initial, PlaneLevel) and initial.potential is not None and not surface:
+            yield Finding("initial.potential", f"system {kind} has no potential of both coordinates")
+        if not self.system.nonlinearity:
+            return
+        if isinstance(initial, SuperpositionInitial):
+            text = "states of a condensate do not add up; take a gaussian or an expression"
+            yield Finding("initial.type", text)
+        elif isinstance(initial, PlaneLevel) and initial.level:
+            yield Finding("initial.level", "of a condensate the ground state alone is found; take 0")

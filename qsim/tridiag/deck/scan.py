@@ -15,7 +15,7 @@ from qsim.tridiag.deck.numbers import NOT_NEGATIVE, SIGNED, SIZE
 from qsim.tridiag.deck.pulses import CarrierPulse, Pulse
 from qsim.tridiag.deck.pulses.base import Cycles, PulseBlock
 
-__all__ = ["AtomScan", "FocalAverage", "LineScan", "Scan", "Scanned", "changed", "runs_of"]
+__all__ = ["AtomScan", "FocalAverage", "LineScan", "PlaneScan", "Scan", "Scanned", "changed", "runs_of"]
 
 # runs
 MOST = 1000
@@ -229,6 +229,25 @@ class AtomScan(Scan):
         description="numbers of the atom by their keys",
         json_schema_extra={"example": {"Z": [1.0, 1.1]}},
     )
+
+
+class PlaneScan(Scan):
+    """Runs that differ in one pulse or in the system: all combinations of what is listed."""
+
+    BLOCK = "system"
+
+    system: Numbers | None = Field(
+        default=None,
+        description="numbers of the system by their keys",
+        json_schema_extra={"example": {"g": [10.0, 20.0]}},
+    )
+
+    def _check_focus(self, key: str) -> Iterator[Finding]:
+        """Yield that yields of two coordinates have no average."""
+        if self.focal_average is not None:
+            yield Finding(
+                f"{key}.focal_average", "two coordinates have several yields, and no average over a focus"
+            )
 
 
 def changed(pulse: P, numbers: Mapping[str, float]) -> P:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,14 +11,20 @@ import numpy as np
 from qsim.core.deck.blocks import Finding
 from qsim.core.device.device import Memory
 from qsim.core.errors import InvalidInput, NumericsError
+from qsim.core.physics.surfaces import surface_of
 from qsim.core.run.stages import Plan, Size
 from qsim.tridiag.deck.laser import Laser
 from qsim.tridiag.deck.observe import without_fundamental
+from qsim.tridiag.deck.plane import LinearInPlane
+from qsim.tridiag.deck.scan import runs_of
+from qsim.tridiag.deck.surfaces.given import TableSurface
 from qsim.tridiag.plane import systems
 from qsim.tridiag.plane.companions import FINE
 from qsim.tridiag.plane.motion import PLANE
 from qsim.tridiag.plane.problem import PlaneProblem, radius_of, sample_interval
 from qsim.tridiag.tdse import absorbers
+from qsim.tridiag.tdse.motion import Scan
+from qsim.tridiag.tdse.polarization import PlaneField
 from qsim.tridiag.tdse.pulses import LaserField
 
 if TYPE_CHECKING:
@@ -51,31 +58,36 @@ TAIL = 1e-3
 
 
 def field_of(deck: PlaneDeck) -> LaserField:
-    """Return the field of a deck."""
-    return LaserField(None if deck.laser is None else Laser(pulses=deck.laser.pulses))
+    """Return the field of a deck: of a particle in a plane with components along and across its own direction."""
+    if not deck.system.planar:
+        return LaserField(None if deck.laser is None else Laser(pulses=deck.laser.pulses))
+    if deck.laser is None:
+        return PlaneField([], 0.0, 0)
+    one = deck.laser.polarization
+    return PlaneField(deck.laser.pulses, one.ratio, one.sense)
 
 
 def lattice_of(deck: PlaneDeck) -> PlaneLattice:
     """Return the lattice of a deck."""
-    _, dt = _steps_of(deck, field_of(deck))
-    return systems.lattice_of(deck.system, systems.axes_of(deck.grid), deck.absorber, dt)
+    _, dt = _steps_of(deck)
+    return systems.lattice_of(deck.system, systems.axes_of(deck.system, deck.grids), deck.absorber, dt)
 
 
 def levels_of(deck: PlaneDeck) -> Levels | None:
     """Return the levels that a run needs: those of its initial state, and those whose populations are recorded."""
-    from qsim.tridiag.plane.levels import lowest
-
     wanted = systems.levels_of(deck.initial)
     asked = any(item.populations is not None for item in deck.observe)
     # a packet has no populations unless the deck requests them: its levels may be none
     if not wanted and not asked:
         return None
     count = max([*(level + 1 for level in wanted), deck.observed.populations.levels])
-    return lowest(lattice_of(deck), count)
+    return systems.found_levels(lattice_of(deck), count)
 
 
-def _steps_of(deck: PlaneDeck, pulse: LaserField) -> tuple[int, float]:
-    return deck.time.resolve(pulse.end_of_run(deck.time.t_final))
+def _steps_of(deck: PlaneDeck) -> tuple[int, float]:
+    """Return the number of steps and their length, a.u.: of all runs of a scan, those of the longest."""
+    ends = [field_of(one).end_of_run(deck.time.t_final) for one in runs_of(deck)[0]]
+    return deck.time.resolve(max(ends))
 
 
 # ---------------------------------------------------------------------------------------------- plan
@@ -83,14 +95,15 @@ def _steps_of(deck: PlaneDeck, pulse: LaserField) -> tuple[int, float]:
 
 def plan(loaded: LoadedDeck[PlaneDeck]) -> Plan:
     """Estimate memory and steps and check the physics; nothing large is allocated."""
-    deck, pulse = loaded.deck, field_of(loaded.deck)
-    axes = systems.axes_of(deck.grid)
+    deck = loaded.deck
+    runs = [field_of(one) for one in runs_of(deck)[0]]
+    axes = systems.axes_of(deck.system, deck.grids)
     points = axes[0].points * axes[1].points
     steps, dt = 0, 1.0
     problems = list(without_fundamental([] if deck.laser is None else deck.laser.pulses, deck.observe))
     sizes: dict[str, int | float | str] = {
         "points": f"{axes[0].points} x {axes[1].points}",
-        "dx (bohr)": axes[0].spacing,
+        f"d{deck.system.coordinates[0]} (bohr)": axes[0].spacing,
     }
     if deck.time.t_final == "auto" and deck.laser is None:
         problems.append(
@@ -98,10 +111,14 @@ def plan(loaded: LoadedDeck[PlaneDeck]) -> Plan:
         )
         return Plan(findings=problems)
     try:
-        steps, dt = _steps_of(deck, pulse)
+        steps, dt = _steps_of(deck)
+        pulse = max(runs, key=lambda one: one.quiver) if len(runs) > 1 else runs[0]
+        if len(runs) > 1:
+            sizes["runs"] = len(runs)
         trial = "" if deck.time.accuracy is None else " of the first trial"
         sizes |= {f"steps{trial}": steps, f"dt{trial} (a.u.)": dt, "duration (a.u.)": steps * dt}
         problems += _regions(deck, axes)
+        problems += _tables(deck)
         if not any(one.severity == "error" for one in problems) and points <= PLAN_POINTS:
             problems += _physics(loaded, pulse, dt, steps)
     except InvalidInput as error:
@@ -109,7 +126,7 @@ def plan(loaded: LoadedDeck[PlaneDeck]) -> Plan:
     except NumericsError as error:
         problems.append(Finding("initial", f"{error}" + (f"; {error.hint}" if error.hint else "")))
     stages = 5 if deck.time.order == 4 else 1
-    work = float(points) * steps * stages
+    work = float(points) * steps * stages * len(runs)
     return Plan(
         _memory(deck, points, steps),
         sizes=sizes,
@@ -119,6 +136,8 @@ def plan(loaded: LoadedDeck[PlaneDeck]) -> Plan:
         operations=FLOPS * work,
         reduce="time.t_final",
         cpu_only="task: plane",
+        ranks=len(runs),
+        shared="runs of the scan",
     )
 
 
@@ -132,13 +151,13 @@ def _memory(deck: PlaneDeck, points: int, steps: int) -> Memory:
         "maps": maps,
         "trace": 56 * steps,
     }
-    return Memory(host=sum(parts.values()), parts=parts, reduce="grid.x.points")
+    return Memory(host=sum(parts.values()), parts=parts, reduce=f"grid.{deck.system.coordinates[0]}.points")
 
 
 def _regions(deck: PlaneDeck, axes: tuple[Axis, Axis]) -> Iterator[Finding]:
     """Yield a radius that the grid or the absorber does not leave room for, and strips that fill the box."""
     strip = absorbers.width(deck.absorber)
-    for name, axis in zip("xy", axes, strict=True):
+    for name, axis in zip(deck.system.coordinates, axes, strict=True):
         if 2.0 * strip >= axis.high - axis.low:
             key = "absorber.kmin" if deck.absorber.type == "manolopoulos" else "absorber.width"
             text = f"two strips of {strip:.4g} bohr leave nothing of a box of {axis.high - axis.low:.4g} bohr along {name}"
@@ -158,11 +177,20 @@ def _regions(deck: PlaneDeck, axes: tuple[Axis, Axis]) -> Iterator[Finding]:
             return
 
 
+def _tables(deck: PlaneDeck) -> Iterator[Finding]:
+    """Yield what a user must know of splines through tables of both coordinates."""
+    terms = deck.system.terms
+    if isinstance(terms.surface, TableSurface):
+        key = f"system.{terms.keys[3]}.file"
+        if text := surface_of(terms.surface, key).remark():
+            yield Finding(key, text, "warning")
+
+
 def _physics(loaded: LoadedDeck[PlaneDeck], pulse: LaserField, dt: float, steps: int) -> Iterator[Finding]:
     """Yield the findings of the checks that need the initial state."""
     deck = loaded.deck
     lattice, levels = loaded.once(lattice_of), loaded.once(levels_of)
-    psi = systems.initial_state(deck.initial, lattice, levels)
+    psi = systems.initial_state(deck.initial, deck.system, lattice, levels)
     yield from pulse.check_tables(steps * dt)
     yield from pulse.check_residual(steps * dt)
     energy = lattice.energy(psi)
@@ -171,9 +199,9 @@ def _physics(loaded: LoadedDeck[PlaneDeck], pulse: LaserField, dt: float, steps:
     if deck.time.accuracy is None:
         yield from _time_step(key, energy, pulse, dt, refuse=coarse)
     depth = energy - float(lattice.potential().min())
-    momentum = math.sqrt(2.0 * max(depth, 0.0, 10.0 * pulse.up))
-    for name, axis in zip("xy", lattice.axes, strict=True):
-        wave = momentum * math.sqrt(axis.mass) * axis.spacing
+    for name, axis, charge in zip(deck.system.coordinates, lattice.axes, _pulled(deck), strict=True):
+        fastest = max(depth, 0.0, 10.0 * pulse.up * charge**2 / axis.mass)
+        wave = math.sqrt(2.0 * axis.mass * fastest) * axis.spacing
         if wave > WAVE[1]:
             text = (
                 f"a spacing of {axis.spacing:.4g} bohr along {name} is {2 * math.pi / wave:.3g} points per wavelength of the "
@@ -185,9 +213,18 @@ def _physics(loaded: LoadedDeck[PlaneDeck], pulse: LaserField, dt: float, steps:
     yield from _room(deck, lattice, psi, pulse)
 
 
+def _pulled(deck: PlaneDeck) -> NDArray[np.float64]:
+    """Return the part of the peak field that acts on each coordinate, times its charge, (2,)."""
+    sizes, angle = np.ones(1), 0.0
+    if deck.system.planar:
+        one = LinearInPlane(type="linear") if deck.laser is None else deck.laser.polarization
+        sizes, angle = np.array([1.0, one.ratio]) / math.hypot(1.0, one.ratio), one.angle
+    return np.asarray(np.linalg.norm(sizes[:, None] * systems.couplings(deck.system, angle), axis=0))
+
+
 def _axis_key(deck: PlaneDeck, name: str) -> str:
     """Return the key of an axis: y may be that of x."""
-    return "x" if isinstance(deck.grid.y, str) else name
+    return "x" if name == "y" and deck.grid.y in (None, "same") else name
 
 
 def _time_step(key: str, energy: float, pulse: LaserField, dt: float, *, refuse: bool) -> Iterator[Finding]:
@@ -212,13 +249,15 @@ def _room(
     """Yield a box smaller than the quiver motion, and an initial state in the absorber or at a wall."""
     density = np.abs(psi) ** 2 * lattice.cell
     strip = absorbers.width(deck.absorber)
-    for name, number, axis in zip("xy", (1, 0), lattice.axes, strict=False):
-        profile = density.sum(axis=number)
+    pulled = _pulled(deck)
+    for number, (name, axis) in enumerate(zip(deck.system.coordinates, lattice.axes, strict=True)):
+        quiver = pulse.quiver * pulled[number] / axis.mass
+        profile = density.sum(axis=1 - number)
         centre = float(profile @ axis.x)
         room = min(centre - axis.low, axis.high - centre)
         key = f"grid.{_axis_key(deck, name)}.xmax"
-        if 0.0 < room < pulse.quiver:
-            text = f"the wall is {room:.4g} bohr from the initial state, less than the quiver radius {pulse.quiver:.4g} bohr"
+        if 0.0 < room < quiver:
+            text = f"the wall is {room:.4g} bohr from the initial state, less than the quiver radius {quiver:.4g} bohr"
             yield Finding(key, text)
             return
         taken = float(profile[(axis.x < axis.low + strip) | (axis.x > axis.high - strip)].sum())
@@ -230,12 +269,37 @@ def _room(
 # --------------------------------------------------------------------------------------------- build
 
 
-def build(loaded: LoadedDeck[PlaneDeck], device: Device) -> PlaneProblem:
-    """Set up lattice, levels, state and field."""
+def build(loaded: LoadedDeck[PlaneDeck], device: Device) -> PlaneProblem | Scan:
+    """Set up lattice, levels, state and field; of a scan those of all runs."""
     deck = loaded.deck
-    pulse = field_of(deck)
-    steps, dt = _steps_of(deck, pulse)
-    lattice, levels = loaded.once(lattice_of), loaded.once(levels_of)
+    decks, values = runs_of(deck)
+    pulses = [field_of(one) for one in decks]
+    if deck.scan is None:
+        return _build(loaded, deck, device, pulses[0])
+    # runs go side by side, and no bit of them depends on how many; those of one system share its levels
+    alone = replace(device, threads=1)
+    systems_of = {id(one.system): (one, pulse) for one, pulse in zip(decks, pulses, strict=True)}
+    firsts = {key: _build(loaded, one, alone, pulse) for key, (one, pulse) in systems_of.items()}
+    runs = [replace(firsts[id(one.system)], pulse=pulse) for one, pulse in zip(decks, pulses, strict=True)]
+    observed = runs[0].observed
+    if (hhg := observed.hhg) is not None:
+        # spectra of all runs on one axis
+        top = max(one.max_order(hhg) for one in runs)
+        observed = replace(observed, hhg=hhg.model_copy(update={"max_order": top}))
+    runs = [replace(one, observed=observed) for one in runs]
+    every = min(sample_interval(one) for one in runs)
+    return Scan([replace(one, every=every) for one in runs], values, None, device, runs[0].notices)
+
+
+def _build(loaded: LoadedDeck[PlaneDeck], deck: PlaneDeck, device: Device, pulse: LaserField) -> PlaneProblem:
+    """Set up one run; that with the system of the deck takes what the plan has found."""
+    steps, dt = _steps_of(loaded.deck)
+    lattice, levels = loaded.once(lattice_of), None
+    if deck.system is loaded.deck.system:
+        levels = loaded.once(levels_of)
+    else:
+        lattice = systems.lattice_of(deck.system, lattice.axes, deck.absorber, dt)
+        levels = levels_of(deck)
     problem = PlaneProblem(
         geometry=PLANE,
         device=device,
@@ -244,7 +308,7 @@ def build(loaded: LoadedDeck[PlaneDeck], device: Device) -> PlaneProblem:
         absorber=deck.absorber,
         lattice=lattice,
         levels=levels,
-        psi0=systems.initial_state(deck.initial, lattice, levels),
+        psi0=systems.initial_state(deck.initial, deck.system, lattice, levels),
         pulse=pulse,
         dt=dt,
         steps=steps,
@@ -255,10 +319,13 @@ def build(loaded: LoadedDeck[PlaneDeck], device: Device) -> PlaneProblem:
         accuracy=deck.time.accuracy,
         observed=deck.observed,
         radius=radius_of(deck.observed.regions.radius, lattice.axes, deck.absorber),
+        angle=0.0 if deck.laser is None else deck.laser.polarization.angle,
         ip=systems.ionisation_potential(deck.system, lattice, levels) if pulse.pulses else None,
         notices=list(deck.time.notices(steps, dt)),
     )
     problem.every = sample_interval(problem)
+    if not deck.system.pair:
+        return problem
     if isinstance(deck.observed.regions.radius, str):
         problem.notices.append(f"regions.radius: auto is {problem.radius:.4g} bohr")
     tail = float(np.real(_beyond(problem)))

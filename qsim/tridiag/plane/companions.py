@@ -21,7 +21,6 @@ import numpy as np
 
 from qsim.core.results.quantities import scalars
 from qsim.core.run.loop import Progress
-from qsim.tridiag.plane.lattice import share_inside
 from qsim.tridiag.plane.result import QUANTITIES
 from qsim.tridiag.tdse.judge import MARGIN, TABLE, Companions
 from qsim.tridiag.tdse.quantities import turned
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from qsim.tridiag.plane.result import PlaneResult
 
     Evolve = Callable[[PlaneProblem, Report], PlaneResult]
+    Ends = tuple[tuple[float, float], tuple[float, float]]
 
 __all__ = ["AUTO", "FINE", "PlaneCompanions", "numbers", "work_of"]
 
@@ -60,7 +60,7 @@ STEP, SPACING, SPECTRAL, EDGES, LEVELS, ROUNDED = (
     "rounding",
 )
 # numbers that are probabilities
-SHARES = ("norm", "population", "inner", "single", "double", "absorbed")
+SHARES = ("norm", "population", "inner", "single", "double", "absorbed", "dissociation")
 
 
 def numbers(result: PlaneResult) -> dict[str, float]:
@@ -106,9 +106,9 @@ class PlaneCompanions(Companions):
         """Return what the author of a deck can do about a part of an error."""
         return {
             STEP: "lower time.dt",
-            SPACING: "raise grid.x.points",
-            SPECTRAL: "raise grid.x.points and lower time.dt",
-            EDGES: "raise grid.x.points",
+            SPACING: "raise the points of grid",
+            SPECTRAL: "raise the points of grid and lower time.dt",
+            EDGES: "raise the points of grid",
             TABLE: "give more rows",
         }.get(cause, "the numbers stay as they are")
 
@@ -224,22 +224,50 @@ def _differences(
 
 
 def edges(result: PlaneResult) -> dict[str, float]:
-    """Return what cells that radii cut leave in the norms by regions and within radii, ``|dN/da| h^2 / 24``."""
+    """Return what cells that radii and boxes cut leave in the norms there, ``|dN/da| h^2 / 24`` for each end a."""
     problem = result.problem
     axes = problem.lattice.axes
-    h = max(one.spacing for one in axes)
     density = np.abs(result.psi) ** 2 * problem.lattice.cell
 
+    def norm_in(ends: Ends) -> float:
+        e, f = problem.shares(ends)
+        return float(e @ density @ f)
+
+    def left(ends: Ends) -> float:
+        """Each end inside the grid is moved by half a cell to either side."""
+        total = 0.0
+        for number, axis in enumerate(axes):
+            for side, end in enumerate(ends[number]):
+                if axis.low < end < axis.high:
+                    half = 0.5 * axis.spacing
+                    high, low = (norm_in(_moved(ends, number, side, shift)) for shift in (half, -half))
+                    total += abs(high - low) * axis.spacing / 24.0
+        return total
+
+    out = {name: left(ends) for name, ends in problem.parts.items()}
+    if problem.system.pair:
+        out |= _of_regions(problem, density)
+    return out
+
+
+def _moved(ends: Ends, number: int, side: int, shift: float) -> Ends:
+    """Return ends of which one has moved."""
+    found = [list(pair) for pair in ends]
+    found[number][side] += shift
+    return (found[0][0], found[0][1]), (found[1][0], found[1][1])
+
+
+def _of_regions(problem: PlaneProblem, density: NDArray[np.float64]) -> dict[str, float]:
+    """Return what cells that the radius of the regions cuts leave in their norms."""
+    h = max(one.spacing for one in problem.lattice.axes)
+
     def parts(radius: float) -> NDArray[np.float64]:
-        e, f = (share_inside(one, radius) for one in axes)
+        e, f = problem.shares(((-radius, radius),) * 2)
         inner, double = float(e @ density @ f), float((1.0 - e) @ density @ (1.0 - f))
         return np.array([inner, float(density.sum()) - inner - double, double])
 
-    def left(radius: float) -> NDArray[np.float64]:
-        return np.abs(parts(radius + 0.5 * h) - parts(radius - 0.5 * h)) * h / 24.0
-
-    out = dict(zip(("inner", "single", "double"), map(float, left(problem.radius)), strict=True))
-    return out | {f"norm_within_{one:g}": float(left(one)[0]) for one in problem.observed.norm_within}
+    apart = parts(problem.radius + 0.5 * h) - parts(problem.radius - 0.5 * h)
+    return dict(zip(("inner", "single", "double"), map(float, np.abs(apart) * h / 24.0), strict=True))
 
 
 def _mixing(problem: PlaneProblem) -> float:

@@ -30,7 +30,7 @@ def is_plane(r: Results) -> bool:
 
 def overview(r: Results) -> Figure | None:
     """Draw the density, norms, populations, orbitals, harmonics and field on a page, as far as the run has them."""
-    return compose(r, (density, norms, populations, orbitals, hhg, field), tallest=9.0)
+    return compose(r, (density, norms, parts, currents, populations, orbitals, hhg, field), tallest=9.0)
 
 
 def density(r: Results) -> Figure | None:
@@ -44,8 +44,9 @@ def density(r: Results) -> Figure | None:
     fig = figure("double", 2.4 * rows)
     axes = np.atleast_1d(fig.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)).ravel()
     top = float(np.log10(values.max()))
-    x, y, radius = r["x_density"], r["y_density"], r.scalars["region_radius"].value
-    assert isinstance(radius, float)
+    x, y = r["x_density"], r["y_density"]
+    radius = r.scalars["region_radius"].value if "region_radius" in r.scalars else None
+    first, second = _coordinates(r)
     for ax in axes[len(chosen) :]:
         ax.set_axis_off()
     for place, (ax, k) in enumerate(zip(axes, chosen, strict=False)):
@@ -59,16 +60,75 @@ def density(r: Results) -> Figure | None:
             vmin=top - DECADES,
             vmax=top,
         )
-        for line in (-radius, radius):
+        for line in (-radius, radius) if isinstance(radius, float) else ():
             ax.axvline(line, color="white", linewidth=0.4, linestyle=":")
             ax.axhline(line, color="white", linewidth=0.4, linestyle=":")
         ax.set_title(f"{times[k]:.3g} fs")
         if place >= len(chosen) - columns:
-            ax.set_xlabel("x (bohr)")
+            ax.set_xlabel(f"{first} (bohr)")
         if place % columns == 0:
-            ax.set_ylabel("y (bohr)")
+            ax.set_ylabel(f"{second} (bohr)")
     bar = fig.colorbar(drawn, ax=axes.tolist())
     bar.set_label(r"$\log_{10} |\psi|^2$ (bohr$^{-2}$)")
+    return fig
+
+
+def _coordinates(r: Results) -> tuple[str, str]:
+    """Return the names of both coordinates."""
+    first, second = (str(name) for name in r["coordinate"])
+    return first, second
+
+
+def currents(r: Results) -> Figure | None:
+    """Lines of the current density at the end over |psi(x, y)|^2."""
+    if "current_x" not in r:
+        return None
+    fig = figure("single", 2.8)
+    ax = fig.subplots()
+    x, y, density = r["x_density"], r["y_density"], r["density_xy"][-1].T
+    ax.grid(visible=False)
+    ax.imshow(
+        np.sqrt(density),
+        extent=(x[0], x[-1], y[0], y[-1]),
+        origin="lower",
+        aspect="auto",
+        cmap="Greys",
+    )
+    u, v = r["current_x"][-1].T, r["current_y"][-1].T
+    size = np.hypot(u, v)
+    weak = size < 1e-3 * size.max()
+    ax.streamplot(
+        x,
+        y,
+        np.ma.masked_where(weak, u),
+        np.ma.masked_where(weak, v),
+        color=COLORS["blue"],
+        density=1.2,
+        linewidth=0.5,
+        arrowsize=0.6,
+    )
+    first, second = _coordinates(r)
+    ax.set_xlim(x[0], x[-1])
+    ax.set_ylim(y[0], y[-1])
+    ax.set_xlabel(f"{first} (bohr)")
+    ax.set_ylabel(f"{second} (bohr)")
+    ax.set_title("current density at the end")
+    return fig
+
+
+def parts(r: Results) -> Figure | None:
+    """Norms in parts of the grid against time."""
+    if "norm_of_parts" not in r:
+        return None
+    fig = figure("double", 2.6)
+    ax = fig.subplots()
+    t = femtoseconds(r["time"])
+    for k, name in enumerate(r["part"]):
+        ax.plot(t, r["norm_of_parts"][:, k], label=str(name).removeprefix("norm_in_").replace("_", " "))
+    time_axis(ax, r)
+    ax.set_ylabel("norm")
+    ax.set_title("norms in parts of the grid")
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return fig
 
 
@@ -121,6 +181,8 @@ FIGURES: dict[str, Callable[[Results], Figure | None]] = {
     "overview": overview,
     "density": density,
     "norm": norms,
+    "parts": parts,
+    "currents": currents,
     "populations": populations,
     "orbitals": orbitals,
     "dipole": dipole,

@@ -149,6 +149,8 @@ class PlaneLattice:
         Gamma of ``-i Gamma``, hartree.
     exchange : int
         1: even, -1: odd, 0: no symmetry.
+    nonlinear : float
+        Factor g of ``|psi|^2`` in the potential, hartree bohr^2.
     """
 
     axes: tuple[Axis, Axis]
@@ -158,6 +160,7 @@ class PlaneLattice:
     table: NDArray[np.float64] | None
     absorber: tuple[NDArray[np.float64], NDArray[np.float64]]
     exchange: int = 0
+    nonlinear: float = 0.0
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -193,21 +196,38 @@ class PlaneLattice:
     def energy(self, psi: NDArray[np.complex128]) -> float:
         """Return ``<psi|H|psi>`` of a state (n1, n2), hartree, not divided by the norm."""
         kinetic = sum(axis.mean_kinetic(psi, number) for number, axis in enumerate(self.axes))
-        return float(kinetic + (np.abs(psi) ** 2 * self.potential()).sum()) * self.cell
+        density = np.abs(psi) ** 2
+        return (
+            float(kinetic + (density * (self.potential() + 0.5 * self.nonlinear * density)).sum()) * self.cell
+        )
+
+    def chemical_potential(self, psi: NDArray[np.complex128]) -> float:
+        """Return the energy that one particle more would take, hartree: ``<H>`` with the whole ``g |psi|^2``."""
+        return self.energy(psi) + 0.5 * self.nonlinear * float((np.abs(psi) ** 4).sum()) * self.cell
 
     def velocities(self, psi: NDArray[np.complex128]) -> NDArray[np.float64]:
         """Return ``<p/m>`` along both coordinates, (2,), by central differences of the order of the stencil."""
-        found = []
-        for number, axis in enumerate(self.axes):
-            turned = np.moveaxis(psi, number, 0)
-            pairs = [float(np.vdot(turned[:-d], turned[d:]).imag) for d in (1, 2)]
-            slope = (8.0 * pairs[0] - pairs[1]) / 6.0 if axis.stencil == "numerov" else pairs[0]
-            found.append(slope / axis.spacing / axis.mass)
-        return np.array(found) * self.cell
+        return np.array([current.sum() for current in self.currents(psi)]) * self.cell
+
+    def currents(self, psi: NDArray[np.complex128]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the current density ``Im(psi* d psi)/m`` along both coordinates, (n1, n2) each, by the same differences."""
+        first, second = (
+            np.moveaxis(_current(axis, np.moveaxis(psi, number, 0)), 0, number)
+            for number, axis in enumerate(self.axes)
+        )
+        return first, second
 
 
-def share_inside(axis: Axis, radius: float) -> NDArray[np.float64]:
-    """Return the share of the cell of each point that lies in ``|x| < radius``, (points,)."""
+def _current(axis: Axis, psi: NDArray[np.complex128]) -> NDArray[np.float64]:
+    """Return ``Im(psi* d psi)/m`` along the first coordinate; beyond the walls psi continues with the other sign."""
+    wide = np.concatenate([-psi[:1], np.zeros_like(psi[:1]), psi, np.zeros_like(psi[:1]), -psi[-1:]])
+    n = psi.shape[0]
+    near, far = wide[3 : n + 3] - wide[1 : n + 1], wide[4 : n + 4] - wide[:n]
+    slope = (8.0 * near - far) / 12.0 if axis.stencil == "numerov" else 0.5 * near
+    return np.asarray((psi.conj() * slope).imag / (axis.spacing * axis.mass))
+
+
+def share_inside(axis: Axis, low: float, high: float) -> NDArray[np.float64]:
+    """Return the share of the cell of each point that lies in ``low < x < high``, (points,)."""
     x, h = axis.x, axis.spacing
-    low, high = np.maximum(x - 0.5 * h, -radius), np.minimum(x + 0.5 * h, radius)
-    return np.clip((high - low) / h, 0.0, 1.0)
+    return np.clip((np.minimum(x + 0.5 * h, high) - np.maximum(x - 0.5 * h, low)) / h, 0.0, 1.0)

@@ -1,14 +1,15 @@
-"""Lowest levels of two coordinates on their very lattice: block Davidson with the separable part of H as preconditioner.
+"""Lowest levels of two coordinates on their very lattice: block Davidson (E. R. Davidson, J. Comput. Phys. 17, 87 (1975)).
 
 The correction of a residual is ``(e_i + f_j - E)^-1 r`` in the eigenstates of either coordinate in the potential that it feels
-while the other one rests (E. R. Davidson, J. Comput. Phys. 17, 87 (1975)).  Levels are looked for on a part of the lattice about
-the bottom of the potential, which grows until they have died out at its edges.
+while the other one rests.  Where the potential is a function of both, which no sum of two is close to, it is the solution of
+``(H_3 - E_0 + shift) c = r`` with the kinetic energy H_3 of three points, whose matrix is factorised once.  Levels are looked for
+on a part of the lattice about the bottom of the potential, which grows until they have died out at its edges.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from qsim.tridiag.plane.lattice import PlaneLattice
 
-__all__ = ["Levels", "lowest"]
+__all__ = ["Levels", "Operator", "lowest", "part_of"]
 
 # bohr: half width of the first part of the lattice along an axis of mass 1
 FIRST = 14.0
@@ -93,7 +94,7 @@ def lowest(lattice: PlaneLattice, count: int) -> Levels:
         bottom = (np.intp(middle), np.intp(middle))
     reach, found = FIRST, None
     while True:
-        part = _part(lattice, (int(bottom[0]), int(bottom[1])), reach)
+        part = part_of(lattice, (int(bottom[0]), int(bottom[1])), reach)
         found = _search(lattice, part, v[part], count, found)
         edges = _edges(lattice, found)
         whole = all(one.stop - one.start in (n, MOST) for one, n in zip(part, lattice.shape, strict=True))
@@ -107,7 +108,7 @@ def lowest(lattice: PlaneLattice, count: int) -> Levels:
         reach *= GROWTH
 
 
-def _part(lattice: PlaneLattice, centre: tuple[int, int], reach: float) -> tuple[slice, slice]:
+def part_of(lattice: PlaneLattice, centre: tuple[int, int], reach: float) -> tuple[slice, slice]:
     """Return the points within a reach, scaled with the mass, of a point; at most `MOST` along an axis."""
     parts = []
     for axis, middle in zip(lattice.axes, centre, strict=True):
@@ -131,15 +132,18 @@ def _edges(lattice: PlaneLattice, found: Levels) -> float:
     return out
 
 
-class _Operator:
+class Operator:
     """H on a part of the lattice, its symmetry, and its preconditioner."""
+
+    _factors: Any = None
 
     def __init__(self, lattice: PlaneLattice, part: tuple[slice, slice], v: NDArray[np.float64]) -> None:
         self.v, self.exchange = v, lattice.exchange
-        axes = [
+        self.axes = [
             replace(axis, points=one.stop - one.start) for axis, one in zip(lattice.axes, part, strict=True)
         ]
-        self.kinetic = [axis.kinetic() for axis in axes]
+        self.kinetic = [axis.kinetic() for axis in self.axes]
+        self.coupled = lattice.table is not None
         # either coordinate feels the other at rest where its own potential is lowest
         rest = [int(np.argmin(v.min(axis=1))), int(np.argmin(v.min(axis=0)))]
         if self.exchange:
@@ -170,10 +174,38 @@ class _Operator:
 
     def corrected(self, r: NDArray[np.float64], energies: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return corrections of residuals (k, m1, m2)."""
+        return (
+            self.coupled_correction(r, float(energies[0]) - SHIFT)
+            if self.coupled
+            else self._by_sums(r, energies)
+        )
+
+    def coupled_correction(self, r: NDArray[np.float64], shift: float) -> NDArray[np.float64]:
+        """Return ``(H_3 - shift)^-1 r`` of residuals (k, m1, m2); the shift of the first call stays."""
+        self._factors = self._factors or self._factorised(shift)
+        return np.asarray(self._factors.solve(r.reshape(len(r), -1).T).T.reshape(r.shape))
+
+    def _by_sums(self, r: NDArray[np.float64], energies: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return corrections of residuals (k, m1, m2) by the separable part of H."""
         a, b = self.turns
         gaps = self.sums - energies[:, None, None]
         gaps = np.where(np.abs(gaps) < SHIFT, SHIFT, gaps)
         return np.asarray(a @ ((a.T @ r @ b) / gaps) @ b.T)
+
+    def _factorised(self, shift: float) -> Any:
+        """Return the factors of H with three points in place of the stencil, less an energy."""
+        from scipy.sparse import diags, eye, kron
+        from scipy.sparse.linalg import splu
+
+        first, second = (
+            diags([-0.5, 1.0, -0.5], [-1, 0, 1], shape=(one.points, one.points)) / (one.mass * one.spacing**2)
+            for one in self.axes
+        )
+        n, m = self.v.shape
+        matrix = kron(first, eye(m)) + kron(eye(n), second) + diags(self.v.ravel() - shift)
+        return splu(
+            matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
+        )
 
     def guesses(self, count: int, smaller: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return levels of a smaller part, and products of states of both coordinates with a little of all others."""
@@ -186,7 +218,7 @@ class _Operator:
         a, b = self.turns
         first = np.array([np.outer(a[:, i], b[:, j]) for i, j in pairs[:count]])
         rng = np.random.Generator(np.random.PCG64(20240301))
-        other = self.corrected(rng.standard_normal(first.shape), self.sums.min() - np.ones(len(first)))
+        other = self._by_sums(rng.standard_normal(first.shape), self.sums.min() - np.ones(len(first)))
         return np.concatenate([smaller, self.symmetrised(first + 1e-3 * other / np.linalg.norm(other))])
 
 
@@ -198,7 +230,7 @@ def _search(
     smaller: Levels | None,
 ) -> Levels:
     """Return levels on a part of the lattice, by those of a smaller part; errors as of `lowest`."""
-    h = _Operator(lattice, part, v)
+    h = Operator(lattice, part, v)
     if count > h.size:
         raise NumericsError(f"the lattice has {h.size} states of this symmetry, no level {count - 1}")
     block = min(count + GUARDS, h.size)

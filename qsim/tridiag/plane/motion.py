@@ -11,6 +11,7 @@ from qsim.core.run.checkpoint import fitting
 from qsim.tridiag.deck.plane import PlaneDensity
 from qsim.tridiag.plane.companions import AUTO, FINE, PlaneCompanions, numbers, work_of
 from qsim.tridiag.plane.observables import map_row, row, sums
+from qsim.tridiag.plane.release import release
 from qsim.tridiag.plane.result import QUANTITIES, PlaneResult
 from qsim.tridiag.tdse.motion import Evolution, Geometry
 from qsim.tridiag.tdse.run import analyse
@@ -63,7 +64,7 @@ class PlaneEvolution(Evolution):
         self.begin(restored)
 
     def sums(self) -> NDArray[np.float64]:
-        """Return norm, dipole, mean force and norms of the regions, (6,)."""
+        """Return norm, dipole, mean force and norms of the regions, as `sums` does."""
         return sums(self.problem, self.propagator)
 
     @property
@@ -122,9 +123,10 @@ class PlaneEvolution(Evolution):
             maps=self._stacked(),
             psi=self.propagator.psi,
         )
-        velocity = result.traced("velocity")
-        # a momentum costs more than a step: at output times it is that of the fine trace
-        result.frames["velocity"] = np.interp(result.time, result.traced("time"), velocity)
+        # a momentum costs more than a step: at output times it is that of the fine trace, which begins with the momentum at t = 0
+        result.frames["velocity"] = self.maps[0]["velocity"][None]
+        time, traced = result.traced("time"), result.components("velocity")
+        result.frames["velocity"] = np.array([np.interp(result.time, time, one) for one in traced]).T
         return result
 
 
@@ -149,8 +151,9 @@ class _Plane(Geometry["PlaneProblem", PlaneResult]):
         return [PlaneEvolution(*one) for one in zip(runs, saved, strict=True)]
 
     def parts(self, result: PlaneResult) -> dict[str, Callable[[Any], None]]:
-        """Return that nothing beside the spectra is found at the end of a run."""
-        return {}
+        """Return the kinetic-energy release, if the deck wants it."""
+        ker = result.problem.observed.ker
+        return {} if ker is None else {"the kinetic-energy release": release}
 
     def companions(
         self, result: PlaneResult, state: Callable[[], State], comm: Comm, work: float

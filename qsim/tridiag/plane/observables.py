@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.tridiag.plane.lattice import share_inside
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -23,19 +21,23 @@ LEAST_OCCUPATION = 1e-14
 
 
 def sums(problem: PlaneProblem, propagator: PlanePropagator) -> NDArray[np.float64]:
-    """Return norm, dipole, mean force, and the norms of the three regions, (6,).
+    """Return norm, the components of the dipole and of the mean force, and the norms of the three regions, (4 + 2 d,).
 
     Regions: both coordinates inside, one of them, none.
     """
-    along, across = propagator.marginals()
-    (x, y), (f, g) = (one.x for one in problem.lattice.axes), problem.forces
+    tables = [one.table for one in problem.forces if one.table is not None]
+    along, across, weighted = propagator.marginals(np.array(tables))
+    x, y = (one.x for one in problem.lattice.axes)
     rows = along[:, 0]
+    dipole = problem.couplings @ [rows @ x, across @ y]
+    force = np.array([rows @ one.first + across @ one.second for one in problem.forces])
+    # each component has a table, or none has
+    if tables:
+        force = force + weighted
     within = problem.inside[0] @ along[:, 1]
     outside = (1.0 - problem.inside[0]) @ (rows - along[:, 1])
     norm = rows.sum()
-    return np.array(
-        [norm, rows @ x + across @ y, rows @ f + across @ g, within, norm - within - outside, outside]
-    )
+    return np.array([norm, *dipole, *force, within, norm - within - outside, outside])
 
 
 def row(
@@ -45,41 +47,49 @@ def row(
 
     Parameters
     ----------
-    found : (6,) float64
+    found : (4 + 2 d,) float64
         As `sums` returns them.
     """
-    norm, dipole, force = (float(value) for value in found[:3])
-    field = float(problem.pulse.electric(step * problem.dt))
+    d = len(problem.couplings)
+    norm, dipole, force = float(found[0]), found[1 : 1 + d], found[1 + d : 1 + 2 * d]
+    field = problem.electric(step * problem.dt)
     psi = propagator.psi
     lattice = problem.lattice
     out: dict[str, Any] = {
         "norm": norm,
-        "dipole": dipole,
+        "dipole": dipole.copy(),
         # Ehrenfest, with what is left of the norm: the field acts on the part that is still there
-        "acceleration": -force - problem.particles * field * norm,
-        "regions": found[3:].copy(),
+        "acceleration": -force - problem.response @ field * norm,
         "absorbed": propagator.lost.copy(),
         "wall_density": _at_walls(psi) * lattice.cell,
     }
+    if problem.system.pair:
+        out["regions"] = found[1 + 2 * d :].copy()
     if problem.levels is not None:
         out["populations"] = np.abs(problem.levels.amplitudes(psi, lattice.cell)) ** 2
-    if problem.observed.norm_within:
+    if problem.parts:
         density = np.abs(psi) ** 2 * lattice.cell
-        shares = [[share_inside(one, r) for one in lattice.axes] for r in problem.observed.norm_within]
-        out["norm_within"] = np.array([e @ density @ f for e, f in shares])
+        shares = [problem.shares(ends) for ends in problem.parts.values()]
+        out["parts"] = np.array([e @ density @ f for e, f in shares])
+        out["norm_within"] = out["parts"][: len(problem.observed.norm_within)]
     return out
 
 
 def map_row(problem: PlaneProblem, propagator: PlanePropagator) -> dict[str, Any]:
-    """Observe the state at a time of the maps: density, energy, velocity, exchange, entanglement."""
+    """Observe the state at a time of the maps: density, energy, velocity, exchange, entanglement, currents."""
     lattice, psi = problem.lattice, propagator.psi
     first, second = problem.strides
     out: dict[str, Any] = {
         "step": propagator.step,
         "density": np.abs(psi[::first, ::second]) ** 2,
         "energy": lattice.energy(psi),
-        "velocity": float(lattice.velocities(psi).sum()),
+        "velocity": problem.couplings @ lattice.velocities(psi),
     }
+    if lattice.nonlinear:
+        out["mu"] = lattice.chemical_potential(psi)
+    if problem.observed.density.currents:
+        for name, current in zip(("current_1", "current_2"), lattice.currents(psi), strict=True):
+            out[name] = current[::first, ::second]
     if lattice.exchange:
         out["exchange_defect"] = float(np.abs(psi - lattice.exchange * psi.T).max() / np.abs(psi).max())
     if problem.observed.entanglement:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,7 +12,6 @@ import numpy as np
 from qsim.core.deck.table_units import doubted
 from qsim.tridiag.plane import systems
 from qsim.tridiag.plane.lattice import share_inside
-from qsim.tridiag.plane.levels import lowest
 from qsim.tridiag.plane.propagator import PlanePropagator, stage_times
 from qsim.tridiag.plane.sine_waves import SinePropagator
 from qsim.tridiag.tdse import absorbers
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
     from qsim.tridiag.deck.electron import Absorber
-    from qsim.tridiag.deck.plane import Electrons, PlaneInitial, PlaneObserved
+    from qsim.tridiag.deck.plane import PlaneInitial, PlaneObserved
+    from qsim.tridiag.deck.planes import PlaneSystem
     from qsim.tridiag.plane.lattice import Axis, PlaneLattice
     from qsim.tridiag.plane.levels import Levels
     from qsim.tridiag.tdse.motion import Geometry
@@ -69,6 +70,8 @@ class PlaneProblem(Motion):
     observed : PlaneObserved
     radius : float
         Of the regions, bohr.
+    angle : float
+        Of the first component of a field in a plane with x.
     ip : float or None
         Energy that takes one electron from the ground state, hartree; None where it is not bound, or there is no laser.
     every : int
@@ -81,7 +84,7 @@ class PlaneProblem(Motion):
 
     geometry: Geometry[Any, Any]
     device: Device
-    system: Electrons
+    system: PlaneSystem
     initial: PlaneInitial
     absorber: Absorber
     lattice: PlaneLattice
@@ -98,6 +101,7 @@ class PlaneProblem(Motion):
     observed: PlaneObserved
     radius: float
     ip: float | None
+    angle: float = 0.0
     every: int = 1
     sine: bool = False
     notices: list[str] = field(default_factory=list)
@@ -131,38 +135,59 @@ class PlaneProblem(Motion):
         first, second = (max(1, -(-n // most)) for n in self.lattice.shape)
         return first, second
 
-    @property
-    def particles(self) -> int:
-        """Number of charges that the field drives."""
-        return 2
+    @cached_property
+    def couplings(self) -> NDArray[np.float64]:
+        """Factors of both coordinates in each component of the dipole, (1 or 2, 2)."""
+        return systems.couplings(self.system, self.angle)
 
     @cached_property
-    def forces(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """dV/dx (n1,) and dV/dy (n2,), hartree/bohr."""
-        return systems.forces(self.system, self.lattice.axes)
+    def response(self) -> NDArray[np.float64]:
+        """Acceleration of each component of the dipole by each component of -E, (d, d): the squares of charges over masses."""
+        return np.asarray(self.couplings @ (self.couplings / self.system.weights).T)
+
+    @cached_property
+    def forces(self) -> list[systems.Pull]:
+        """The mean of each is that of minus the acceleration of a component of the dipole, without the field."""
+        return systems.pulls(self.system, self.lattice.axes, self.couplings / self.system.weights)
 
     @cached_property
     def inside(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Shares of the points that lie within the radius."""
-        first, second = (share_inside(one, self.radius) for one in self.lattice.axes)
+        return self.shares(((-self.radius, self.radius),) * 2)
+
+    def shares(
+        self, ends: tuple[tuple[float, float], tuple[float, float]]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the shares of the points of both coordinates that lie between two ends each."""
+        first, second = (share_inside(one, *pair) for one, pair in zip(self.lattice.axes, ends, strict=True))
         return first, second
+
+    @property
+    def parts(self) -> dict[str, tuple[tuple[float, float], tuple[float, float]]]:
+        """Lowest and highest values of both coordinates in the parts of the grid whose norms the deck wants, by their scalars."""
+        found = {f"norm_within_{r:g}": ((-r, r), (-r, r)) for r in self.observed.norm_within}
+        if (ker := self.observed.ker) is not None:
+            found["dissociation"] = ((ker.R, math.inf), (-math.inf, math.inf))
+        boxes = {
+            f"norm_in_{name}": box.ends(self.system.coordinates) for name, box in self.observed.boxes.items()
+        }
+        return found | boxes
 
     def propagator(self, psi: NDArray[np.complex128], step: int) -> PlanePropagator:
         """Return the propagator at a state and a step."""
         middle, lengths = stage_times(self.steps, self.dt, self.order)
-        field_of = np.zeros(middle.size)
+        fields = np.zeros((len(self.components), middle.size))
         # stages of one length at a time: a mean over a stage is taken where its midpoint misses the field
         for length in np.unique(lengths) if self.pulse.pulses else ():
             own = lengths == length
-            field_of[own] = self.pulse.over(middle[own], float(length))
-        action = field_of * lengths
+            fields[:, own] = [one.over(middle[own], float(length)) for one in self.components]
         kind = SinePropagator if self.sine else PlanePropagator
         made = kind(
             self.lattice,
             psi,
             self.dt,
             self.order,
-            np.array([action, action]),
+            self.couplings.T @ fields * lengths,
             self.inside,
             self.device.threads,
         )
@@ -172,7 +197,7 @@ class PlaneProblem(Motion):
     def doubted(self) -> PlaneProblem | None:
         """Return the problem with other curves that the rows of its tables allow; None without such tables."""
         system, pulse = self.system, self.pulse.doubted()
-        blocks = {name: doubted(getattr(system, name)) for name in ("potential", "repulsion")}
+        blocks = {name: doubted(getattr(system, name)) for name in type(system).model_fields}
         given = {name: block for name, block in blocks.items() if block is not None}
         if not given and pulse is None:
             return None
@@ -182,12 +207,12 @@ class PlaneProblem(Motion):
         """Return the problem on other points and with other steps; its state and levels belong to that lattice."""
         lattice = systems.lattice_of(self.system, axes, self.absorber, self.mask_dt)
         count = 0 if self.levels is None else self.levels.energies.size
-        levels = lowest(lattice, count) if count else None
+        levels = systems.found_levels(lattice, count) if count else None
         return replace(
             self,
             lattice=lattice,
             levels=levels,
-            psi0=systems.initial_state(self.initial, lattice, levels),
+            psi0=systems.initial_state(self.initial, self.system, lattice, levels),
             ip=None if self.ip is None else systems.ionisation_potential(self.system, lattice, levels),
             steps=steps,
             dt=self.t_final / steps,

@@ -137,6 +137,7 @@ class PlanePropagator:
             self._edges[other],
             kept[0],
             np.pad(kept[1], pad, constant_values=1.0) if absorbs else NONE,
+            length * self.lattice.nonlinear,
         )
         step_pass(self.s, axis, before, after, phases, lost, self._work)
         self.lost += lost.sum(axis=0) * self.lattice.cell
@@ -176,10 +177,18 @@ class PlanePropagator:
         wide = np.pad(v, (0, PANEL))
         return _parts(np.exp(-1j * length * wide)), lattice.axes[axis].points - 1, -1
 
-    def marginals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the density of either coordinate times the area of a cell: (n1, 2) with its share inside, and (n2,)."""
-        along, across = marginals(self.s, *self.shape, self.inside[1], self.threads)
-        return along * self.lattice.cell, across * self.lattice.cell
+    def marginals(
+        self, tables: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Return the density of either coordinate times the area of a cell: (n1, 2) with its share inside, and (n2,).
+
+        The third are the means of tables (k, n1, n2).
+        """
+        found = marginals(
+            self.s, *self.shape, self.inside[1], tables.reshape(len(tables), *self.shape), self.threads
+        )
+        along, across, weighted = (one * self.lattice.cell for one in found)
+        return along, across, weighted
 
 
 def _parts(factors: NDArray[np.complex128]) -> NDArray[np.float64]:

@@ -8,15 +8,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
-from qsim.tridiag.tdse.integrals import running_integral
 from qsim.tridiag.tdse.motion import MotionResult
-from qsim.tridiag.tdse.quantities import ARRAYS, HARMONICS, JUDGED, SCALARS, driven, errors, frame
+from qsim.tridiag.tdse.quantities import (
+    ARRAYS,
+    HARMONICS,
+    JUDGED,
+    SCALARS,
+    driven,
+    errors,
+    frame,
+    named_spectra,
+)
+from qsim.tridiag.tdse.scan.result import scan_quantities, shared, stacked
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-__all__ = ["QUANTITIES", "PlaneResult"]
+__all__ = ["QUANTITIES", "SCANS", "PlaneResult"]
 
 # points of a state that is stored
 STORED = 2_000_000
@@ -42,21 +51,6 @@ class PlaneResult(MotionResult):
         for name, index in (("energy_initial", 0), ("energy_final", -1)):
             self.numbers[name] = float(self.maps["energy"][index])
 
-    def components(self, name: str) -> NDArray[np.float64]:
-        """Return dipole, velocity, acceleration or field along the fine trace, (1, samples), a.u."""
-        time = self.traced("time")
-        if name == "dipole":
-            return self.trace[:, 2][None]
-        electric = self.problem.electric(time)
-        if name == "field":
-            return np.asarray(electric)
-        # -E for every electron, not for what is left of the norm: the absorbed ones are driven as free ones
-        acceleration = np.asarray(-self.trace[:, 3] - self.problem.particles * electric)
-        if name == "acceleration":
-            return acceleration
-        # Ehrenfest: the velocity is the integral of the acceleration from that at t = 0
-        return np.asarray(float(self.maps["velocity"][0]) + running_integral(acceleration, time))
-
     @property
     def populations(self) -> dict[str, float]:
         """Populations of the levels at the end, by the name of the scalar."""
@@ -67,8 +61,25 @@ class PlaneResult(MotionResult):
         """Return the norm of a region at the end."""
         return float(self.frames["regions"][-1, ("inner", "single", "double").index(name)])
 
+    @property
+    def parts_of_space(self) -> dict[str, float]:
+        """Norms in parts of the grid at the end, by the name of the scalar."""
+        return {name: float(self.frames["parts"][-1, k]) for k, name in enumerate(self.problem.parts)}
+
 
 Q = Quantity[PlaneResult]
+
+
+def _pair(r: PlaneResult) -> bool:
+    return bool(r.problem.system.pair)
+
+
+def _planar(r: PlaneResult) -> bool:
+    return bool(r.problem.system.planar)
+
+
+def _second(name: str) -> Any:
+    return lambda r: r.frames[name][:, 1] if r.problem.system.planar else None
 
 
 def _map(name: str) -> Any:
@@ -85,7 +96,13 @@ def _entangled(r: PlaneResult) -> bool:
 
 def _region(name: str, text: str, *, headline: bool = False) -> Q:
     return Q(
-        name, "", f"norm at the end where {text}", lambda r: r.region(name), error=errors, headline=headline
+        name,
+        "",
+        f"norm at the end where {text}",
+        lambda r: r.region(name),
+        when=_pair,
+        error=errors,
+        headline=headline,
     )
 
 
@@ -95,7 +112,7 @@ def _absorbed(name: str, index: int, text: str) -> Q:
         "",
         f"norm that the absorber has taken where {text}",
         lambda r: float(r.frames["absorbed"][-1, index]),
-        when=lambda r: r.problem.lattice.absorbs,
+        when=lambda r: r.problem.lattice.absorbs and _pair(r),
         error=errors,
     )
 
@@ -129,7 +146,58 @@ QUANTITIES: tuple[Q, ...] = (
         "",
         "norm at t = 0 where one coordinate lies within the radius: the tail of the initial state",
         lambda r: float(r.frames["regions"][0, 1]),
+        when=_pair,
         exact=True,
+    ),
+    Q(
+        "norm_absorbed",
+        "",
+        "norm that the absorber has taken",
+        lambda r: float(r.frames["absorbed"][-1].sum()),
+        when=lambda r: r.problem.lattice.absorbs and not _pair(r),
+        error=errors,
+    ),
+    Q(
+        "norm_in_*",
+        "",
+        "norm in the part * of the grid at the end",
+        lambda r: {k: v for k, v in r.parts_of_space.items() if k.startswith("norm_in_")},
+        error=errors,
+        headline=True,
+    ),
+    Q(
+        "mu",
+        "hartree",
+        "chemical potential at t = 0, <p^2/2 + V + g |psi|^2>",
+        lambda r: float(r.maps["mu"][0]),
+        when=lambda r: "mu" in r.maps,
+        error=errors,
+        headline=True,
+    ),
+    Q(
+        "residual",
+        "hartree",
+        "largest residual of the levels",
+        lambda r: float(r.problem.levels.residuals.max()),
+        when=lambda r: r.problem.levels is not None,
+        exact=True,
+    ),
+    Q(
+        "dissociation",
+        "",
+        "norm in the box at the end with the nuclei farther apart than the distance of ker",
+        lambda r: r.parts_of_space["dissociation"],
+        when=lambda r: r.problem.observed.ker is not None,
+        error=errors,
+        headline=True,
+    ),
+    Q(
+        "dipole_y_final",
+        "bohr",
+        "dipole across the first direction at the end",
+        lambda r: r.final("dipole", 1),
+        when=_planar,
+        error=errors,
     ),
     Q(
         "purity",
@@ -163,7 +231,7 @@ QUANTITIES: tuple[Q, ...] = (
         lambda r: float(r.frames["wall_density"].max()),
         exact=True,
     ),
-    Q("region_radius", "bohr", "radius of the regions", lambda r: r.problem.radius, exact=True),
+    Q("region_radius", "bohr", "radius of the regions", lambda r: r.problem.radius, when=_pair, exact=True),
     Q(
         "dx",
         "bohr",
@@ -198,9 +266,32 @@ QUANTITIES: tuple[Q, ...] = (
         "absorbed",
         "",
         "norms that the absorber has taken where the other coordinate was within the radius, and where it was not",
-        lambda r: r.frames["absorbed"] if r.problem.lattice.absorbs else None,
+        lambda r: r.frames["absorbed"] if r.problem.lattice.absorbs and _pair(r) else None,
         ("time", "channel"),
     ),
+    Q("dipole_y", "bohr", "dipole across the first direction", _second("dipole"), ("time",)),
+    Q(
+        "acceleration_y",
+        "a.u.",
+        "acceleration across the first direction",
+        _second("acceleration"),
+        ("time",),
+    ),
+    Q(
+        "field_y",
+        "a.u.",
+        "electric field across the first direction",
+        lambda r: r.problem.electric(r.time)[1] if _planar(r) and driven(r) else None,
+        ("time",),
+    ),
+    Q(
+        "part",
+        "",
+        "names of the parts of the grid",
+        lambda r: np.array(list(r.problem.parts), dtype=object) if r.problem.parts else None,
+        ("part",),
+    ),
+    Q("norm_of_parts", "", "norms in parts of the grid", frame("parts"), ("time", "part")),
     Q(
         "level",
         "",
@@ -222,11 +313,32 @@ QUANTITIES: tuple[Q, ...] = (
         lambda r: np.asarray(r.maps["step"] * r.problem.dt),
         ("map_time",),
     ),
+    Q(
+        "coordinate",
+        "",
+        "names of both coordinates, which are x and y in the names of arrays",
+        lambda r: np.array(r.problem.system.coordinates, dtype=object),
+        ("coordinate",),
+    ),
     Q("x", "bohr", "points of the first coordinate", _axis(0), ("x",)),
     Q("y", "bohr", "points of the second coordinate", _axis(1), ("y",)),
     Q("x_density", "bohr", "points of the maps", _stored_axis(0), ("x_density",)),
     Q("y_density", "bohr", "points of the maps", _stored_axis(1), ("y_density",)),
     Q("density_xy", "1/bohr^2", "|psi|^2", _map("density"), ("map_time", "x_density", "y_density")),
+    Q(
+        "current_x",
+        "a.u.",
+        "current density along x",
+        _map("current_1"),
+        ("map_time", "x_density", "y_density"),
+    ),
+    Q(
+        "current_y",
+        "a.u.",
+        "current density along y",
+        _map("current_2"),
+        ("map_time", "x_density", "y_density"),
+    ),
     Q(
         "energy",
         "hartree",
@@ -244,7 +356,59 @@ QUANTITIES: tuple[Q, ...] = (
         _map("occupations"),
         ("map_time", "orbital"),
     ),
+    Q(
+        "mu_of_time",
+        "hartree",
+        "chemical potential",
+        _map("mu"),
+        ("map_time",),
+        note="not divided by the norm",
+    ),
+    *named_spectra(
+        ("ker_energy", "hartree", "kinetic energies of the fragments", ("ker_energy",)),
+        (
+            "ker",
+            "1/hartree",
+            "kinetic-energy release dP/dE of nuclei of which one keeps the electron",
+            ("ker_energy",),
+        ),
+        (
+            "ker_change",
+            "1/hartree",
+            "change of ker by a distance that is a tenth larger",
+            ("ker_energy",),
+        ),
+    ),
     Q("psi_xy_final", "1/bohr", "wave function at the end", _stored_psi, ("x", "y")),
     *HARMONICS,
     *JUDGED,
+)
+
+#: Of scans.
+SCANS = scan_quantities(
+    (
+        Quantity(
+            "points", "", "points between the walls", lambda r: r.runs[0].problem.lattice.axes[0].points
+        ),
+        Quantity(
+            "dx", "bohr", "grid spacing", lambda r: r.runs[0].problem.lattice.axes[0].spacing, exact=True
+        ),
+    ),
+    (
+        Quantity(
+            "ker_energy",
+            "hartree",
+            "kinetic energies of the fragments",
+            shared("ker_energy"),
+            ("ker_energy",),
+        ),
+        Quantity(
+            "scan_ker",
+            "1/hartree",
+            "kinetic-energy release of each run",
+            stacked("ker", "ker_energy"),
+            ("run", "ker_energy"),
+        ),
+    ),
+    "system",
 )

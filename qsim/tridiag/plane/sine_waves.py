@@ -31,16 +31,21 @@ class SinePropagator(PlanePropagator):
             for k, share in enumerate(self.stages):
                 length, action = share * self.dt, self.actions[:, step * stages + k]
                 half = np.exp(-0.5j * (length * potential + action[0] * x + action[1] * y))
-                psi = psi * half
+                psi = psi * half * self._bent(psi, length)
                 if k == 0:
                     psi = self._absorbed(psi, gamma, double)
                 waves = dstn(psi.real, type=1, norm="ortho") + 1j * dstn(psi.imag, type=1, norm="ortho")
                 waves *= np.exp(-1j * length * energies)
                 psi = dstn(waves.real, type=1, norm="ortho") + 1j * dstn(waves.imag, type=1, norm="ortho")
-                psi *= half
+                psi = psi * half * self._bent(psi, length)
             psi = self._absorbed(psi, gamma, double)
         self.psi = psi
         self.step += steps
+
+    def _bent(self, psi: np.ndarray, length: float) -> np.ndarray | float:
+        """Return the factors of ``g |psi|^2`` in half a stage."""
+        g = self.lattice.nonlinear
+        return np.exp(-0.5j * length * g * np.abs(psi) ** 2) if g else 1.0
 
     def _absorbed(self, psi: np.ndarray, gamma: np.ndarray, double: np.ndarray) -> np.ndarray:
         """Return what the absorber leaves in half a step, and count what it takes."""

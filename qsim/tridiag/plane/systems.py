@@ -3,33 +3,46 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
 from qsim.core.errors import InvalidInput
 from qsim.core.physics.functions import formula
+from qsim.core.physics.surfaces import sane
 from qsim.tridiag.deck.electron import SuperpositionInitial
 from qsim.tridiag.deck.plane import PlaneGaussian, PlaneLevel
+from qsim.tridiag.plane.condensate import ground
 from qsim.tridiag.plane.lattice import Axis, PlaneLattice
+from qsim.tridiag.plane.levels import lowest
 from qsim.tridiag.tdse import absorbers, potentials
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
-    from qsim.tridiag.deck.electron import Absorber
-    from qsim.tridiag.deck.plane import Electrons, PlaneGrid, PlaneInitial
+    from qsim.tridiag.deck.electron import Absorber, Grid
+    from qsim.tridiag.deck.plane import PlaneInitial
+    from qsim.tridiag.deck.planes import PlaneSystem
+    from qsim.tridiag.deck.surfaces import SurfaceBlock
     from qsim.tridiag.plane.levels import Levels
 
 __all__ = [
+    "Pull",
     "absorption",
     "axes_of",
-    "forces",
+    "couplings",
+    "found_levels",
     "initial_state",
     "ionisation_potential",
     "lattice_of",
     "levels_of",
+    "pulls",
 ]
+
+T = TypeVar("T")
 
 # difference of W at x - y and y - x, relative to its size, from which a repulsion is none of two like electrons
 LOPSIDED = 1e-10
@@ -37,10 +50,25 @@ LOPSIDED = 1e-10
 ION_POINTS = 800
 
 
-def axes_of(grid: PlaneGrid) -> tuple[Axis, Axis]:
+def axes_of(system: PlaneSystem, grids: tuple[Grid, Grid]) -> tuple[Axis, Axis]:
     """Return the points of both coordinates."""
-    first, second = (Axis(one.xmin, one.dx, one.inner, 1.0, one.stencil) for one in grid.axes)
+    first, second = (
+        Axis(one.xmin, one.dx, one.inner, mass, one.stencil)
+        for one, mass in zip(grids, system.weights, strict=True)
+    )
     return first, second
+
+
+def couplings(system: PlaneSystem, angle: float) -> NDArray[np.float64]:
+    """Return the factors of both coordinates in each component of the dipole, (1 or 2, 2).
+
+    Of a particle in a plane the components are those along and across a direction at an angle with x.
+    """
+    first, second = system.couplings
+    if not system.planar:
+        return np.array([[first, second]])
+    cos, sin = math.cos(angle), math.sin(angle)
+    return np.array([[first * cos, second * sin], [-first * sin, second * cos]])
 
 
 def absorption(block: Absorber, axis: Axis, dt: float) -> NDArray[np.float64]:
@@ -51,9 +79,7 @@ def absorption(block: Absorber, axis: Axis, dt: float) -> NDArray[np.float64]:
     return np.zeros(axis.points) if cap is None else cap
 
 
-def lattice_of(
-    system: Electrons, axes: tuple[Axis, Axis], absorber: Absorber, dt: float, key: str = "system"
-) -> PlaneLattice:
+def lattice_of(system: PlaneSystem, axes: tuple[Axis, Axis], absorber: Absorber, dt: float) -> PlaneLattice:
     """Return the lattice of a system.
 
     Raises
@@ -63,36 +89,90 @@ def lattice_of(
     FileError
         If a table cannot be read.
     """
-    first, second = (potentials.evaluate(system.potential, one.x, f"{key}.potential") for one in axes)
-    between = None
-    if not isinstance(system.repulsion, str):
-        n, m = axes[0].points, axes[1].points
-        apart = axes[0].low - axes[1].low + axes[0].spacing * np.arange(1 - m, n)
-        between = potentials.evaluate(system.repulsion, np.asarray(apart, dtype=float), f"{key}.repulsion")
+    terms = system.terms
+    keys = [f"system.{name}" for name in terms.keys]
+    x, y = (one.x for one in axes)
+    first, second = (
+        np.zeros(at.size) if block is None else potentials.evaluate(block, at, key)
+        for block, at, key in ((terms.first, x, keys[0]), (terms.second, y, keys[1]))
+    )
+    between, table = None, None
+    if terms.between is not None:
+        between = potentials.evaluate(terms.between, _apart(axes), keys[2])
         if system.symmetry and np.abs(between - between[::-1]).max() > LOPSIDED * np.abs(between).max():
             text = (
                 "W(x - y) differs from W(y - x): like electrons need an even function; or set exchange: none"
             )
-            raise InvalidInput(f"{key}.repulsion", text)
+            raise InvalidInput(keys[2], text)
+    if terms.surface is not None:
+        table = _surface(lambda block: sane(block.V(x, y), ""), terms.surface, keys[3])
     gamma = tuple(absorption(absorber, one, dt) for one in axes)
-    return PlaneLattice(axes, first, second, between, None, (gamma[0], gamma[1]), system.symmetry)
+    absorbed = (gamma[0], gamma[1])
+    return PlaneLattice(axes, first, second, between, table, absorbed, system.symmetry, system.nonlinearity)
 
 
-def forces(system: Electrons, axes: tuple[Axis, Axis]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return dV/dx (n1,) and dV/dy (n2,), hartree/bohr: the repulsion drops out of their sum."""
-    first, second = (potentials.slope(system.potential, one.x, "system.potential") for one in axes)
-    return first, second
+def found_levels(lattice: PlaneLattice, count: int) -> Levels:
+    """Return the lowest levels, of a condensate its ground state; errors as of `lowest` and `ground`."""
+    return ground(lattice) if lattice.nonlinear else lowest(lattice, count)
+
+
+def _apart(axes: tuple[Axis, Axis]) -> NDArray[np.float64]:
+    """Return the values of x - y on two axes of one spacing, ascending, (n1 + n2 - 1,)."""
+    n, m = (one.points for one in axes)
+    return np.asarray(axes[0].low - axes[1].low + axes[0].spacing * np.arange(1 - m, n), dtype=float)
+
+
+def _surface(function: Callable[[SurfaceBlock], T], block: SurfaceBlock, key: str) -> T:
+    """Return a function of a potential of both coordinates; what is wrong with it lies at `key`."""
+    try:
+        # overflow and division by zero are found in the values
+        with np.errstate(all="ignore"):
+            return function(block)
+    except InvalidInput as error:
+        place = ".".join(one for one in (key, error.key) if one)
+        raise InvalidInput(place, str(error)) from error
+
+
+class Pull(NamedTuple):
+    """A function ``first(x) + second(y) + table(x, y)`` on a lattice; a table that is not there is None."""
+
+    first: NDArray[np.float64]
+    second: NDArray[np.float64]
+    table: NDArray[np.float64] | None
+
+
+def pulls(system: PlaneSystem, axes: tuple[Axis, Axis], factors: NDArray[np.float64]) -> list[Pull]:
+    """Return ``sum_a factors_a dV/dx_a`` for each row of factors of both coordinates, hartree/bohr."""
+    terms = system.terms
+    keys = [f"system.{name}" for name in terms.keys]
+    x, y = (one.x for one in axes)
+    first, second = (
+        np.zeros(at.size) if block is None else potentials.slope(block, at, key)
+        for block, at, key in ((terms.first, x, keys[0]), (terms.second, y, keys[1]))
+    )
+    surface = None
+    if terms.surface is not None:
+        surface = _surface(lambda block: block.dV(x, y), terms.surface, keys[3])
+    out = []
+    for one, other in factors:
+        table = None if surface is None else one * surface[0] + other * surface[1]
+        if terms.between is not None and one != other:
+            slope = potentials.slope(terms.between, _apart(axes), keys[2])
+            index = np.arange(x.size)[:, None] - np.arange(y.size) + y.size - 1
+            table = (0.0 if table is None else table) + (one - other) * slope[index]
+        out.append(Pull(one * first, other * second, table))
+    return out
 
 
 def levels_of(initial: PlaneInitial) -> tuple[int, ...]:
-    """Return the levels that an initial state is made of; none for a packet or formula."""
+    """Return the levels of the system that an initial state is made of; none for a packet or formula."""
     if isinstance(initial, PlaneLevel):
-        return (initial.level,)
+        return (initial.level,) if initial.potential is None else ()
     return tuple(initial.weights()) if isinstance(initial, SuperpositionInitial) else ()
 
 
 def initial_state(
-    initial: PlaneInitial, lattice: PlaneLattice, levels: Levels | None
+    initial: PlaneInitial, system: PlaneSystem, lattice: PlaneLattice, levels: Levels | None
 ) -> NDArray[np.complex128]:
     """Return the normalised state at t = 0, (n1, n2), of the symmetry of the lattice.
 
@@ -102,6 +182,9 @@ def initial_state(
         If it vanishes on the grid, or has nothing of that symmetry.
     """
     x, y = lattice.axes[0].x[:, None], lattice.axes[1].x
+    if isinstance(initial, PlaneLevel) and initial.potential is not None:
+        v = _surface(lambda block: sane(block.V(x[:, 0], y), ""), initial.potential, "initial.potential")
+        levels = found_levels(replace(lattice, table=v), initial.level + 1)
     if isinstance(initial, PlaneLevel | SuperpositionInitial):
         assert levels is not None
         weights = {initial.level: 1.0} if isinstance(initial, PlaneLevel) else initial.weights()
@@ -114,7 +197,9 @@ def initial_state(
     else:
         grid = np.broadcast_arrays(x, y)
         parts = [
-            formula(getattr(initial, name), f"initial.{name}", x=grid[0], y=grid[1])
+            formula(
+                getattr(initial, name), f"initial.{name}", **dict(zip(system.coordinates, grid, strict=True))
+            )
             for name in ("real", "imag")
         ]
         psi = parts[0] + 1j * parts[1]
@@ -136,23 +221,37 @@ def _packet(x: NDArray[np.float64], x0: float, k: float, width: float) -> NDArra
         return np.asarray(np.exp(-(((x - x0) / (2.0 * width)) ** 2) + 1j * k * x))
 
 
-def ionisation_potential(system: Electrons, lattice: PlaneLattice, levels: Levels | None) -> float | None:
-    """Return the energy that takes one electron from the lowest level that is known, hartree; None if it is not bound.
+def ionisation_potential(system: PlaneSystem, lattice: PlaneLattice, levels: Levels | None) -> float | None:
+    """Return the energy that frees one particle from the lowest level that is known, hartree; None if it is not bound.
 
-    What is left is the other electron in its own ground state.
+    What is left of two electrons is the other one in its own ground state.
     """
-    axis = lattice.axes[0]
-    free = potentials.threshold(system.potential, lattice.first[[0, -1]])
-    if levels is None or free is None:
+    if levels is None or lattice.nonlinear:
         return None
+    terms = system.terms
+    if system.pair and terms.first is not None:
+        free = potentials.threshold(terms.first, lattice.first[[0, -1]])
+        rest = 0.0 if free is None else _ion(lattice)
+    else:
+        free, rest = None if terms.surface is None else terms.surface.limit, 0.0
+        if free is None:
+            v = lattice.potential()
+            # nothing is known beyond the walls: the lowest way out counts
+            free = float(min(v[[0, -1]].min(), v[:, [0, -1]].min()))
+    if free is None or math.isinf(free):
+        return None
+    found = rest + free - float(levels.energies[0])
+    return found if found > 0.0 else None
+
+
+def _ion(lattice: PlaneLattice) -> float:
+    """Return the lowest level of one electron alone, hartree."""
     from scipy.linalg import eigh
 
+    axis = lattice.axes[0]
     low = int(np.argmin(lattice.first))
     half = min(ION_POINTS // 2, axis.points)
     part = slice(max(0, low - half), low + half)
     own = Axis(0.0, axis.spacing, lattice.first[part].size, axis.mass, axis.stencil)
-    ion = float(
-        eigh(own.kinetic() + np.diag(lattice.first[part]), eigvals_only=True, subset_by_index=[0, 0])[0]
-    )
-    found = ion + free - float(levels.energies[0])
-    return found if found > 0.0 else None
+    matrix = own.kinetic() + np.diag(lattice.first[part])
+    return float(eigh(matrix, eigvals_only=True, subset_by_index=[0, 0])[0])

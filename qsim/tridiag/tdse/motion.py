@@ -104,7 +104,7 @@ class Motion(Harmonic):
     @property
     def components(self) -> tuple[LaserField, ...]:
         """The field along its direction, or along x and y."""
-        return (self.pulse,)
+        return self.pulse.components
 
     def electric(self, t: ArrayLike) -> NDArray[np.float64]:
         """Return the components of E, (1 or 2, ...)."""
@@ -117,6 +117,11 @@ class Motion(Harmonic):
     def kick(self, t: float) -> NDArray[np.float64]:
         """Return A at a time in velocity gauge, 0 in length gauge, (1 or 2,)."""
         return self.vector(t) if self.velocity else np.zeros(len(self.components))
+
+    @property
+    def response(self) -> NDArray[np.float64]:
+        """Acceleration of each component of the dipole by each component of -E, (1, 1) or (2, 2)."""
+        return np.eye(len(self.components))
 
     @property
     def kicked(self) -> bool:
@@ -347,8 +352,8 @@ class MotionResult:
         electric = self.problem.electric(time)
         if name == "field":
             return np.asarray(electric)
-        # -E times one, not the norm: the absorbed electron is driven as a free one, so that the box does not matter
-        acceleration = np.asarray(-sums[d : 2 * d] - electric)
+        # -E times the charges, not the norm: the absorbed electron is driven as a free one, so that the box does not matter
+        acceleration = np.asarray(-sums[d : 2 * d] - self.problem.response @ electric)
         if name == "acceleration":
             return acceleration
         # Ehrenfest: the velocity is the integral of the acceleration from that at t = 0, which holds no flux into the absorber

@@ -226,6 +226,11 @@ class LaserField:
         self.duration = max((pulse.end for pulse in self.pulses), default=0.0)
         self.key = key
 
+    @property
+    def components(self) -> tuple[LaserField, ...]:
+        """The field along its direction, or along x and y."""
+        return (self,)
+
     def doubted(self) -> Self | None:
         """Return the field with other curves that the rows of its tables allow; None without such tables."""
         found = [one.block.doubted() if isinstance(one.block, TablePulse) else None for one in self.pulses]

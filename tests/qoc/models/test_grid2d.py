@@ -10,11 +10,11 @@ from scipy.interpolate import CubicSpline
 from scipy.linalg import expm
 
 import qsim
+from qsim.core.physics.surfaces import Surface
 from qsim.qoc.deck.quantum import QuantumDeck
 from qsim.qoc.deck.systems.grid2d import Grid2dSystem
 from qsim.qoc.models.builders import model
 from qsim.qoc.models.faults import InvalidSystem
-from qsim.qoc.models.plane.functions import Surface
 from qsim.qoc.models.plane.levels import plane, sine_axis
 from qsim.qoc.models.plane.motion import GridMotion
 from qsim.qoc.objectives.bounds import connection_bound

@@ -11,8 +11,9 @@ from qsim.core.run.progress import Monitor
 from qsim.core.run.stages import Method
 from qsim.tridiag.atom.photoelectrons.angles import Sky, even_azimuths, nodes
 from qsim.tridiag.atom.photoelectrons.flux import spheres
-from qsim.tridiag.atom.polarization import Frame, PlaneField
+from qsim.tridiag.atom.polarization import Frame
 from qsim.tridiag.atom.states.lanes import PlanarLanes
+from qsim.tridiag.tdse.polarization import PlaneField
 from qsim.tridiag.tdse.run import run_motion
 
 POINTS = 8
@@ -79,7 +80,9 @@ def test_a_linear_field_in_the_plane(tridiag, method):
     loaded = tridiag.load(**deck("x", method, spectra=[without(METHODS[method])]))
     frame = Frame(np.eye(3), planar=True, parts=((0, 0, 1.0 + 0.0j),), levels=(0,))
     block = loaded.deck.spectra[0].model_copy(update={"polar": 19})
-    planar = replace(problem, frame=frame, pulse=PlaneField(loaded.deck.laser), spectra=[block])
+    planar = replace(
+        problem, frame=frame, pulse=PlaneField(loaded.deck.laser.pulses, 0.0, 0), spectra=[block]
+    )
     planar.spheres = spheres(planar.lattice, planar.spectra)
     found = run_motion(planar, Monitor.silent())
     size = line.spectra["pes"].max()

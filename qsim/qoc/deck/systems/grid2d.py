@@ -4,16 +4,15 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
-from qsim.core.deck.blocks import Block, Count, DeckPath
+from qsim.core.deck.blocks import Block, Count
 from qsim.core.deck.expression import ExpressionText
-from qsim.core.deck.table_units import UNITS_KEY, Column, LengthUnits, Tabulated, UnitName
+from qsim.core.deck.table_units import UNITS_KEY, Column, UnitName
+from qsim.core.deck.tables_of_xy import TableOfXY, TablePotentialOfXY, UnitsOfXY
 from qsim.core.deck.units import Energy, InverseLength, Length, Mass
 from qsim.qoc.deck.numbers import SIGNED, SIZE
 from qsim.qoc.deck.systems.jumps import LevelJumps
 from qsim.qoc.deck.systems.states import Initial, StatePair, Target
 
-LengthName = Annotated[str, UnitName("length")]
-EnergyName = Annotated[str, UnitName("energy")]
 DipoleName = Annotated[str, UnitName("dipole")]
 Formula = Annotated[str, ExpressionText("x", "y")]
 
@@ -64,44 +63,10 @@ class TwoMorse(Block):
     r0: Annotated[Length, SIGNED] = Field(description="position of the minimum")
 
 
-class UnitsOfXY(LengthUnits):
-    """Units of the coordinates of a table."""
-
-    y: LengthName | None = Field(
-        default=None, description="unit of y", json_schema_extra={"example": "angstrom"}
-    )
-
-
-class PotentialUnitsOfXY(UnitsOfXY):
-    """Units of a potential as a function of x and y."""
-
-    V: EnergyName | None = Field(default=None, description="unit of V", json_schema_extra={"example": "eV"})
-
-
 class DipoleUnitsOfXY(UnitsOfXY):
     """Units of a dipole component as a function of x and y."""
 
     mu: DipoleName | None = Field(default=None, description="unit of mu", json_schema_extra={"example": "D"})
-
-
-class TableOfXY(Tabulated):
-    """Three columns on a rectangular grid, interpolated by cubic splines."""
-
-    # the only one: its rows allow others, which tell the error
-    interpolation: ClassVar[str] = "cubic"
-
-    type: Literal["table"]
-    file: DeckPath = Field(description="CSV, white-space or .h5 file, relative to the deck")
-
-
-class TablePotentialOfXY(TableOfXY):
-    """Three columns, x, y and V, on a rectangular grid, interpolated by cubic splines."""
-
-    units: PotentialUnitsOfXY | None = Field(default=None, description=UNITS_KEY)
-
-    def columns(self) -> tuple[Column, ...]:
-        """Return x, y and V."""
-        return Column("x", "length"), Column("y", "length"), Column("V", "energy")
 
 
 class TableDipoleOfXY(TableOfXY):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.tridiag.atom.polarization import PlaneField
+from qsim.tridiag.tdse.polarization import PlaneField
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -46,6 +46,8 @@ class Phases(NamedTuple):
         Share of a line that lies inside.
     kept_line, kept_across : (n,), (lines,) float64
         Squares of the factors of the absorber; none without one.
+    bend : float
+        Phase per ``|psi|^2``, of a potential that is proportional to it.
     """
 
     table: NDArray[np.float64]
@@ -57,6 +59,7 @@ class Phases(NamedTuple):
     edges: NDArray[np.float64]
     kept_line: NDArray[np.float64]
     kept_across: NDArray[np.float64]
+    bend: float = 0.0
 
 
 NO_STEP = Filter(np.zeros(6), np.zeros((0, 2)))

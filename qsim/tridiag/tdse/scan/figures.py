@@ -32,7 +32,7 @@ LABELS = {
     "run": "run",
 }
 # number of a run that is drawn: the first that there is
-YIELDS = ("continuum_population", "transmission", "norm_final")
+YIELDS = ("continuum_population", "transmission", "double", "dissociation", "norm_final")
 
 
 def is_scan(r: Results) -> bool:

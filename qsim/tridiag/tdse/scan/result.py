@@ -38,6 +38,7 @@ UNITS = {
 KEPT = (
     "population_", "norm_within_", "norm_right_", "transmission", "reflection", "hhg_cutoff", "attoclock_", "norm_final",
     "energy_", "dipole_final", "bound_", "continuum_", "rate", "pes_total", "adk_yield", "ionisation_potential",
+    "inner", "single", "double", "absorbed_", "norm_in_", "norm_absorbed", "purity", "entropy", "dissociation", "mu",
 )  # fmt: skip
 
 
