@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
-from scipy.linalg import expm
+from scipy.linalg import eig, expm
 
 from qsim_checks.coverage import Claim, Trial
 
@@ -120,6 +120,10 @@ def _drawn(rng: Generator, method: str, task: str) -> Block:
     if rng.random() < 0.2:
         deck["sector"] = "full"
     if task == "steady":
+        deck["steady"] = {"modes": int(rng.integers(1, 6))}
+        if rng.random() < 0.4:
+            # the search of large systems
+            deck["steady"]["tau"] = 1.5
         return deck
     deck["initial"] = (
         {"type": "neel"}
@@ -376,22 +380,38 @@ def _judge_steady(deck: Block, results: Results) -> list[Claim]:
             warning=WARNING,
         )
     )
-    if results.scalars["gap"].value is not None:
-        rates = _rates_of(truth, int(str(results.scalars["elements"].value)))
-        found = float(str(results.scalars["gap"].value))
-        claims.append(Claim("gap", found - float(rates[0]), 1e-7, oracle=1e-6, warning=WARNING))
+    claims += _judge_modes(truth, results)
     return claims
 
 
-def _rates_of(truth: Truth, elements: int) -> NDArray[np.float64]:
-    """Return the rates above zero, ascending: of all elements, or of those without coherence between different Sz."""
+def _judge_modes(truth: Truth, results: Results) -> list[Claim]:
+    """Return the claims of the slowest rates: they are the slowest ones, and each mode is an eigenvalue."""
+    values, own = _values_of(truth, int(str(results.scalars["elements"].value)))
+    rates, frequencies, errors = (results[f"mode_{name}"] for name in ("rate", "frequency", "error"))
+    claims = []
+    for number, (rate, frequency, error) in enumerate(zip(rates, frequencies, errors, strict=True)):
+        # 0 first, of the steady state
+        slowest = abs(rate + values[number + 1].real)
+        near = int(np.argmin(np.abs(values + rate - 1j * frequency)))
+        claims.append(Claim("mode_rate", slowest, error, oracle=own[number + 1], warning=WARNING))
+        claims.append(
+            Claim("mode", abs(values[near] + rate - 1j * frequency), error, oracle=own[near], warning=WARNING)
+        )
+    return claims
+
+
+def _values_of(truth: Truth, elements: int) -> tuple[Complex, NDArray[np.float64]]:
+    """Return the eigenvalues, slowest first, and their rounding: of all elements, or of those without coherence between Sz."""
     G = truth.matrix()
     if elements < len(G):
         total = np.round(2.0 * np.sum([axes[2] for axes in truth.S], axis=0).diagonal().real)
         kept = (total[:, None] == total[None, :]).ravel()
         G = G[np.ix_(kept, kept)]
-    rates = np.sort(-np.linalg.eigvals(G).real)
-    return rates[rates > 1e-8 * max(1.0, float(np.abs(rates).max()))]
+    values, left, right = eig(G, left=True)
+    overlaps = np.abs(np.einsum("ij,ij->j", left.conj(), right))
+    rounding = 1e-14 * float(np.linalg.norm(G))
+    order = np.argsort(-values.real)
+    return values[order], np.minimum(rounding / np.maximum(overlaps, 1e-300), rounding**0.5)[order]
 
 
 def _trial(rng: Generator, folder: Path, *, method: str, task: str) -> Trial:

@@ -152,6 +152,58 @@ def test_prosens_current(trotter: Any, spins: int) -> None:
     np.testing.assert_allclose(result.values["current"], exact, atol=max(1e-10, 2 * result.error))
 
 
+@pytest.mark.parametrize(("rate", "tau"), [(0.9, 2.0), (1e-4, "auto")])
+def test_slowest_modes_are_those_of_the_dense_generator(trotter: Any, rate: float, tau: Any) -> None:
+    """Rates and frequencies, by the search and by the dense generator of small systems."""
+    result = trotter.run(
+        **{
+            "task": "steady",
+            "system": {
+                "spins": 4,
+                "terms": [
+                    {
+                        "type": "pairs",
+                        "list": [[0, 1, 1.0, 1.0, 0.4], [1, 2, 0.7, 0.7, 1.2], [2, 3, -0.9, 1.1, 0.3]],
+                    },
+                    {"type": "field", "axis": "x", "values": [0.8, 0.1, -0.3, 0.5]},
+                ],
+            },
+            "dissipation": [{"type": "loss", "rate": rate, "sites": [0]}],
+            "steady": {"modes": 5, "tau": tau},
+        }
+    )
+    twos = (1, 1, 1, 1)
+    S = oracle.spins(twos)
+    H = 0.8 * S[0][0] + 0.1 * S[1][0] - 0.3 * S[2][0] + 0.5 * S[3][0]
+    for j, k, *J in [(0, 1, 1.0, 1.0, 0.4), (1, 2, 0.7, 0.7, 1.2), (2, 3, -0.9, 1.1, 0.3)]:
+        H = H + sum(J[a] * S[j][a] @ S[k][a] for a in range(3))
+    G = oracle.liouvillian(H, [math.sqrt(rate) * (S[0][0] - 1j * S[0][1])])
+    values = np.linalg.eigvals(G)
+    values = values[np.argsort(-values.real)]
+    errors = result.mode_errors[1:] + 1e-12
+    assert np.all(errors < 1e-5 * np.abs(values[1:6].real) + 1e-6)
+    assert np.all(np.abs(result.modes[1:].real - values[1:6].real) <= errors)
+    nearest = np.abs(values[:, None] - result.modes[1:]).min(axis=0)
+    assert np.all(nearest <= errors)
+    assert result.residual < 1e-10
+
+
+def test_parallel_eigenvectors_between_jumps(trotter: Any) -> None:
+    """Spins without couplings whose states before a jump have one eigenvector alone, h = g / 2: -g / 2 four times."""
+    result = trotter.run(
+        **{
+            "task": "steady",
+            "system": {"spins": 4, "terms": [{"type": "field", "axis": "x", "values": 0.5}]},
+            "dissipation": [{"type": "loss", "rate": 1.0}],
+            "observe": ["sz"],
+            "steady": {"modes": 4, "tau": 2.0},
+        }
+    )
+    # the excited share is (h^2 / 4) / (g^2 / 4 + h^2 / 2)
+    np.testing.assert_allclose(result.values["sz"], 1 / 6 - 1 / 2, atol=10 * result.error + 1e-12)
+    assert np.all(np.abs(-result.modes.real[1:] - 0.5) <= result.mode_errors[1:] + 1e-9)
+
+
 def test_fluorescence(trotter: Any) -> None:
     for W, dark, side in ((0.3, 0.0131188389836, 0.0007391493265), (3.0, 0.1653967683859, 0.0473585743768)):
         result = trotter.run(
