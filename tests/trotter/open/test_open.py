@@ -11,9 +11,9 @@ from scipy.linalg import expm
 
 from qsim.core.device.device import cpu
 from qsim.trotter.evolve.open.arnoldi import Arnoldi
-from qsim.trotter.evolve.open.liouville import Doubled
-from qsim.trotter.evolve.open.statistics import counted
+from qsim.trotter.evolve.open.statistics import counted, numbers_of
 from qsim.trotter.evolve.trajectories.averages import Averages
+from qsim.trotter.sectors.digits.liouville import Doubled
 from tests.trotter.open import oracle
 from tests.trotter.open.test_trajectories import (
     COLLECTIVE,
@@ -212,8 +212,12 @@ def test_fluorescence(trotter: Any) -> None:
                 "system": {"spins": 1, "terms": [{"type": "field", "axis": "x", "values": W}]},
                 "dissipation": [{"type": "loss", "rate": 1.0}],
                 "observe": ["sz", {"emission": {"omega": {"from": 0.0, "to": 1.0, "count": 2}}}],
+                "steady": {"counting": True},
             }
         )
+        # photons come one after the other
+        assert result.values["fano"] == pytest.approx(1.0 - 6.0 * W**2 / (1.0 + 2.0 * W**2) ** 2, abs=1e-11)
+        assert result.values["fano_entries"][0] == pytest.approx(result.values["fano"], abs=1e-12)
         assert result.values["sz"][0] + 0.5 == pytest.approx(W**2 / 4 / (0.25 + W**2 / 2), abs=1e-12)
         np.testing.assert_allclose(result.values["emission"], [dark, side], atol=1e-10)
 
@@ -266,8 +270,12 @@ def test_nothing_rare_can_have_happened_at_the_start() -> None:
 
 def test_counting_of_independent_jumps() -> None:
     rng = np.random.default_rng(3)
-    jumps = [np.zeros((n, 2)) for n in rng.poisson(7.0, 2000)]
-    found = counted(jumps)
+    jumps = [np.column_stack([np.zeros(n), np.arange(n) % 2]) for n in rng.poisson(7.0, 2000)]
+    numbers = numbers_of(jumps, np.array([1, 2]))
+    assert numbers.shape == (3, 2000)
+    assert not numbers[0].any()
+    np.testing.assert_array_equal(numbers[1] - numbers[2], [len(one) % 2 for one in jumps])
+    found = counted(numbers.sum(axis=0))
     assert abs(found.mean - 7.0) <= 4 * found.mean_error
     assert abs(found.fano - 1.0) <= 4 * found.fano_error
     # sqrt(2 / R) of a variance

@@ -24,3 +24,7 @@ class Steady(Block):
     modes: Annotated[Count, Field(le=20)] = Field(
         default=2, description="slowest rates beside the steady state that are told"
     )
+    counting: bool = Field(
+        default=False,
+        description="whether the Fano factor of the jumps of every entry of dissipation, and of all, is told",
+    )

@@ -18,7 +18,7 @@ from qsim.trotter.sectors.digits.space import DigitSpace
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.trotter.evolve.open.liouville import Doubled
+    from qsim.trotter.sectors.digits.liouville import Doubled
 
 __all__ = ["Between"]
 

@@ -11,11 +11,11 @@ from qsim.core.errors import DeckError, FileError
 from qsim.core.run.stages import Plan
 from qsim.trotter import checks
 from qsim.trotter.deck.model import TrotterDeck
-from qsim.trotter.evolve.open.liouville import space_of
 from qsim.trotter.evolve.open.spaces import MOST_ELEMENTS
 from qsim.trotter.evolve.steady.problem import SteadyProblem
 from qsim.trotter.model.models import Models
 from qsim.trotter.model.open.channels import channels_of
+from qsim.trotter.sectors.digits.liouville import space_of
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device

@@ -1,7 +1,8 @@
 r"""The slowest modes of a generator: the eigenvalues of the largest real parts.
 
 A polynomial of G close to exp(G tau) makes the slow parts of a random start grow; then a basis is extended by the residuals of
-its slowest pairs ``(L_0 - lambda)^-1 (G - lambda) x``, L_0 the evolution between jumps (Davidson, J. Comput. Phys. 17, 87 (1975)).
+its slowest pairs ``(L_0 - lambda)^-1 (G - lambda) x``, L_0 the evolution between jumps (Davidson, J. Comput. Phys. 17, 87
+(1975)).
 The polynomial is the Chebyshev series of the exponential in an ellipse around the spectrum: a part of a fixed polynomial that
 lies outside changes its eigenvalues but not its eigenvectors.
 """

@@ -113,6 +113,14 @@ ARRAYS: tuple[Quantity[SteadyResult], ...] = (
     Quantity(
         "jump_rates", "J", "rate of the jumps of each entry of dissipation", lambda r: r.jumps, ("entry",)
     ),
+    Quantity(
+        "fano_entries",
+        "",
+        "variance over mean of the jumps of each entry in a long time; none of an entry that makes no jumps",
+        _value("fano_entries"),
+        ("entry",),
+    ),
+    Quantity("fano_entries_error", "", "error of fano_entries", _value("fano_entries_error"), ("entry",)),
     Quantity("two_time", "", "Re <A_j(t) B_j(0)>", _value("two_time"), ("two_time_t", "two_time_site")),
     Quantity(
         "two_time_imag", "", "Im <A_j(t) B_j(0)>", _value("two_time_imag"), ("two_time_t", "two_time_site")
@@ -158,6 +166,15 @@ SCALARS: tuple[Quantity[SteadyResult], ...] = (
         "rate of all jumps",
         lambda r: float(r.jumps.sum()),
         error=_shift(lambda r: float(sum((np.abs(c.w) ** 2).sum() for c in r.problem.channels))),
+    ),
+    Quantity(
+        "fano",
+        "",
+        "variance over mean of the number of all jumps in a long time",
+        _value("fano"),
+        error=_value("fano_error"),
+        headline=True,
+        when=lambda r: "fano" in r.values,
     ),
     Quantity(
         "emission_error",

@@ -13,6 +13,7 @@ import numpy as np
 from qsim.core.run.loop import drive
 from qsim.trotter.evolve.open.density import DensityView
 from qsim.trotter.evolve.steady.correlations import emission, two_time
+from qsim.trotter.evolve.steady.counting import counting, rates_of
 from qsim.trotter.evolve.steady.result import SteadyResult
 from qsim.trotter.evolve.steady.search import Search, zeros_of
 from qsim.trotter.model.larger import SpinModel, spin_matrices
@@ -40,7 +41,7 @@ def run(problem: SteadyProblem, monitor: Monitor) -> SteadyResult:
     assert values is not None
     assert search.errors is not None
     residual = float(np.linalg.norm(doubled.real_parts[0][1] @ doubled.real_of(v)))
-    rates = np.sort(-values.real)
+    slowest = np.sort(-values.real)
     several = zeros_of(values)
     unique = several == 1
     if not unique:
@@ -53,7 +54,7 @@ def run(problem: SteadyProblem, monitor: Monitor) -> SteadyResult:
             f"{len(values) - 1} of {problem.block.modes} slowest rates are found: the others are too close to each other"
         )
     states = math.sqrt(float(np.prod([two + 1.0 for two in doubled.twos])))
-    gap = float(rates[several]) if several < len(rates) else math.nan
+    gap = float(slowest[several]) if several < len(slowest) else math.nan
     # what is left of a deviation decays with the gap at least
     error = states * residual / gap if gap > 0.0 else math.nan
     model = problem.hamiltonian.at(0.0)
@@ -68,6 +69,10 @@ def run(problem: SteadyProblem, monitor: Monitor) -> SteadyResult:
     if (light := problem.observables.get(Emission)) is not None:
         with monitor.stage("emission"):
             found |= emission(problem, light, v, gap, monitor)
+    rates = rates_of(problem, v)
+    if problem.block.counting and unique:
+        with monitor.stage("counting"):
+            found |= counting(problem, search.inverse, v, rates, error, gap)
     return SteadyResult(
         problem=problem,
         values=found,
@@ -79,23 +84,8 @@ def run(problem: SteadyProblem, monitor: Monitor) -> SteadyResult:
         error=error,
         energy=view.energy(),
         purity=doubled.purity(v),
-        jumps=_rates(problem, v),
+        jumps=rates,
     )
-
-
-def _rates(problem: SteadyProblem, v: NDArray[np.complex128]) -> NDArray[np.float64]:
-    """Return the rate of the jumps of every entry of the deck."""
-    from qsim.trotter.model.open.channels import decays_of
-
-    doubled = problem.doubled
-    entries = sorted({channel.entry for channel in problem.channels})
-    found = np.zeros(entries[-1] + 1)
-    for entry in entries:
-        own = [channel for channel in problem.channels if channel.entry == entry]
-        for number, decay in enumerate(decays_of(own, doubled.twos)):
-            model = digits_of(decay.model, doubled.twos)
-            found[entry] += decay.constant + doubled.mean(("rate", entry, number), model, v).real
-    return found
 
 
 def _currents(problem: SteadyProblem, v: NDArray[np.complex128]) -> NDArray[np.float64]:

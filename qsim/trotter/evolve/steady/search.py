@@ -7,6 +7,7 @@ does not grow with the time that the system needs to get there.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from qsim.core.run.loop import Report
     from qsim.trotter.evolve.steady.problem import SteadyProblem
+    from qsim.trotter.sectors.digits.liouville import Doubled
 
 __all__ = ["Search", "zeros_of"]
 
@@ -42,6 +44,52 @@ def zeros_of(values: NDArray[np.complex128]) -> int:
     """Return how many of some eigenvalues have the rate 0."""
     rates = -values.real
     return int(np.count_nonzero(rates <= UNIQUE * max(1.0, float(np.abs(values).max(initial=0.0)))))
+
+
+class Inverse:
+    """The inverse of ``G - c m t``, which is that of G among vectors without a trace.
+
+    Attributes
+    ----------
+    G : (D, D) sparse
+        The generator among Hermitian matrices.
+    mixed, trace : (D,) float64
+        m and t.
+    c : float
+    """
+
+    def __init__(self, doubled: Doubled, between: Between | None) -> None:
+        self.G, self.between = doubled.real_parts[0][1], between
+        self.mixed = doubled.real_of(doubled.mixed())
+        # populations alone, all the same
+        self.trace = self.mixed / float(self.mixed @ self.mixed)
+        self.c = max(float(np.abs(self.G.diagonal()).max()), 1e-3)
+
+    def of(self, b: NDArray[np.float64], tolerance: float, report: Report) -> NDArray[np.float64]:
+        """Return the solution for a right side, with a residual of the tolerance if it is reached."""
+        G, mixed, trace, c = self.G, self.mixed, self.trace, self.c
+        if self.between is None:
+            return np.asarray(np.linalg.lstsq(G.toarray() - c * np.outer(mixed, trace), b, rcond=None)[0])
+        from scipy.sparse.linalg import LinearOperator, gcrotmk
+
+        between = self.between
+
+        def moved(x: NDArray[Any]) -> NDArray[Any]:
+            report(Progress())
+            x = np.ravel(x)
+            return np.asarray(G @ x - c * float(trace @ x) * mixed)
+
+        x, _ = gcrotmk(
+            LinearOperator(G.shape, matvec=moved, dtype=np.float64),
+            b,
+            M=LinearOperator(G.shape, matvec=lambda y: between.solve(np.ravel(y), 0.0), dtype=np.float64),
+            m=INNER,
+            maxiter=OUTER,
+            rtol=0.0,
+            # the tolerance of a state with the trace 1
+            atol=0.1 * tolerance * min(1.0, c * float(np.linalg.norm(mixed))),
+        )
+        return np.asarray(x)
 
 
 class Search:
@@ -72,30 +120,36 @@ class Search:
         """Return the state for a checkpoint: a search that was interrupted begins anew."""
         return {"values": self.values, "errors": self.errors, "v": self.v}
 
+    @property
+    def dense(self) -> bool:
+        """True if G is small enough to be diagonalised."""
+        return self.problem.doubled.space.dimension <= (DENSE if self.problem.block.tau == "auto" else FEW)
+
+    @cached_property
+    def inverse(self) -> Inverse:
+        """What solves linear equations with G."""
+        doubled = self.problem.doubled
+        return Inverse(doubled, None if self.dense else Between(doubled))
+
     def advance(self, report: Report) -> None:
         """Find the steady state and the slowest rates."""
         doubled, block = self.problem.doubled, self.problem.block
-        G = doubled.real_parts[0][1]
-        dense = G.shape[0] <= (DENSE if block.tau == "auto" else FEW)
-        if self.values is None and dense:
-            self._dense(G, block.modes + 1)
         if self.values is not None and self.v is not None:
             return
-        between = None if dense else Between(doubled)
-        mixed = doubled.real_of(doubled.mixed())
-        # populations alone, all the same
-        trace = mixed / float(mixed @ mixed)
+        inverse = self.inverse
+        if self.dense:
+            self._dense(inverse.G, block.modes + 1)
         if self.v is None:
-            self.v = self._steady(G, between, mixed, trace, report)
+            self.v = self._steady(inverse, report)
             report(Progress())
         if self.values is None:
-            assert between is not None
-            modes = Modes(G, between, doubled.real_of(self.v), trace)
+            assert inverse.between is not None
+            modes = Modes(inverse.G, inverse.between, doubled.real_of(self.v), inverse.trace)
             tau = None if block.tau == "auto" else block.tau
             values, errors = modes.find(block.modes, block.tolerance, tau, report)
             self.values, self.errors = np.append(0.0, values), np.append(0.0, errors)
         if zeros_of(self.values) > 1:
-            self.v = self._limit(G, report)
+            self.v = self._limit(inverse.G, report)
 
     def _dense(self, G: Any, count: int) -> None:
         """Take all eigenvalues of a small G, with what rounding makes of them."""
@@ -110,43 +164,14 @@ class Search:
         errors = np.minimum(rounding / np.maximum(overlaps, 1e-300), np.sqrt(rounding))
         self.values, self.errors = values[order], errors[order]
 
-    def _steady(
-        self,
-        G: Any,
-        between: Between | None,
-        mixed: NDArray[np.float64],
-        trace: NDArray[np.float64],
-        report: Report,
-    ) -> NDArray[np.complex128]:
-        doubled, tolerance = self.problem.doubled, self.problem.block.tolerance
-        c = max(float(np.abs(G.diagonal()).max()), 1e-3)
-
-        def moved(x: NDArray[Any]) -> NDArray[Any]:
-            x = np.ravel(x)
-            report(Progress())
-            return np.asarray(G @ x - c * float(trace @ x) * mixed)
-
-        if between is None:
-            x = np.linalg.lstsq(G.toarray() - c * np.outer(mixed, trace), -c * mixed, rcond=None)[0]
-        else:
-            from scipy.sparse.linalg import LinearOperator, gcrotmk
-
-            made = between
-            shape = G.shape
-            x, _ = gcrotmk(
-                LinearOperator(shape, matvec=moved, dtype=np.float64),
-                -c * mixed,
-                x0=mixed,
-                M=LinearOperator(shape, matvec=lambda y: made.solve(np.ravel(y), 0.0), dtype=np.float64),
-                m=INNER,
-                maxiter=OUTER,
-                rtol=0.0,
-                atol=0.1 * tolerance * float(np.linalg.norm(mixed)),
-            )
-        x = x / float(trace @ x)
+    def _steady(self, inverse: Inverse, report: Report) -> NDArray[np.complex128]:
+        """Return the state with ``G rho = 0``, or what comes of the one in which all states are as likely if none is found."""
+        G, tolerance = inverse.G, self.problem.block.tolerance
+        x = inverse.of(-inverse.c * inverse.mixed, tolerance, report)
+        x = x / float(inverse.trace @ x)
         if not np.linalg.norm(G @ x) <= tolerance:
             return self._limit(G, report)
-        return doubled.of_real(x)
+        return self.problem.doubled.of_real(x)
 
     def _limit(self, G: Any, report: Report) -> NDArray[np.complex128]:
         """Return what the state in which all states are as likely becomes: the start decides where several states are steady."""
