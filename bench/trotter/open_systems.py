@@ -30,7 +30,7 @@ LOSS = 0.3
 def _deck(spins: int, kind: str) -> dict[str, Any]:
     """Return a deck: a lossy Ising ring, a lossy XXZ chain, a Heisenberg chain between a source and a drain."""
     ring = [{"type": "ising", "lattice": "ring", "J": 1.0}, {"type": "field", "axis": "x", "values": 0.8}]
-    chain = [{"type": "xxz", "lattice": "chain", "J": 1.0, "Delta": 0.5}]
+    chain = [{"type": "xxz", "lattice": "chain", "J": 1.0, "delta": 0.5}]
     ends = [
         {"type": "pump", "rate": 1.0, "sites": [0]},
         {"type": "loss", "rate": 1.0, "sites": [spins - 1]},
