@@ -9,10 +9,11 @@ lies outside changes its eigenvalues but not its eigenvectors.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import iv, jv
+from scipy.special import ive, jv
 
 from qsim.core.run.loop import Progress
 
@@ -28,8 +29,8 @@ __all__ = ["Exponential", "Modes"]
 
 # vectors that show the ellipse, and by how much it is larger than what they show
 LOOKS, MARGIN = 30, 1.1
-# longest half axis of the ellipse times tau
-REACH = 12.0
+# longest half axis of the ellipse times tau, and with a tau of the deck at most
+REACH, FARTHEST = 12.0, 300.0
 # of a coefficient of the series that is left out
 CUT = 1e-6
 # steps of tau before vectors are kept, and how many are kept
@@ -66,14 +67,18 @@ class Exponential:
         values = _ends(G)
         a = max(0.5 * MARGIN * float(-values.real.min()), 1e-3)
         b = max(MARGIN * float(np.abs(values.imag).max()), 1e-3)
-        self.tau = REACH / max(a, b) if tau is None else tau
+        self.tau = min(math.inf if tau is None else tau, (REACH if tau is None else FARTHEST) / max(a, b))
         # half of the distance of the foci, which lie along the imaginary axis if b > a
         focus = max(abs(b * b - a * a) ** 0.5, 0.1 * max(a, b))
         count = np.arange(int(200 + 4 * focus * self.tau))
-        sizes = (jv if b > a else iv)(count, focus * self.tau)
-        grown = np.abs(sizes) * np.exp(np.minimum(count * np.log((a + b) / focus), 600.0))
+        x = focus * self.tau
+        # with exp(-a tau), which the centre of the ellipse gives
+        sizes = (
+            jv(count, x) * math.exp(-a * self.tau) if b > a else ive(count, x) * math.exp(x - a * self.tau)
+        )
+        grown = np.abs(sizes) * np.exp(np.minimum(count * math.log((a + b) / focus), 600.0))
         self.degree = max(2, int(np.flatnonzero(grown > CUT).max(initial=1)) + 1)
-        self.numbers = 2.0 * np.exp(-a * self.tau) * sizes[: self.degree + 1]
+        self.numbers = 2.0 * sizes[: self.degree + 1]
         self.numbers[0] *= 0.5
         # S_(k+1) = 2 (G + a) / focus S_k +- S_(k-1)
         self.sign = 1.0 if b > a else -1.0
@@ -187,6 +192,8 @@ class Modes:
         """Return the slowest eigenvalues, slowest first, and their errors; fewer where not all are found."""
         size = self.G.shape[0]
         count = min(count, size - 1)
+        if count == 0:
+            return np.zeros(0, np.complex128), np.zeros(0)
         most = min(MOST + 4 * count, size - 1)
         self.basis = Basis(self.G, most, self.project)
         self._begin(tau, report)
@@ -244,21 +251,21 @@ class Modes:
         tolerance: float,
     ) -> tuple[NDArray[np.float64], tuple[complex, NDArray[np.complex128]] | None]:
         """Return the residuals of the slowest pairs that are small, and the first pair whose residual is not with that."""
-        sizes: list[float] = []
-        for j, value in enumerate(values[: count + GUARDS]):
-            if value.imag < 0.0:
-                # the other one of the pair has the same residual
-                sizes.append(sizes[-1])
-                continue
-            residual = right[:, j] @ self.basis.images - value * (right[:, j] @ self.basis.vectors)
-            sizes.append(float(np.linalg.norm(residual)))
+        looked = values[: count + GUARDS]
+        # real and imaginary parts of G x - lambda x, all at once: the vectors are read once, and as they are
+        X, L = right[:, : looked.size].T, looked[:, None]
+        parts, shifted = np.vstack([X.real, X.imag]), np.vstack([(L * X).real, (L * X).imag])
+        rows = parts @ self.basis.images - shifted @ self.basis.vectors
+        residuals = rows[: looked.size], rows[looked.size :]
+        sizes = np.hypot(*(np.linalg.norm(part, axis=1) for part in residuals))
+        for j, value in enumerate(looked):
             small = max(tolerance, min(COARSE, RELATIVE * abs(value.real)))
             if j >= count:
                 # a slower one may still hide behind it
                 small = max(small, float(values[count - 1].real - value.real))
-            if sizes[-1] > small:
-                return np.array(sizes[: min(j, count)]), (value, residual)
-        return np.array(sizes[:count]), None
+            if sizes[j] > small:
+                return sizes[: min(j, count)], (value, residuals[0][j] + 1j * residuals[1][j])
+        return sizes[:count], None
 
 
 def _pairs(
