@@ -153,6 +153,7 @@ class FidProblem:
         return groups
 
     def _equivalent(self, j: int, k: int) -> bool:
+        """Return True if two nuclei are magnetically equivalent."""
         model, system = self.model, self.models.system
         # fields of their own, or a decoupled one, tell nuclei apart
         if self.relaxation.own or self.detected[j] != self.detected[k]:

@@ -10,7 +10,7 @@ lies outside changes its eigenvalues but not its eigenvectors.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ive, jv
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
+    from scipy.sparse import csr_array
 
     from qsim.core.run.loop import Report
     from qsim.trotter.evolve.steady.between import Between
@@ -61,7 +62,7 @@ class Exponential:
         Products with G of each application.
     """
 
-    def __init__(self, G: Any, tau: float | None) -> None:
+    def __init__(self, G: csr_array, tau: float | None) -> None:
         from scipy.sparse import eye_array
 
         values = _ends(G)
@@ -96,7 +97,7 @@ class Exponential:
         return np.asarray(out)
 
 
-def _ends(G: Any) -> NDArray[np.complex128]:
+def _ends(G: csr_array) -> NDArray[np.complex128]:
     """Return eigenvalues of G in a Krylov space: the ends of its spectrum."""
     size = G.shape[0]
     basis = Basis(G, min(LOOKS, size), lambda v: v)
@@ -116,7 +117,7 @@ class Basis:
     """
 
     def __init__(
-        self, G: Any, most: int, project: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+        self, G: csr_array, most: int, project: Callable[[NDArray[np.float64]], NDArray[np.float64]]
     ) -> None:
         self.G, self.most, self.project = G, most, project
         self._vectors, self._images = np.empty((2, most, G.shape[0]))
@@ -177,7 +178,7 @@ class Modes:
     """
 
     def __init__(
-        self, G: Any, between: Between, steady: NDArray[np.float64], trace: NDArray[np.float64]
+        self, G: csr_array, between: Between, steady: NDArray[np.float64], trace: NDArray[np.float64]
     ) -> None:
         self.G, self.between, self.steady, self.trace = G, between, steady, trace
         self.products = 0

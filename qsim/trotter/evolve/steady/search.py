@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
+    from scipy.sparse import csr_array
 
     from qsim.core.run.loop import Report
     from qsim.trotter.evolve.steady.problem import SteadyProblem
@@ -151,7 +152,7 @@ class Search:
         if zeros_of(self.values) > 1:
             self.v = self._limit(inverse.G, report)
 
-    def _dense(self, G: Any, count: int) -> None:
+    def _dense(self, G: csr_array, count: int) -> None:
         """Take all eigenvalues of a small G, with what rounding makes of them."""
         from scipy.linalg import eig
 
@@ -173,7 +174,7 @@ class Search:
             return self._limit(G, report)
         return self.problem.doubled.of_real(x)
 
-    def _limit(self, G: Any, report: Report) -> NDArray[np.complex128]:
+    def _limit(self, G: csr_array, report: Report) -> NDArray[np.complex128]:
         """Return what the state in which all states are as likely becomes: the start decides where several states are steady."""
         doubled = self.problem.doubled
         v = doubled.real_of(doubled.mixed())
