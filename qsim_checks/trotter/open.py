@@ -426,7 +426,7 @@ def _judge_fano(truth: Truth, rho: Complex, results: Results) -> list[Claim]:
     claims = []
     for chosen in [[entry] for entry in entries] + [entries]:
         own = [L for number, _, L in truth.jumps if number in chosen]
-        J = sum(np.kron(L, L.conj()) for L in own)
+        J = np.sum([np.kron(L, L.conj()) for L in own], axis=0)
         x = J @ rho.ravel()
         r = (one @ x).real
         if len(chosen) == 1 and chosen != entries:

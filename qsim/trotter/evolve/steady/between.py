@@ -59,10 +59,9 @@ class Between:
 
     def _block(self, space: DigitSpace, models: list[tuple[complex, Any, float]]) -> _Block:
         doubled, one = self.doubled, np.eye(space.dimension)
-        A = sum(
-            share * (DigitOperator(doubled.device, space, model).matrix.toarray() + constant * one)
-            for share, model, constant in models
-        )
+        A = np.zeros(one.shape, np.complex128)
+        for share, model, constant in models:
+            A += share * (DigitOperator(doubled.device, space, model).matrix.toarray() + constant * one)
         values, vectors = np.linalg.eig(A)
         if np.linalg.cond(vectors) > MOST_CONDITION:
             noise = np.random.default_rng(SEED).normal(size=A.shape)
