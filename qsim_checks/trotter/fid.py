@@ -75,7 +75,7 @@ def fid(rng: Generator, folder: Path) -> Trial:
     if rows:
         weak = bool(rng.random() < 0.2)
         terms.append({"type": "scalar", "list": rows, **({"weak": True} if weak else {})})
-    deck = {
+    deck: dict[str, Any] = {
         "method": "trotter",
         "task": "fid",
         "system": {"spins": len(names), "nuclei": names, "spectrometer": field, "terms": terms},

@@ -104,7 +104,7 @@ def _ends(G: csr_array) -> NDArray[np.complex128]:
     v = np.random.default_rng(SEED).normal(size=size)
     while basis.count < basis.most and basis.add(v):
         v = basis.images[basis.count - 1]
-    return np.linalg.eigvals(basis.small)
+    return np.linalg.eigvals(basis.small).astype(np.complex128)
 
 
 class Basis:
@@ -277,7 +277,7 @@ def _pairs(
     values, right = found[0].astype(np.complex128), found[1].astype(np.complex128)
     order = np.lexsort((-values.imag, -values.real))
     values, right = values[order], right[:, order]
-    return values, np.linalg.pinv(right), right
+    return values, np.asarray(np.linalg.pinv(right), np.complex128), right
 
 
 def _real(right: NDArray[np.complex128], values: NDArray[np.complex128]) -> NDArray[np.float64]:

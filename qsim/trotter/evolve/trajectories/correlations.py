@@ -47,8 +47,8 @@ def sigma_z(problem: Problem, psi: NDArray[Any], site: int) -> Any:
     sector, device = problem.sector, problem.device
     with device.use():
         if isinstance(sector, DigitSpace):
-            factors = sector.twos[site] - 2 * sector.digit(sector.strings(), site)
-            return device.asarray(factors.astype(psi.real.dtype)) * psi
+            levels = sector.twos[site] - 2 * sector.digit(sector.strings(), site)
+            return device.asarray(levels.astype(psi.real.dtype)) * psi
         if isinstance(sector, Sector):
             factors = np.zeros(problem.spins, np.complex128)
             # sigma^z = 2 S^z
