@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import expm
 
 from qsim_checks.coverage import Claim, Trial
 
@@ -28,7 +29,7 @@ NUCLEI = {
     "2H": (1.0, 0.15350609),
     "31P": (0.5, 0.40480742),
 }
-MOST_STATES = 128
+MOST_STATES, MOST_RELAXED = 128, 16
 SAMPLES = (0, 1, 5, 17, 40)
 
 
@@ -74,7 +75,7 @@ def fid(rng: Generator, folder: Path) -> Trial:
     if rows:
         weak = bool(rng.random() < 0.2)
         terms.append({"type": "scalar", "list": rows, **({"weak": True} if weak else {})})
-    deck = {
+    deck: dict[str, Any] = {
         "method": "trotter",
         "task": "fid",
         "system": {"spins": len(names), "nuclei": names, "spectrometer": field, "terms": terms},
@@ -88,6 +89,15 @@ def fid(rng: Generator, folder: Path) -> Trial:
         "run": {"device": "cpu", "seed": 1},
         "output": {"figures": "none"},
     }
+    seen = deck["fid"]["detect"]
+    others = sorted({name for name in names if name != seen})
+    if others and rng.random() < 0.25:
+        deck["fid"]["decouple"] = [str(rng.choice(others))]
+    if math.prod(round(2 * NUCLEI[one][0]) + 1 for one in names) <= MOST_RELAXED and rng.random() < 0.5:
+        # fields that fluctuate at every nucleus
+        T1 = np.round(rng.uniform(0.02, 2.0, len(names)), 4)
+        share = rng.choice([0.1, 0.7, 2.0], len(names))
+        deck["relaxation"] = {"T1": T1.tolist(), "T2": np.round(T1 * share, 6).tolist()}
     return Trial(deck, lambda results: judge(deck, results))
 
 
@@ -116,8 +126,11 @@ def judge(deck: dict[str, Any], results: Results) -> list[Claim]:
     H = sum(
         ppm * nu * z[j] for j, (ppm, nu) in enumerate(zip(system["terms"][0]["ppm"], larmor, strict=True))
     )
+    off = deck["fid"].get("decouple", [])
     for term in system["terms"][1:]:
         for j, k, J in term["list"]:
+            if names[j] in off or names[k] in off:
+                continue
             H = H + J * z[j] @ z[k]
             if names[j] == names[k] and not term.get("weak"):
                 H = H + J * (x[j] @ x[k] + y[j] @ y[k])
@@ -131,6 +144,9 @@ def judge(deck: dict[str, Any], results: Results) -> list[Claim]:
     rho, seen_in = states.conj().T @ transverse @ states, states.conj().T @ raised @ states
     claims = []
     error, line_error = (float(str(results.scalars[name].value)) for name in ("fid_error", "line_error"))
+    if "T1" in deck["relaxation"]:
+        turning = H - carrier * np.sum([z[j] for j, name in enumerate(names) if name == seen], axis=0)
+        return _relaxed(deck["relaxation"], turning, (x, y, z), raised, error, results, width)
     for n in SAMPLES:
         t = n / width
         phase = np.exp(2j * np.pi * energies * t)
@@ -158,4 +174,34 @@ def judge(deck: dict[str, Any], results: Results) -> list[Claim]:
         )
     count = float(results["multiplet_nuclei"].sum())
     claims.append(Claim("nuclei", count - names.count(seen), 0.01 * names.count(seen), oracle=0.02))
+    return claims
+
+
+def _relaxed(
+    relaxation: dict[str, Any],
+    H: NDArray[Any],
+    spins: tuple[list[NDArray[Any]], ...],
+    raised: NDArray[Any],
+    error: float,
+    results: Results,
+    width: float,
+) -> list[Claim]:
+    """Return the claims of a decay with fluctuating fields: double commutators in a dense superoperator, H in Hz."""
+    one = np.eye(len(H))
+
+    def commuted(A: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(np.kron(A, one) - np.kron(one, A.T))
+
+    G = -2j * np.pi * commuted(H)
+    for j, (T1, T2) in enumerate(zip(relaxation["T1"], relaxation["T2"], strict=True)):
+        for axis, rate in zip(spins, (0.5 / T1, 0.5 / T1, 1 / T2 - 0.5 / T1), strict=True):
+            C = commuted(axis[j])
+            G = G - rate * C @ C
+    start, row = raised.conj().T.ravel(), raised.T.ravel()
+    claims, scale = [], float(np.linalg.norm(G, 2))
+    for n in SAMPLES:
+        t = n / width
+        s = row @ expm(G * t) @ start / (row @ start)
+        own_error = 1e-14 * (10.0 + scale * t)
+        claims.append(Claim(f"fid {n}", abs(complex(results["fid"][n]) - s), error, oracle=own_error))
     return claims

@@ -350,6 +350,16 @@ def evolution(rng: Generator) -> tuple[Block, Complex]:
     if "inversion" in deck["sector"]:
         # it turns <Sz> over, which is no observable there
         del deck["observe"][0]
+    if (
+        isinstance(deck["sector"], str)
+        and not any("profile" in t for t in system["terms"])
+        and rng.random() < 0.5
+    ):
+        sigma = {"type": "field", "axis": _one(rng, "x", "z"), "values": _strength(rng)}
+        deck["observe"] += [
+            {"echo": {"sigma": [sigma], "scheme": _one(rng, "overlap", "return")}},
+            {"time_correlation": int(rng.integers(n))},
+        ]
     return deck, psi
 
 
@@ -410,6 +420,22 @@ def judge_evolution(deck: Mapping[str, Any], psi: Complex, results: Results) -> 
         )
         off = float(results["return_probability"][k]) - float(abs(np.vdot(psi, now)) ** 2)
         claims.append(Claim("return", off, 2.0 * error, 2.0 * stated, floor))
+        if "echo" in results:
+            asked = {
+                name: value
+                for item in deck["observe"]
+                if isinstance(item, dict)
+                for name, value in item.items()
+            }
+            other = H + dense_larger({**system, "terms": asked["echo"]["sigma"]})
+            echo = abs(np.vdot(psi, expm(1j * time * other) @ now)) ** 2
+            # there may be the error of both states
+            claims.append(Claim("echo", float(results["echo"][k]) - echo, 4.0 * error, 4.0 * stated, floor))
+            phi = expm(-1j * time * H) @ S["z", asked["time_correlation"]] @ psi
+            true = [np.vdot(now, S["z", j] @ phi).real for j in range(n)]
+            off = float(np.abs(results["time_correlation"][k] - true).max())
+            size = 2.0 * largest**2
+            claims.append(Claim("time_correlation", off, size * error, size * stated, floor))
     return claims
 
 

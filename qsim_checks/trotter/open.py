@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
-from scipy.linalg import expm
+from scipy.linalg import eig, expm
 
 from qsim_checks.coverage import Claim, Trial
 
@@ -120,6 +120,10 @@ def _drawn(rng: Generator, method: str, task: str) -> Block:
     if rng.random() < 0.2:
         deck["sector"] = "full"
     if task == "steady":
+        deck["steady"] = {"modes": int(rng.integers(1, 6)), "counting": bool(rng.random() < 0.7)}
+        if rng.random() < 0.4:
+            # the search of large systems
+            deck["steady"]["tau"] = 1.5
         return deck
     deck["initial"] = (
         {"type": "neel"}
@@ -282,6 +286,31 @@ class Truth:
         made = solve_ivp(f, (0.0, end), y, "DOP853", t_eval=list(times), rtol=ODE, atol=ODE)
         return [col[:-1].reshape(D, D) for col in made.y.T], [float(col[-1].real) for col in made.y.T]
 
+    def fano(self, end: float, entries: Sequence[int]) -> float:
+        """Return the Fano factor of the jumps of some entries until a time; not a number where there are none."""
+        D = self.size
+        own = [(f, L) for number, f, L in self.jumps if number in entries]
+
+        def jumped(t: float, rho: Complex) -> Complex:
+            return np.asarray(sum(_cosine(f, t) * L @ rho @ L.conj().T for f, L in own))
+
+        def slope(t: float, y: Complex) -> Complex:
+            # rho with n, and n (n - 1), jumps as factors
+            a, b, c = y.reshape(3, D, D)
+            return np.array(
+                [
+                    self.slope(t, a),
+                    self.slope(t, b) + jumped(t, a),
+                    self.slope(t, c) + 2.0 * jumped(t, b),
+                ]
+            ).ravel()
+
+        y = np.zeros((3, D, D), complex)
+        y[0] = self.start()
+        made = solve_ivp(slope, (0.0, end), y.ravel(), "DOP853", rtol=ODE, atol=ODE)
+        _, mean, pairs = np.einsum("kii->k", made.y[:, -1].reshape(3, D, D)).real
+        return float((pairs + mean - mean**2) / mean) if mean > 1e-9 else math.nan
+
     def steady(self) -> Complex:
         """Return the limit of the state in which all states are as likely."""
         rho = np.diag(np.full(self.size, 1.0 / self.size, complex))
@@ -339,8 +368,15 @@ def _judge_trajectories(deck: Block, pick: int, results: Results) -> list[Claim]
     states, jumps = truth.at([float(t) for t in results["time"]])
     number = 1 + pick % (len(states) - 1)
     means = truth.means(states[number])
-    names = [name for name in means if name in results] + ["jumps_mean"]
+    names = [name for name in means if name in results] + ["jumps_mean", "fano"]
     name = names[pick // 7 % len(names)]
+    if name == "fano":
+        entry = pick // 101 % results["fano_entries"].size
+        true = truth.fano(float(results["time"][-1]), [entry])
+        found, error = (float(results[f"fano_entries{end}"][entry]) for end in ("", "_error"))
+        if not (math.isfinite(found) and math.isfinite(true)):
+            return []
+        return [Claim(name, found - true, error, oracle=1e-9, statistical=True)]
     if name == "jumps_mean":
         scalar = results.scalars[name]
         difference = float(str(scalar.value)) - jumps[-1]
@@ -376,22 +412,68 @@ def _judge_steady(deck: Block, results: Results) -> list[Claim]:
             warning=WARNING,
         )
     )
-    if results.scalars["gap"].value is not None:
-        rates = _rates_of(truth, int(str(results.scalars["elements"].value)))
-        found = float(str(results.scalars["gap"].value))
-        claims.append(Claim("gap", found - float(rates[0]), 1e-7, oracle=1e-6, warning=WARNING))
+    claims += _judge_modes(truth, results)
+    if "fano_entries" in results:
+        claims += _judge_fano(truth, rho, results)
     return claims
 
 
-def _rates_of(truth: Truth, elements: int) -> NDArray[np.float64]:
-    """Return the rates above zero, ascending: of all elements, or of those without coherence between different Sz."""
+def _judge_fano(truth: Truth, rho: Complex, results: Results) -> list[Claim]:
+    """Return the claims of the Fano factors: 1 + (2 / r) int_0^inf (Tr[J exp(G t) J rho] - r^2) dt, by a pseudo-inverse."""
+    one, G = np.eye(truth.size).ravel(), truth.matrix()
+    G = G - np.outer(rho.ravel(), one)
+    entries = sorted({number for number, _, _ in truth.jumps})
+    claims = []
+    for chosen in [[entry] for entry in entries] + [entries]:
+        own = [L for number, _, L in truth.jumps if number in chosen]
+        J = np.sum([np.kron(L, L.conj()) for L in own], axis=0)
+        x = J @ rho.ravel()
+        r = (one @ x).real
+        if len(chosen) == 1 and chosen != entries:
+            found, error = (float(results[f"fano_entries{end}"][chosen[0]]) for end in ("", "_error"))
+        else:
+            scalar = results.scalars.get("fano")
+            if scalar is None or scalar.value is None:
+                continue
+            found, error = float(str(scalar.value)), float(str(scalar.error))
+        if not math.isfinite(found):
+            continue
+        F = 1.0 - 2.0 / r * (one @ J @ np.linalg.solve(G, x - r * rho.ravel())).real
+        own_error = (
+            1e-9 * (1.0 + abs(F)) * max(1.0, 1.0 / r) * max(1.0, float(np.linalg.norm(np.linalg.inv(G))))
+        )
+        claims.append(Claim("fano", found - F, error, oracle=own_error, warning=WARNING))
+    return claims
+
+
+def _judge_modes(truth: Truth, results: Results) -> list[Claim]:
+    """Return the claims of the slowest rates: they are the slowest ones, and each mode is an eigenvalue."""
+    values, own = _values_of(truth, int(str(results.scalars["elements"].value)))
+    rates, frequencies, errors = (results[f"mode_{name}"] for name in ("rate", "frequency", "error"))
+    claims = []
+    for number, (rate, frequency, error) in enumerate(zip(rates, frequencies, errors, strict=True)):
+        # 0 first, of the steady state
+        slowest = abs(rate + values[number + 1].real)
+        near = int(np.argmin(np.abs(values + rate - 1j * frequency)))
+        claims.append(Claim("mode_rate", slowest, error, oracle=own[number + 1], warning=WARNING))
+        claims.append(
+            Claim("mode", abs(values[near] + rate - 1j * frequency), error, oracle=own[near], warning=WARNING)
+        )
+    return claims
+
+
+def _values_of(truth: Truth, elements: int) -> tuple[Complex, NDArray[np.float64]]:
+    """Return the eigenvalues, slowest first, and their rounding: of all elements, or of those without coherence between Sz."""
     G = truth.matrix()
     if elements < len(G):
         total = np.round(2.0 * np.sum([axes[2] for axes in truth.S], axis=0).diagonal().real)
         kept = (total[:, None] == total[None, :]).ravel()
         G = G[np.ix_(kept, kept)]
-    rates = np.sort(-np.linalg.eigvals(G).real)
-    return rates[rates > 1e-8 * max(1.0, float(np.abs(rates).max()))]
+    values, left, right = eig(G, left=True)
+    overlaps = np.abs(np.einsum("ij,ij->j", left.conj(), right))
+    rounding = 1e-14 * float(np.linalg.norm(G))
+    order = np.argsort(-values.real)
+    return values[order], np.minimum(rounding / np.maximum(overlaps, 1e-300), rounding**0.5)[order]
 
 
 def _trial(rng: Generator, folder: Path, *, method: str, task: str) -> Trial:

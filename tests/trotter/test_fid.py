@@ -92,6 +92,46 @@ def test_a_decay():
     assert abs(results["fid"][0] - 1.0) < 1e-13
 
 
+def test_a_decay_with_fields_at_every_nucleus():
+    """The same molecule with dephasing of 2 / s at every nucleus: coherences of several spins decay faster."""
+    J = {(0, 1): 0.35, (2, 3): 7.47, (0, 2): 8.06, (1, 3): 8.06, (0, 3): 1.53, (1, 2): 1.53}
+    fid = {"carrier": 7.275, "width": 200.0, "points": 16}
+    couplings = [[*pair, value] for pair, value in J.items()]
+    results = qsim.run(deck([7.40, 7.40, 7.15, 7.15], couplings, field=60.0, fid=fid, T2=[0.5] * 4))
+    assert abs(results["fid"][10] - (-0.0713499961876873 + 0.0006061440228675j)) < 1e-11
+
+
+def test_a_nucleus_that_flips_fast_decouples_itself():
+    """A I coupled to S that flips at 1 / T1: J^2 T1 pi^2 widens the line, for (2 pi J T1)^2 << 1 (Abragam)."""
+    J, T1 = 5.0, 2e-3
+    given = deck([1.0, 50.0], [[0, 1, J]], nuclei=["1H", "13C"], fid={"width": 400.0})
+    given["relaxation"] = {"T1": [1e6, T1], "T2": [2.0, T1]}
+    results = qsim.run(given)
+    strong = np.argmax(results["line_intensity"])
+    # k = 1 / (2 T1): the quadrature of (pi J)^2 = r (1 / T1 - r)
+    r = 0.5 * (1 / T1 - math.sqrt(1 / T1**2 - 4 * (math.pi * J) ** 2))
+    assert results["line_width"][strong] == pytest.approx((0.5 + r) / math.pi, rel=1e-6)
+    assert results["line_frequency"][strong] == pytest.approx(100.0, abs=1e-9)
+
+
+def test_decoupled_nuclei_split_no_lines():
+    couplings = [[0, 1, 140.0], [0, 2, 140.0], [1, 2, -12.0]]
+    given = deck([20.0, 1.0, 1.2], couplings, nuclei=["13C", "1H", "1H"], fid={"decouple": ["1H"]})
+    results = qsim.run(given)
+    np.testing.assert_allclose(results["line_ppm"], [20.0], atol=1e-11)
+    given["fid"] |= {"detect": "1H", "decouple": ["13C", 2]}
+    results = qsim.run(given)
+    np.testing.assert_allclose(results["line_ppm"], [1.0], atol=1e-11)
+    assert results.scalars["detected"].value == 1
+
+
+def test_a_phase_turns_absorption_into_dispersion():
+    fid = {"points": 512, "width": 400.0}
+    plain, turned = (qsim.run(deck([1.0, 2.0], [[0, 1, 7.0]], fid={**fid, "phase": p})) for p in (0, 90))
+    np.testing.assert_allclose(turned["absorption"], -plain["dispersion"], atol=1e-12)
+    np.testing.assert_allclose(turned["dispersion"], plain["absorption"], atol=1e-12)
+
+
 @pytest.mark.parametrize("count", range(1, 7))
 def test_multiplicities_count_all_states(count):
     assert sum(multiplicity(count, two) * (two + 1) for two in range(count, -1, -2)) == 2**count
@@ -152,9 +192,10 @@ def test_a_tesla_is_a_frequency():
 
 def test_a_sum_of_phases():
     rng = np.random.default_rng(7)
-    lines = np.column_stack([rng.uniform(-400, 400, 60), rng.random(60)])
+    lines = np.column_stack([rng.uniform(-400, 400, 60), rng.normal(size=(2, 60)).T, rng.random(60)])
     t = np.arange(700) / 900.0
-    known = (lines[:, 1] * np.exp(2j * np.pi * np.outer(t, lines[:, 0]))).sum(1)
+    nu, real, imag, rate = lines.T
+    known = ((real + 1j * imag) * np.exp(np.outer(t, 2j * np.pi * nu - rate))).sum(1)
     # phases of 2 pi times 311 cycles, rounded, and 60 sums
     np.testing.assert_allclose(decay(lines, 1 / 900.0, 700), known, rtol=0, atol=1e-11)
 
@@ -177,6 +218,10 @@ def test_lines_within_rounding_are_one():
         ({"fid": {"width": "12 inches"}}, r"fid.width"),
         ({"fid": {"width": "0 ppm"}}, r"fid.width: must be above 0, found 0 ppm"),
         ({"relaxation": {"T2": 1.0, "linewidth": 2.0}}, r"relaxation.linewidth: give either T2 or linewidth"),
+        ({"relaxation": {"T2": [1.0]}}, r"relaxation.T2: 1 times, but system.spins = 2"),
+        ({"relaxation": {"T2": 3.0, "T1": 1.0}}, r"T2 of site 0 is 3 s, longer than twice its T1 = 1 s"),
+        ({"fid": {"decouple": ["1H"]}}, r"1H is observed; name single nuclei"),
+        ({"fid": {"decouple": [2]}}, r"fid.decouple.0"),
         ({"sector": {"sz": 0}}, r"sector: task: fid takes all sectors of Sz"),
         (
             {"system": {"terms": [{"type": "shifts", "ppm": [1.0]}]}},

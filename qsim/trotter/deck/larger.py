@@ -24,7 +24,8 @@ STARTS = (
 )  # fmt: skip
 # what an evolution observes of larger spins
 OBSERVED = (
-    "correlator", "energy", "energy_variance", "entropy", "imbalance", "return_probability", "sx", "sy", "sz", "total",
+    "correlator", "echo", "energy", "energy_variance", "entropy", "imbalance", "otoc", "return_probability", "sx", "sy", "sz",
+    "time_correlation", "total",
 )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from qsim.core.deck.blocks import Finding
 from qsim.trotter.deck.lattices import Crystal, Ladder
 from qsim.trotter.deck.model import TrotterDeck
+from qsim.trotter.deck.nmr.rules import check_decoupled, check_relaxation
 from qsim.trotter.deck.open.rules import check_steady
 from qsim.trotter.deck.sectors import SectorBlock
 from qsim.trotter.deck.sites import check_sites
@@ -89,8 +90,9 @@ def _check_fid(deck: TrotterDeck) -> Iterator[Finding]:
         yield Finding(key, "ppm need the field: give system.spectrometer, such as 400 MHz or 9.4 T")
     if block.span(1.0) == 0.0:
         yield Finding("fid.width", f"must be above 0, found {block.width}")
-    if deck.relaxation.T2 is not None and deck.relaxation.linewidth is not None:
-        yield Finding("relaxation.linewidth", "give either T2 or linewidth")
+    yield from check_relaxation(deck.relaxation, system.spins)
+    if system.nuclei is not None:
+        yield from check_decoupled(block, system)
     if deck.sector != "auto":
         yield Finding("sector", "task: fid takes all sectors of Sz; leave sector out")
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from qsim.trotter.evolve.open.density import order_kept
-from qsim.trotter.evolve.open.liouville import space_of
 from qsim.trotter.model.larger import SpinModel
 from qsim.trotter.observables.entropy import Entropy
 from qsim.trotter.observables.state import State
 from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.digits.liouville import space_of
 from qsim.trotter.sectors.symmetric import term_bytes
 
 if TYPE_CHECKING:

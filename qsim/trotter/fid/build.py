@@ -23,6 +23,8 @@ __all__ = ["build", "plan"]
 
 # states of a space that is diagonalised with its vectors: half a minute of a core
 MOST_STATES = 5000
+# elements between states whose I^z differs by 1, of a generator that is not Hermitian: six coupled protons have 792
+MOST_COHERENCES = 1000
 
 
 def build(loaded: LoadedDeck[TrotterDeck], device: Device | None) -> FidProblem:
@@ -44,6 +46,8 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
     samples = deck.fid.points * deck.fid.zero_fill
     # two spaces with their vectors, work space of LAPACK, and the elements between them; a decay and its transform
     item = 8 if all(one.model.real for one in problem.choices) else 16
+    if deck.relaxation.own:
+        item = 16
     parts = {"matrices": 8 * item * states**2, "decay and spectrum": 80 * samples}
     return Plan(
         memory=Memory(
@@ -60,7 +64,14 @@ def _findings(problem: FidProblem) -> Iterator[Finding]:
     if why := mixing(problem.model):
         yield Finding("system.terms", f"lines need a conserved total Iz: {why}")
         return
-    if (states := problem.largest) > MOST_STATES:
+    states = problem.largest
+    if problem.relaxation.own and states > MOST_COHERENCES:
+        yield Finding(
+            "relaxation",
+            f"{states} coherences of a part of the molecule are too many for fields at every nucleus, at most {MOST_COHERENCES}; "
+            "leave T1 out and give one T2, or leave out nuclei that couple weakly",
+        )
+    elif states > MOST_STATES:
         groups = len(problem.groups)
         yield Finding(
             "system.spins",

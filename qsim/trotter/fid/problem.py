@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from qsim.trotter.model.larger import SpinModel, spin_matrices
+from qsim.trotter.sectors.digits.liouville import space_of
 from qsim.trotter.sectors.digits.space import DigitSpace
 
 if TYPE_CHECKING:
@@ -47,16 +48,24 @@ class Choice(NamedTuple):
         H of the spins of the groups, Hz.
     detected : tuple of bool
         Whether a group is observed.
+    sites : tuple of int
+        First site of every group.
     """
 
     weight: float
     model: SpinModel
     detected: tuple[bool, ...]
+    sites: tuple[int, ...]
 
     @property
     def spaces(self) -> list[DigitSpace]:
         """The spaces of one total I^z each, the largest I^z first."""
         return [DigitSpace(self.model.twos, down) for down in range(self.model.quanta + 1)]
+
+    @property
+    def coherences(self) -> int:
+        """Number of elements of a density matrix between states whose I^z differs by 1."""
+        return space_of(self.model.twos, 1).dimension
 
 
 def multiplicity(count: int, two: int) -> int:
@@ -86,8 +95,24 @@ class FidProblem:
 
     @cached_property
     def model(self) -> Model:
-        """H of all nuclei, Hz."""
-        return self.models.hamiltonian().at(0.0)
+        """H of all nuclei, Hz, without the couplings to decoupled ones."""
+        model = self.models.hamiltonian().at(0.0)
+        if not (off := self.decoupled):
+            return model
+        kept = np.ones((model.spins, model.spins))
+        kept[off], kept[:, off] = 0.0, 0.0
+        changes: dict[str, Any] = {"J": model.J * kept}
+        if model.cross is not None:
+            changes["cross"] = model.cross * kept
+        if isinstance(model, SpinModel):
+            changes["bonds"] = {pair: m for pair, m in model.bonds.items() if kept[pair]}
+        return replace(model, **changes)
+
+    @property
+    def decoupled(self) -> list[int]:
+        """The sites that are decoupled."""
+        names = self.block.decouple or []
+        return [j for j, name in enumerate(self.models.system.isotopes) if j in names or name in names]
 
     @property
     def isotope(self) -> str:
@@ -97,7 +122,8 @@ class FidProblem:
     @property
     def detected(self) -> list[bool]:
         """Whether a site is observed."""
-        return [name == self.isotope for name in self.models.system.isotopes]
+        off = self.decoupled
+        return [name == self.isotope and j not in off for j, name in enumerate(self.models.system.isotopes)]
 
     @property
     def larmor(self) -> float:
@@ -127,7 +153,11 @@ class FidProblem:
         return groups
 
     def _equivalent(self, j: int, k: int) -> bool:
+        """Return True if two nuclei are magnetically equivalent."""
         model, system = self.model, self.models.system
+        # fields of their own, or a decoupled one, tell nuclei apart
+        if self.relaxation.own or self.detected[j] != self.detected[k]:
+            return False
         if system.twos[j] != 1 or system.isotopes[j] != system.isotopes[k] or model.cross is not None:
             return False
         if any(j in term or k in term for term in getattr(model, "bonds", {})):
@@ -181,11 +211,14 @@ class FidProblem:
                     math.prod(times for _, times in choice) / states,
                     _grouped(self.model, first, [choice[number][0] for number in kept]),
                     tuple(self.detected[site] for site in first),
+                    tuple(first),
                 )
 
     @property
     def largest(self) -> int:
-        """States of the largest space that is diagonalised."""
+        """States of the largest space that is diagonalised, or coherences where nuclei relax by fields of their own."""
+        if self.relaxation.own:
+            return max((one.coherences for one in self.choices), default=0)
         return max((space.dimension for one in self.choices for space in one.spaces), default=0)
 
 

@@ -37,10 +37,12 @@ class FidResult:
     Attributes
     ----------
     problem : FidProblem
-    lines : (n, 2) float64
-        Frequency, Hz beside the reference, ascending, and intensity of all lines.
+    lines : (n, 4) float64
+        Frequency, Hz beside the reference, intensity and its imaginary part, and rate of the decay, 1/s, of all lines.
     line_error : float
         Bound of the error of a frequency, Hz.
+    rounding : float
+        Bound of the error of the decay at t = 0, beside that of sums.
     """
 
     task: ClassVar[str] = "fid"
@@ -48,6 +50,7 @@ class FidResult:
     problem: FidProblem
     lines: NDArray[np.float64]
     line_error: float
+    rounding: float = 0.0
 
     @cached_property
     def weights(self) -> NDArray[np.float64]:
@@ -62,10 +65,11 @@ class FidResult:
 
     @cached_property
     def listed(self) -> NDArray[np.float64]:
-        """The lines from `fid.least` of the strongest on, those at the highest frequency first, (n, 2)."""
+        """Frequency, intensity and rate of lines from `fid.least` of the strongest on, the highest frequency first, (n, 3)."""
         strongest = float(self.weights.max(initial=0.0))
-        kept = self.weights >= self.problem.block.least * strongest
-        return np.column_stack([self.lines[:, 0], self.weights])[kept][::-1]
+        kept = np.abs(self.weights) >= self.problem.block.least * strongest
+        found = np.column_stack([self.lines[:, 0], self.weights, self.lines[:, 3]])[kept]
+        return found[np.argsort(found[:, 0], kind="stable")][::-1]
 
     @property
     def carrier(self) -> float:
@@ -91,38 +95,40 @@ class FidResult:
         return np.arange(self.problem.block.points) / self.width
 
     @property
-    def envelope(self) -> NDArray[np.float64]:
-        """Decay of the transverse magnetisation at the samples."""
-        return np.exp(-self.problem.relaxation.rate * self.time)
+    def slowest(self) -> float:
+        """Rate of the listed line that decays the slowest, 1/s."""
+        return float(self.listed[:, 2].min(initial=math.inf)) if len(self.listed) else 0.0
 
     @property
     def left(self) -> float:
-        """What is left of the envelope at the end."""
-        return float(self.envelope[-1])
+        """What is left of the slowest line at the end."""
+        return math.exp(-self.slowest * float(self.time[-1]))
 
     @cached_property
     def fid(self) -> NDArray[np.complex128]:
         """The decay in the frame that turns with the carrier, 1 at t = 0."""
-        shifted = np.column_stack([self.lines[:, 0] - self.carrier, self.weights])
-        return decay(shifted, 1.0 / self.width, self.problem.block.points) * self.envelope
+        shifted = self.lines - [self.carrier, 0.0, 0.0, 0.0]
+        shifted[:, 1:3] /= self.problem.norm
+        return decay(shifted, 1.0 / self.width, self.problem.block.points)
 
     @property
     def fid_error(self) -> float:
         """Bound of the error of the decay: the phase of a line at the end, and rounding."""
-        return 2.0 * math.pi * self.line_error * float(self.time[-1]) + 1e3 * EPS
+        return 2.0 * math.pi * self.line_error * float(self.time[-1]) + 1e3 * EPS + self.rounding
 
     @cached_property
-    def spectrum(self) -> NDArray[np.float64]:
-        """Absorption, 1/Hz, at `spectrum_frequency`: the real part of the transform of the decay, whose area is 1."""
+    def spectrum(self) -> NDArray[np.complex128]:
+        """Spectrum, 1/Hz, at `spectrum_frequency`: the transform of the decay; the real part is absorption, of the area 1."""
         block, t = self.problem.block, self.time
         b, g = block.apodise.exponential, block.apodise.gaussian
         # a Gaussian whose transform has the width g at half of its height
         signal = self.fid * np.exp(-math.pi * b * t - (math.pi * g * t) ** 2 / (4.0 * math.log(2.0)))
         # the first sample stands for half of an interval
         signal[0] *= 0.5
+        signal *= np.exp(1j * math.radians(block.phase))
         made = np.fft.fft(signal, block.points * block.zero_fill) / self.width
         # twice the real part: times before 0 mirror those after it
-        return np.asarray(2.0 * np.fft.fftshift(made).real)[::-1]
+        return np.asarray(2.0 * np.fft.fftshift(made))[::-1]
 
     @cached_property
     def frequency(self) -> NDArray[np.float64]:
@@ -143,7 +149,7 @@ class FidResult:
         J = float(np.abs(self.problem.model.J[2]).max())
         apart = max(
             COUPLINGS * J,
-            WIDTHS * self.problem.relaxation.rate / math.pi,
+            WIDTHS * self.slowest / math.pi,
             self.width / self.problem.block.points,
         )
         starts = np.flatnonzero(np.diff(-lines[:, 0], prepend=-np.inf) > apart)
@@ -205,6 +211,8 @@ QUANTITIES: tuple[Q, ...] = (
         axes=("line",),
         note="lines closer than rounding are one",
     ),
+    Q("line_width", "Hz", "width of the lines at half of their height, by relaxation", lambda r: r.listed[:, 2] / math.pi,
+      axes=("line",)),
     Q(
         "integral",
         "",
@@ -232,8 +240,9 @@ QUANTITIES: tuple[Q, ...] = (
         "absorption",
         "1/Hz",
         "absorption spectrum, whose area is 1",
-        lambda r: r.spectrum,
+        lambda r: r.spectrum.real,
         axes=("spectrum_frequency",),
         note="the first sample counts half",
     ),
+    Q("dispersion", "1/Hz", "imaginary part of the spectrum", lambda r: r.spectrum.imag, axes=("spectrum_frequency",)),
 )  # fmt: skip

@@ -19,6 +19,7 @@ from qsim.core.run.loop import Progress, drive
 from qsim.core.run.stops.aside import aside, here
 from qsim.trotter.fid.lines import merged
 from qsim.trotter.fid.problem import raising
+from qsim.trotter.fid.relaxed import relaxed
 from qsim.trotter.fid.result import FidResult
 from qsim.trotter.measurement.spaces import operator_in
 from qsim.trotter.model.hamiltonian import scale_of
@@ -66,23 +67,41 @@ class Computation:
         self.problem = problem
         assert problem.device is not None
         self.place = cpu(problem.device.threads)
-        self.todo = [(one, down) for one in problem.choices for down in range(1, one.model.quanta + 1)]
-        # frequency and intensity of every line found so far, each space a part
-        self.lines = [np.zeros((0, 2))] if restored is None else [np.array(restored["lines"])]
+        own = problem.relaxation.own
+        self.rates = problem.relaxation.rates(problem.models.spins) if own else None
+        self.todo = [
+            (one, down)
+            for one in problem.choices
+            for down in ([0] if own else range(1, one.model.quanta + 1))
+        ]
+        # frequency, intensity, its imaginary part, and rate of the decay of every line found so far, each space a part
+        self.lines = [np.zeros((0, 4))] if restored is None else [np.array(restored["lines"])]
         self.done = 0 if restored is None else int(restored["done"])
+        # of a frequency, and of the sum of the lines: rounding
+        self.errors = np.zeros(2) if restored is None else np.array(restored["errors"])
         self._last: tuple[int, int, list[Block]] | None = None
 
     def state(self) -> dict[str, Any]:
         """Return the state for a checkpoint."""
-        return {"done": self.done, "lines": np.concatenate(self.lines)}
+        return {"done": self.done, "lines": np.concatenate(self.lines), "errors": self.errors}
 
     def advance(self, report: Report) -> None:
         """Find the lines that are left, from every space to the one with one I^z more."""
         for number in range(self.done, len(self.todo)):
             one, down = self.todo[number]
+            if self.rates is not None:
+                look: Callable[[], None] = lambda: report(Progress())  # noqa: E731
+                made = aside(partial(relaxed, one, self.rates, self.place), look)
+                self.lines.append(made.lines)
+                self.errors = np.maximum(self.errors, [made.line_error, made.rounding])
+                self.done = number + 1
+                report(Progress(self.done))
+                continue
             upper, lower = self._blocks(one, down - 1, report), self._blocks(one, down, report)
             self._last = (id(one), down, lower)
-            self.lines.append(self._between(one, down, upper, lower))
+            found = self._between(one, down, upper, lower)
+            decays = np.full(len(found), self.problem.relaxation.rate)
+            self.lines.append(np.column_stack([found, np.zeros(len(found)), decays]))
             self.done = number + 1
             report(Progress(self.done))
 
@@ -156,8 +175,10 @@ def run(problem: FidProblem, monitor: Monitor) -> FidResult:
         largest = max(one.model.dimension for one in problem.choices)
         # of a frequency: rounding of two levels
         error = 2.0 * EPS * np.sqrt(largest) * scale_of(problem.model)
-        lines = merged(np.concatenate(made.lines), 4.0 * error)
-        result = FidResult(problem, lines, error)
+        lines = np.concatenate(made.lines)
+        if not problem.relaxation.own:
+            lines = merged(lines, 4.0 * error)
+        result = FidResult(problem, lines, max(error, float(made.errors[0])), float(made.errors[1]))
         if result.folded:
             monitor.warn(
                 f"{result.folded} of {len(result.listed)} lines fold: they lie outside of the {result.width:.6g} Hz about the "

@@ -85,7 +85,7 @@ class TimeCorrelation(Observable):
 
 
 class OtocBlock(Block):
-    """Out-of-time-order correlators ``F = Re <W(t) V W(t) V>`` of Pauli matrices along z, W of one site and V of others."""
+    """Out-of-time-order correlators ``F = Re <W(t) V W(t) V>`` of 2 Sz, W of one site and V of others."""
 
     w: Count = Field(description="site of W", json_schema_extra={"example": 0})
     v: Sites = Field(description="sites of V", json_schema_extra={"example": [1, 4]})
@@ -109,7 +109,7 @@ class Otoc(Observable):
     )
     example = {"w": 0, "v": [1, 4]}
     odd_under_inversion = True
-    arrays = (Array("otoc", "", "Re <W(t) V W(t) V>, Pauli matrices along z", ("otoc_site",)),)
+    arrays = (Array("otoc", "", "Re <W(t) V W(t) V>, W and V are 2 Sz of a site", ("otoc_site",)),)
     labels = (Label("otoc_site", "", "sites of V", ("otoc_site",), _sites_of_v),)
     figures = {"correlations": correlations}
 

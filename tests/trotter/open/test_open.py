@@ -11,9 +11,9 @@ from scipy.linalg import expm
 
 from qsim.core.device.device import cpu
 from qsim.trotter.evolve.open.arnoldi import Arnoldi
-from qsim.trotter.evolve.open.liouville import Doubled
-from qsim.trotter.evolve.open.statistics import counted
+from qsim.trotter.evolve.open.statistics import counted, numbers_of
 from qsim.trotter.evolve.trajectories.averages import Averages
+from qsim.trotter.sectors.digits.liouville import Doubled
 from tests.trotter.open import oracle
 from tests.trotter.open.test_trajectories import (
     COLLECTIVE,
@@ -152,6 +152,58 @@ def test_prosens_current(trotter: Any, spins: int) -> None:
     np.testing.assert_allclose(result.values["current"], exact, atol=max(1e-10, 2 * result.error))
 
 
+@pytest.mark.parametrize(("rate", "tau"), [(0.9, 2.0), (1e-4, "auto")])
+def test_slowest_modes_are_those_of_the_dense_generator(trotter: Any, rate: float, tau: Any) -> None:
+    """Rates and frequencies, by the search and by the dense generator of small systems."""
+    result = trotter.run(
+        **{
+            "task": "steady",
+            "system": {
+                "spins": 4,
+                "terms": [
+                    {
+                        "type": "pairs",
+                        "list": [[0, 1, 1.0, 1.0, 0.4], [1, 2, 0.7, 0.7, 1.2], [2, 3, -0.9, 1.1, 0.3]],
+                    },
+                    {"type": "field", "axis": "x", "values": [0.8, 0.1, -0.3, 0.5]},
+                ],
+            },
+            "dissipation": [{"type": "loss", "rate": rate, "sites": [0]}],
+            "steady": {"modes": 5, "tau": tau},
+        }
+    )
+    twos = (1, 1, 1, 1)
+    S = oracle.spins(twos)
+    H = 0.8 * S[0][0] + 0.1 * S[1][0] - 0.3 * S[2][0] + 0.5 * S[3][0]
+    for j, k, *J in [(0, 1, 1.0, 1.0, 0.4), (1, 2, 0.7, 0.7, 1.2), (2, 3, -0.9, 1.1, 0.3)]:
+        H = H + sum(J[a] * S[j][a] @ S[k][a] for a in range(3))
+    G = oracle.liouvillian(H, [math.sqrt(rate) * (S[0][0] - 1j * S[0][1])])
+    values = np.linalg.eigvals(G)
+    values = values[np.argsort(-values.real)]
+    errors = result.mode_errors[1:] + 1e-12
+    assert np.all(errors < 1e-5 * np.abs(values[1:6].real) + 1e-6)
+    assert np.all(np.abs(result.modes[1:].real - values[1:6].real) <= errors)
+    nearest = np.abs(values[:, None] - result.modes[1:]).min(axis=0)
+    assert np.all(nearest <= errors)
+    assert result.residual < 1e-10
+
+
+def test_parallel_eigenvectors_between_jumps(trotter: Any) -> None:
+    """Spins without couplings whose states before a jump have one eigenvector alone, h = g / 2: -g / 2 four times."""
+    result = trotter.run(
+        **{
+            "task": "steady",
+            "system": {"spins": 4, "terms": [{"type": "field", "axis": "x", "values": 0.5}]},
+            "dissipation": [{"type": "loss", "rate": 1.0}],
+            "observe": ["sz"],
+            "steady": {"modes": 4, "tau": 2.0},
+        }
+    )
+    # the excited share is (h^2 / 4) / (g^2 / 4 + h^2 / 2)
+    np.testing.assert_allclose(result.values["sz"], 1 / 6 - 1 / 2, atol=10 * result.error + 1e-12)
+    assert np.all(np.abs(-result.modes.real[1:] - 0.5) <= result.mode_errors[1:] + 1e-9)
+
+
 def test_fluorescence(trotter: Any) -> None:
     for W, dark, side in ((0.3, 0.0131188389836, 0.0007391493265), (3.0, 0.1653967683859, 0.0473585743768)):
         result = trotter.run(
@@ -160,8 +212,12 @@ def test_fluorescence(trotter: Any) -> None:
                 "system": {"spins": 1, "terms": [{"type": "field", "axis": "x", "values": W}]},
                 "dissipation": [{"type": "loss", "rate": 1.0}],
                 "observe": ["sz", {"emission": {"omega": {"from": 0.0, "to": 1.0, "count": 2}}}],
+                "steady": {"counting": True},
             }
         )
+        # photons come one after the other
+        assert result.values["fano"] == pytest.approx(1.0 - 6.0 * W**2 / (1.0 + 2.0 * W**2) ** 2, abs=1e-11)
+        assert result.values["fano_entries"][0] == pytest.approx(result.values["fano"], abs=1e-12)
         assert result.values["sz"][0] + 0.5 == pytest.approx(W**2 / 4 / (0.25 + W**2 / 2), abs=1e-12)
         np.testing.assert_allclose(result.values["emission"], [dark, side], atol=1e-10)
 
@@ -214,8 +270,12 @@ def test_nothing_rare_can_have_happened_at_the_start() -> None:
 
 def test_counting_of_independent_jumps() -> None:
     rng = np.random.default_rng(3)
-    jumps = [np.zeros((n, 2)) for n in rng.poisson(7.0, 2000)]
-    found = counted(jumps)
+    jumps = [np.column_stack([np.zeros(n), np.arange(n) % 2]) for n in rng.poisson(7.0, 2000)]
+    numbers = numbers_of(jumps, np.array([1, 2]))
+    assert numbers.shape == (3, 2000)
+    assert not numbers[0].any()
+    np.testing.assert_array_equal(numbers[1] - numbers[2], [len(one) % 2 for one in jumps])
+    found = counted(numbers.sum(axis=0))
     assert abs(found.mean - 7.0) <= 4 * found.mean_error
     assert abs(found.fano - 1.0) <= 4 * found.fano_error
     # sqrt(2 / R) of a variance

@@ -18,6 +18,7 @@ from qsim.trotter.sectors.parity import parity_obstacle
 from qsim.trotter.sectors.selection import mixing
 from qsim_checks.trotter.larger import component, dense_larger, entropy_of
 from tests.changes import change
+from tests.trotter.open import oracle
 
 RING = {"type": "heisenberg", "lattice": "ring"}
 #: Ground state and lowest level of Sz = 1 of spin-1 rings: reference/open_spins.json, dense and by QuSpin.
@@ -410,7 +411,7 @@ STARTS = {
     "half m": ({"initial__m": [1, 0.5, 0, 0]}, "initial.m.1: Sz of a spin 1 is 1, 0, ..., -1; found 0.5"),
     "short m": ({"initial__m": [1, 0]}, "initial.m: 2 values, but system.spins = 4"),
     "a1": ({"initial": {"type": "a1", "up": [0]}}, "initial.type: a1 is one of spins 1/2; take basis"),
-    "echo": ({"observe": [{"otoc": {"w": 0, "v": [1]}}]}, "observe.0.otoc: belongs to spins 1/2"),
+    "fidelity": ({"observe": [{"fidelity": {"file": "x.npy"}}]}, "observe.0.fidelity: belongs to spins 1/2"),
     "layers": (
         {"evolve": {"t_final": 1.0, "integrator": "bm4", "accuracy": 1e-3}},
         "evolve.integrator: bm4 is a product of layers of spins 1/2",
@@ -469,3 +470,43 @@ def test_what_a_larger_spin_in_time_cannot_be(trotter, changes, message):
 def test_what_larger_spins_cannot_be(trotter, changes, message):
     with pytest.raises(DeckError, match=message):
         trotter.load(**change(BASE, changes))
+
+
+@pytest.mark.parametrize("charged", [True, False])
+def test_echoes_and_correlations_in_time_of_larger_spins(run, charged):
+    """Against exponentials of dense matrices: ways back, with a field and without; W and V are 2 Sz."""
+    sizes, t = [1.0, 0.5, 1.5], 0.7
+    terms = [
+        {"type": "heisenberg", "lattice": "chain", "J": 1.0},
+        {"type": "anisotropy", "D": 0.4, "sites": [0, 2]},
+    ]
+    if not charged:
+        terms.append({"type": "field", "axis": "x", "values": 0.6})
+    field = {"type": "field", "axis": "z", "values": [0.3, -0.2, 0.5]}
+    given = {
+        "system": {"spins": 3, "spin": sizes, "terms": terms},
+        "initial": {"type": "basis", "m": [1, -0.5, 0.5]},
+        "evolve": {"t_final": t, "outputs": 2, "accuracy": 1e-9},
+    }
+    S = oracle.spins((2, 1, 3))
+    H = sum(S[j][a] @ S[j + 1][a] for j in range(2) for a in range(3))
+    H = H + 0.4 * sum(S[j][2] @ S[j][2] for j in (0, 2))
+    if not charged:
+        H = H + 0.6 * sum(S[j][0] for j in range(3))
+    other = H + sum(v * S[j][2] for j, v in enumerate(field["values"]))
+    # site 0 is the fastest index, m = S first
+    psi = np.eye(24)[0 + 3 * 1 + 6 * 1]
+    U, back = expm(-1j * t * H), expm(1j * t * other)
+    returned = back @ U @ psi
+    results = run(**given, observe=[{"echo": {"sigma": [field], "local": [0, 2]}}])
+    np.testing.assert_allclose(results["echo"][-1], abs(np.vdot(psi, returned)) ** 2, atol=1e-8)
+    local = [2.0 * np.vdot(returned, S[j][2] @ returned).real for j in (0, 2)]
+    np.testing.assert_allclose(results["echo_local"][-1], local, atol=1e-8)
+    results = run(**given, observe=[{"echo": {"sigma": [field]}}, {"time_correlation": 2}])
+    np.testing.assert_allclose(results["echo"][-1], abs(np.vdot(psi, returned)) ** 2, atol=1e-8)
+    known = [np.vdot(U @ psi, S[j][2] @ U @ S[2][2] @ psi).real for j in range(3)]
+    np.testing.assert_allclose(results["time_correlation"][-1], known, atol=1e-8)
+    results = run(**given, observe=[{"otoc": {"w": 0, "v": [1, 2]}}])
+    W = U.conj().T @ (2.0 * S[0][2]) @ U
+    known = [np.vdot(psi, W @ (2.0 * S[v][2]) @ W @ (2.0 * S[v][2]) @ psi).real for v in (1, 2)]
+    np.testing.assert_allclose(results["otoc"][-1], known, atol=1e-8)

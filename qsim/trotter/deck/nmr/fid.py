@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from qsim.core.deck.blocks import Block, PositiveCount
+from qsim.core.deck.blocks import Block, Count, PositiveCount
 from qsim.trotter.deck.nmr.isotopes import Hertz, Ppm, Seconds
 
 __all__ = ["Apodise", "Fid", "Relaxation"]
@@ -24,20 +24,45 @@ class Apodise(Block):
     )
 
 
-class Relaxation(Block):
-    """Decay of the transverse magnetisation of all nuclei."""
+Times = Seconds | Annotated[list[Seconds], Field(min_length=1)]
 
-    T2: Seconds | None = Field(
-        default=None, description="time of the decay exp(-t / T2)", json_schema_extra={"example": "0.8 s"}
+
+class Relaxation(Block):
+    """Decay of the magnetisation: one T2 of all coherences, or fields that fluctuate at every nucleus."""
+
+    T2: Times | None = Field(
+        default=None,
+        description="time of the decay exp(-t / T2) of all coherences alike; a list, or a number beside T1: of every nucleus, by "
+        "fields that fluctuate at each of them",
+        json_schema_extra={"example": "0.8 s"},
     )
     linewidth: Width | None = Field(default=None, description="1 / (pi T2), instead of T2")
+    T1: Times | None = Field(
+        default=None,
+        description="time in which the magnetisation of every nucleus along the field comes back: a number or a list",
+        json_schema_extra={"example": "1.5 s"},
+    )
+
+    @property
+    def own(self) -> bool:
+        """True if every nucleus relaxes by fields of its own."""
+        return self.T1 is not None or isinstance(self.T2, list)
 
     @property
     def rate(self) -> float:
-        """1 / T2, 1/s."""
-        if self.T2 is not None:
+        """Rate of the decay of all coherences, 1/s."""
+        if self.T2 is not None and not isinstance(self.T2, list):
             return 1.0 / self.T2
         return 0.0 if self.linewidth is None else math.pi * self.linewidth
+
+    def rates(self, spins: int) -> list[tuple[float, float]]:
+        """Return rates of loss, which are those of pump, and of dephasing of every nucleus, 1/s; these may be negative."""
+        along = self.T1 if isinstance(self.T1, list) else [self.T1] * spins
+        flips = [0.0 if T1 is None else 0.5 / T1 for T1 in along]
+        # without T2 no field fluctuates along z
+        alike = [self.rate] * spins if self.rate else flips
+        across = [1.0 / T2 for T2 in self.T2] if isinstance(self.T2, list) else alike
+        return [(k, r - k) for k, r in zip(flips, across, strict=True)]
 
 
 class Fid(Block):
@@ -59,6 +84,16 @@ class Fid(Block):
     )
     zero_fill: Annotated[PositiveCount, Field(le=16)] = Field(
         default=2, description="points of the spectrum over samples of the decay"
+    )
+    decouple: Annotated[list[Annotated[str, Field(max_length=8)] | Count], Field(min_length=1)] | None = (
+        Field(
+            default=None,
+            description="isotopes, or numbers of single nuclei, that are decoupled: they split no line, and are not seen",
+            json_schema_extra={"example": ["1H"]},
+        )
+    )
+    phase: Annotated[float, Field(ge=-360.0, le=360.0)] = Field(
+        default=0.0, description="phase of the receiver, degrees: 90 turns absorption into dispersion"
     )
     apodise: Apodise = Field(default=Apodise(), description="weights of the samples")
     least: Annotated[float, Field(ge=0.0, lt=1.0)] = Field(

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 
 from qsim.core.deck.blocks import Finding
 from qsim.trotter.deck.couplings import NuclearTerm, Quadrupole, Scalar, Shifts, System
+from qsim.trotter.deck.nmr.fid import Fid, Relaxation
 from qsim.trotter.deck.nmr.isotopes import ISOTOPES
 from qsim.trotter.deck.sites import check_sites, pair_problems
 
-__all__ = ["check_nuclear", "check_nuclei"]
+__all__ = ["check_decoupled", "check_nuclear", "check_nuclei", "check_relaxation"]
 
 
 def check_nuclei(system: System, key: str) -> Iterator[Finding]:
@@ -69,3 +70,37 @@ def check_nuclear(term: NuclearTerm, system: System, key: str) -> Iterator[Findi
 def _check_rows(term: Scalar, system: System, key: str) -> Iterator[Finding]:
     for number, text in pair_problems(term.list or [], system.spins):
         yield Finding(f"{key}.list.{number}", text)
+
+
+def check_relaxation(block: Relaxation, spins: int) -> Iterator[Finding]:
+    """Yield times of another number of nuclei, and a T2 that is longer than twice T1."""
+    if block.T2 is not None and block.linewidth is not None:
+        yield Finding("relaxation.linewidth", "give either T2 or linewidth")
+    for name in ("T1", "T2"):
+        values = getattr(block, name)
+        if isinstance(values, list) and len(values) != spins:
+            yield Finding(f"relaxation.{name}", f"{len(values)} times, but system.spins = {spins}")
+            return
+    if not block.own:
+        return
+    for site, (flips, dephasing) in enumerate(block.rates(spins)):
+        if dephasing < -1e-12 * flips:
+            T2 = 1.0 / (flips + dephasing)
+            yield Finding(
+                "relaxation.T2",
+                f"T2 of site {site} is {T2:.6g} s, longer than twice its T1 = {0.5 / flips:.6g} s: what flips a spin dephases it",
+            )
+            return
+
+
+def check_decoupled(block: Fid, system: System) -> Iterator[Finding]:
+    """Yield nuclei to be decoupled that are not there, and that of the observed isotope."""
+    seen = block.detect or system.isotopes[0]
+    for number, name in enumerate(block.decouple or []):
+        key = f"fid.decouple.{number}"
+        if isinstance(name, int):
+            yield from check_sites([name], system.spins, key)
+        elif name not in system.isotopes:
+            yield Finding(key, f"no site is a {name}; found {', '.join(sorted(set(system.isotopes)))}")
+        elif name == seen:
+            yield Finding(key, f"{name} is observed; name single nuclei by their numbers")

@@ -18,10 +18,10 @@ from qsim.core.run.loop import Progress
 from qsim.trotter.evolution.accuracy import Choice
 from qsim.trotter.evolve.open.arnoldi import Arnoldi
 from qsim.trotter.evolve.open.drifts import pieces_of
-from qsim.trotter.evolve.open.liouville import Doubled
 from qsim.trotter.evolve.open.spaces import why_mixing
 from qsim.trotter.model.open.channels import digits_of, jump_model
 from qsim.trotter.observables.base import View
+from qsim.trotter.sectors.digits.liouville import Doubled
 from qsim.trotter.sectors.digits.measure import product_of
 from qsim.trotter.sectors.symmetric import SymmetricSector
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
-from qsim.trotter.evolve.open.statistics import Counted, counted
+from qsim.trotter.evolve.open.statistics import Counted, counted, numbers_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,22 +22,37 @@ def _jumping(result: Any) -> bool:
     return bool(result.problem.jumping)
 
 
+def _numbers(result: Any) -> NDArray[np.float64]:
+    """Return the jumps of every entry (entries, trajectories)."""
+    entries = np.array([channel.entry for channel in result.problem.channels], np.int64)
+    return numbers_of(result.jumps, entries)
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
 def _counted(name: str) -> Callable[[Any], float | None]:
     """Return the function of a number of the counting statistics; None where there are no trajectories."""
-
-    def value(result: Any) -> float | None:
-        found = float(getattr(counted(result.jumps), name))
-        return found if math.isfinite(found) else None
-
-    return value
+    return lambda result: _finite(getattr(counted(_numbers(result).sum(axis=0)), name))
 
 
 def _per_time(name: str) -> Callable[[Any], float | None]:
     def value(result: Any) -> float | None:
         end = result.problem.times[-1]
-        made: Counted = counted(result.jumps)
-        found = float(getattr(made, name)) / end if end > 0.0 else math.nan
-        return found if math.isfinite(found) else None
+        made: Counted = counted(_numbers(result).sum(axis=0))
+        return _finite(getattr(made, name) / end) if end > 0.0 else None
+
+    return value
+
+
+def _of_entries(name: str) -> Callable[[Any], Any]:
+    """Return the function of a number of the counting statistics of every entry."""
+
+    def value(result: Any) -> Any:
+        if not result.problem.jumping or not result.jumps:
+            return None
+        return np.array([getattr(counted(n), name) for n in _numbers(result)])
 
     return value
 
@@ -85,6 +100,14 @@ ARRAYS: tuple[Quantity[Any], ...] = (
         _rows("jumps", error=True),
         ("time", "entry"),
     ),
+    Quantity(
+        "fano_entries",
+        "",
+        "variance over mean of the number of jumps of each entry until t_final",
+        _of_entries("fano"),
+        ("entry",),
+    ),
+    Quantity("fano_entries_error", "", "its standard error", _of_entries("fano_error"), ("entry",)),
     Quantity("jump_time", "1/J", "time of every jump", _recorded(lambda p, r, o: r[:, 0]), ("jump",)),
     Quantity("jump_trajectory", "", "its trajectory", _recorded(lambda p, r, o: o), ("jump",)),
     Quantity("jump_site", "", "its site; -1 of several", _recorded(_of_channel("site")), ("jump",)),

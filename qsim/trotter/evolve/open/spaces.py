@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from qsim.core.errors import DeckError
 from qsim.trotter.deck.sectors import SectorBlock
 from qsim.trotter.evolution.integrators import METHODS
-from qsim.trotter.evolve.open.liouville import space_of
 from qsim.trotter.model.open.channels import charge_of, decays_of
 from qsim.trotter.observables.state import State
+from qsim.trotter.sectors.digits.liouville import space_of
 from qsim.trotter.sectors.digits.space import DigitSpace
 from qsim.trotter.sectors.selection import obstacle
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from qsim.trotter.evolve.trajectories.averages import Averages
     from qsim.trotter.model.models import Models
 
-__all__ = ["Counted", "Enough", "counted", "ranges_of"]
+__all__ = ["Counted", "Enough", "counted", "numbers_of", "ranges_of"]
 
 # trajectories between two looks at the errors, and before the first one
 EVERY, LEAST = 64, 128
@@ -76,9 +76,22 @@ class Counted:
     fano_error: float
 
 
-def counted(jumps: Sequence[NDArray[np.float64]]) -> Counted:
-    """Return the counting statistics of the jumps (n, 2) of trajectories."""
-    n = np.array([len(one) for one in jumps], float)
+def numbers_of(jumps: Sequence[NDArray[np.float64]], entries: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the number of jumps of every entry of dissipation in every trajectory, (entries, trajectories).
+
+    Parameters
+    ----------
+    jumps : sequence of (n, 2) float64
+        Time and channel of the jumps of each trajectory.
+    entries : (channels,) int64
+        Entry of each channel.
+    """
+    count = int(entries.max(initial=-1)) + 1
+    return np.array([np.bincount(entries[one[:, 1].astype(int)], minlength=count) for one in jumps], float).T
+
+
+def counted(n: NDArray[np.float64]) -> Counted:
+    """Return the counting statistics of the numbers of jumps of trajectories."""
     count, mean = n.size, float(n.mean())
     # of few events the interval of Poisson's distribution
     spread = float(n.std(ddof=1)) / math.sqrt(count) if count > 1 else math.inf
@@ -93,4 +106,5 @@ def counted(jumps: Sequence[NDArray[np.float64]]) -> Counted:
         left = (s2 - s1**2 / m) / (m - 1.0) / (s1 / m)
     left = left[np.isfinite(left)]
     jack = math.sqrt(m / count * float(((left - left.mean()) ** 2).sum())) if left.size else math.nan
-    return Counted(mean, error, fano, jack)
+    # of few events, which show no spread, the error of Poisson's distribution
+    return Counted(mean, error, fano, max(jack, math.sqrt(2.0 / count)))

@@ -11,19 +11,19 @@ from qsim.core.errors import DeckError, FileError
 from qsim.core.run.stages import Plan
 from qsim.trotter import checks
 from qsim.trotter.deck.model import TrotterDeck
-from qsim.trotter.evolve.open.liouville import space_of
 from qsim.trotter.evolve.open.spaces import MOST_ELEMENTS
 from qsim.trotter.evolve.steady.problem import SteadyProblem
 from qsim.trotter.model.models import Models
 from qsim.trotter.model.open.channels import channels_of
+from qsim.trotter.sectors.digits.liouville import space_of
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
 
 __all__ = ["build", "plan"]
 
-# of the Krylov spaces of propagation and eigenvectors
-VECTORS = 60
+# of the search, and for each mode; bytes of the evolution between jumps, per element
+VECTORS, FOR_EACH, BETWEEN = 60, 4, 56
 
 
 def build(loaded: LoadedDeck[TrotterDeck], device: Device | None) -> SteadyProblem:
@@ -73,7 +73,12 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
         return Plan(findings=findings)
     elements = space.dimension
     row = 2 + 2 * len(problem.hamiltonian.static.pairs()) + len(problem.channels)
-    parts = {"generator": 20 * row * elements, "vectors": 16 * VECTORS * elements}
+    vectors = VECTORS + FOR_EACH * deck.steady.modes
+    parts = {
+        "generator": 20 * row * elements,
+        "between jumps": BETWEEN * elements,
+        "vectors": 16 * vectors * elements,
+    }
     return Plan(
         memory=Memory(
             device=sum(parts.values()), parts=parts, reduce="system.spins", size=f"{elements} elements"

@@ -10,8 +10,8 @@ from scipy.linalg import solve
 
 from qsim.trotter.evolve.open.arnoldi import Arnoldi
 from qsim.trotter.evolve.open.density import VECTORS
-from qsim.trotter.evolve.open.liouville import Doubled
 from qsim.trotter.model.open.channels import jump_model
+from qsim.trotter.sectors.digits.liouville import Doubled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

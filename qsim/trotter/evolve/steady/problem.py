@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from qsim.trotter.evolve.open.liouville import Doubled
 from qsim.trotter.model.open.channels import charge_of
+from qsim.trotter.sectors.digits.liouville import Doubled
 from qsim.trotter.sectors.selection import obstacle
 
 if TYPE_CHECKING:

@@ -31,6 +31,8 @@ class SteadyResult:
         Observables by the names of their arrays.
     modes : (M,) complex128
         Eigenvalues of the generator, the steady state first.
+    mode_errors : (M,) float64
+        Their errors.
     residual : float
         ``||G rho||_2``.
     gap : float
@@ -48,6 +50,7 @@ class SteadyResult:
     problem: SteadyProblem
     values: dict[str, Any]
     modes: NDArray[np.complex128]
+    mode_errors: NDArray[np.float64]
     residual: float
     gap: float
     unique: bool
@@ -105,8 +108,19 @@ ARRAYS: tuple[Quantity[SteadyResult], ...] = (
     Quantity("mode_rate", "J", "slowest rates of the generator", lambda r: -r.modes.real[1:], ("mode",)),
     Quantity("mode_frequency", "J", "their frequencies", lambda r: r.modes.imag[1:], ("mode",)),
     Quantity(
+        "mode_error", "J", "error of mode_rate and mode_frequency", lambda r: r.mode_errors[1:], ("mode",)
+    ),
+    Quantity(
         "jump_rates", "J", "rate of the jumps of each entry of dissipation", lambda r: r.jumps, ("entry",)
     ),
+    Quantity(
+        "fano_entries",
+        "",
+        "variance over mean of the jumps of each entry in a long time; none of an entry that makes no jumps",
+        _value("fano_entries"),
+        ("entry",),
+    ),
+    Quantity("fano_entries_error", "", "error of fano_entries", _value("fano_entries_error"), ("entry",)),
     Quantity("two_time", "", "Re <A_j(t) B_j(0)>", _value("two_time"), ("two_time_t", "two_time_site")),
     Quantity(
         "two_time_imag", "", "Im <A_j(t) B_j(0)>", _value("two_time_imag"), ("two_time_t", "two_time_site")
@@ -127,7 +141,16 @@ SCALARS: tuple[Quantity[SteadyResult], ...] = (
         headline=True,
     ),
     Quantity("purity", "", "Tr rho^2", lambda r: r.purity, error=_shift(lambda _: 2.0), headline=True),
-    Quantity("gap", "J", "slowest rate of the generator", lambda r: _known(r.gap), headline=True),
+    Quantity(
+        "gap",
+        "J",
+        "slowest rate of the generator",
+        lambda r: _known(r.gap),
+        error=lambda r: (
+            None if np.isnan(r.gap) else float(r.mode_errors[np.argmin(np.abs(r.modes.real + r.gap))])
+        ),
+        headline=True,
+    ),
     Quantity("unique", "", "whether there is one steady state", lambda r: r.unique, headline=True),
     Quantity("residual_steady", "J", "Frobenius norm of d rho / dt", lambda r: r.residual, headline=True),
     Quantity(
@@ -143,6 +166,15 @@ SCALARS: tuple[Quantity[SteadyResult], ...] = (
         "rate of all jumps",
         lambda r: float(r.jumps.sum()),
         error=_shift(lambda r: float(sum((np.abs(c.w) ** 2).sum() for c in r.problem.channels))),
+    ),
+    Quantity(
+        "fano",
+        "",
+        "variance over mean of the number of all jumps in a long time",
+        _value("fano"),
+        error=_value("fano_error"),
+        headline=True,
+        when=lambda r: "fano" in r.values,
     ),
     Quantity(
         "emission_error",

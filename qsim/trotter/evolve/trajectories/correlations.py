@@ -1,4 +1,4 @@
-"""States on which the Pauli matrix along z of a site acted at t = 0: correlations in time, and out-of-time-order correlators.
+"""States on which sigma^z = 2 Sz of a site acted at t = 0: correlations in time, and out-of-time-order correlators.
 
 With ``phi_k(t) = U sigma_k psi(0)``: ``<Sz_j(t) Sz_k> = <psi(t)| Sz_j |phi_k(t)> / 2``, whose real part follows from the moments
 of ``psi + phi`` and ``psi - phi``.  With ``W(t) = U^dagger sigma_w U``, both ``W(t) psi(0)`` and ``W(t) sigma_v psi(0)`` are
@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from qsim.trotter.kernels.states.measure import moments_of_axis
+from qsim.trotter.measurement.spaces import moments_in
 from qsim.trotter.observables.correlations import Otoc, TimeCorrelation
 from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.digits.space import DigitSpace
 from qsim.trotter.sectors.moments import diagonal_moments
 from qsim.trotter.sectors.spin_operators import weighted
 from qsim.trotter.sectors.states import restricted, whole_state
@@ -41,9 +43,12 @@ class Propagates(Protocol):
 
 
 def sigma_z(problem: Problem, psi: NDArray[Any], site: int) -> Any:
-    """Return ``sigma^z`` of a site times a vector of the problem, a new array."""
+    """Return ``sigma^z = 2 Sz`` of a site times a vector of the problem, a new array."""
     sector, device = problem.sector, problem.device
     with device.use():
+        if isinstance(sector, DigitSpace):
+            levels = sector.twos[site] - 2 * sector.digit(sector.strings(), site)
+            return device.asarray(levels.astype(psi.real.dtype)) * psi
         if isinstance(sector, Sector):
             factors = np.zeros(problem.spins, np.complex128)
             # sigma^z = 2 S^z
@@ -64,6 +69,8 @@ def sigma_z(problem: Problem, psi: NDArray[Any], site: int) -> Any:
 def _spins(problem: Problem, psi: NDArray[Any]) -> NDArray[np.float64]:
     """Return ``<S^z_j>``, not divided by the norm."""
     sector, device = problem.sector, problem.device
+    if isinstance(sector, DigitSpace):
+        return moments_in(sector, device, psi).s["z"]
     if isinstance(sector, Sector):
         return np.asarray(diagonal_moments(sector, device, psi)[1], np.float64)
     with device.use():

@@ -136,6 +136,14 @@ class Doubled:
         """Return the same system of another order of coherence."""
         return Doubled(self.device, self.hamiltonian, self.channels, self.twos, order)
 
+    def jumped(self, channels: Sequence[Channel], v: NDArray[np.complex128]) -> NDArray[np.complex128]:
+        """Return ``sum_k L_k x L_k^+`` of some channels of constant rates."""
+        found = np.zeros_like(v)
+        for channel in channels:
+            operator = DigitOperator(self.device, self.space, _jumped(channel, self.twos))
+            found += operator.applied(v)
+        return found
+
     @property
     def shift(self) -> int:
         """Bits of the ket."""
