@@ -102,7 +102,7 @@ def _lowest(
     best = np.empty(1)
     if overlap is None:
         support, best_integers = np.empty(2 * n, np.intc), np.zeros(1, np.intc)
-        head = (b"V", b"I", b"L", n, a, n, *chosen, support)
+        head: tuple[object, ...] = (b"V", b"I", b"L", n, a, n, *chosen, support)
         _call("dsyevr", info, *head, best, -1, best_integers, -1)
         integers = np.empty(int(best_integers[0]), np.intc)
         work = np.empty(int(best[0]))
