@@ -9,6 +9,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from qsim.core.errors import FileError, InvalidInput, NumericsError
+from qsim.core.physics.integrals import running_integral
 from qsim.tridiag.deck.electron import Absorber, Initial
 from qsim.tridiag.deck.laser import Laser
 from qsim.tridiag.deck.potentials import Potential
@@ -16,7 +17,6 @@ from qsim.tridiag.propagate import initial, photoelectrons
 from qsim.tridiag.propagate.eigenstates import Pencil, eigenstates, imaginary_time, window_states
 from qsim.tridiag.propagate.lattice import Lattice
 from qsim.tridiag.tdse import absorbers, harmonics, potentials
-from qsim.tridiag.tdse.integrals import running_integral
 from qsim.tridiag.tdse.pulses import LaserField
 
 REFERENCE = {

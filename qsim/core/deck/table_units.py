@@ -1,12 +1,12 @@
-"""Units of the columns of a table that a deck names: the key ``units`` beside ``file``."""
+"""Tables that a deck names: units of their columns, the key ``units`` beside ``file``, and functions of two coordinates."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import AliasChoices, Field, PrivateAttr
 
-from qsim.core.deck.blocks import Block
+from qsim.core.deck.blocks import Block, DeckPath
 from qsim.core.deck.units import BARE, UNITS, UnitError, unit_named
 
 if TYPE_CHECKING:
@@ -24,9 +24,13 @@ __all__ = [
     "Interpolation",
     "LengthUnits",
     "PotentialUnits",
+    "PotentialUnitsOfXY",
     "RadialUnits",
+    "TableOfXY",
+    "TablePotentialOfXY",
     "Tabulated",
     "UnitName",
+    "UnitsOfXY",
     "doubted",
 ]
 
@@ -187,3 +191,37 @@ class Tabulated(Block):
 def doubted(block: Block) -> Any:
     """Return a block with another curve that the rows of its table allow; None where it has no such table."""
     return block.doubted() if isinstance(block, Tabulated) else None
+
+
+class UnitsOfXY(LengthUnits):
+    """Units of the coordinates of a table."""
+
+    y: LengthName | None = Field(
+        default=None, description="unit of y", json_schema_extra={"example": "angstrom"}
+    )
+
+
+class PotentialUnitsOfXY(UnitsOfXY):
+    """Units of a potential as a function of x and y."""
+
+    V: EnergyName | None = Field(default=None, description="unit of V", json_schema_extra={"example": "eV"})
+
+
+class TableOfXY(Tabulated):
+    """Three columns on a rectangular grid, interpolated by cubic splines."""
+
+    # the only one: its rows allow others, which tell the error
+    interpolation: ClassVar[str] = "cubic"
+
+    type: Literal["table"]
+    file: DeckPath = Field(description="CSV, white-space or .h5 file, relative to the deck")
+
+
+class TablePotentialOfXY(TableOfXY):
+    """Three columns, x, y and V, on a rectangular grid, interpolated by cubic splines."""
+
+    units: PotentialUnitsOfXY | None = Field(default=None, description=UNITS_KEY)
+
+    def columns(self) -> tuple[Column, ...]:
+        """Return x, y and V."""
+        return Column("x", "length"), Column("y", "length"), Column("V", "energy")

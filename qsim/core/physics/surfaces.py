@@ -13,7 +13,7 @@ from qsim.core.physics.curves import BEYOND, HALVED, MISSED, SHARE, TINY, table_
 from qsim.core.physics.functions import LARGEST_VALUE
 
 if TYPE_CHECKING:
-    from qsim.core.deck.tables_of_xy import TableOfXY
+    from qsim.core.deck.table_units import TableOfXY
     from qsim.core.device.arrays import FloatArray
 
 __all__ = ["Surface", "sane", "surface_of", "tabulated"]

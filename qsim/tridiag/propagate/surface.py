@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import solve_banded
 
+from qsim.core.physics.integrals import running_integral
 from qsim.tridiag.propagate.lattice import mass
 from qsim.tridiag.tdse import absorbers
 from qsim.tridiag.tdse.flux import INNER, SENT_BACK, SIDE, SLOPE, Flux, sample_weights
-from qsim.tridiag.tdse.integrals import running_integral
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

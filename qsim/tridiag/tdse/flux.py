@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.physics.integrals import running_integral
 from qsim.core.run.loop import Progress
-from qsim.tridiag.tdse.integrals import running_integral
 from qsim.tridiag.tdse.photoelectrons import Photoelectrons, spread
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from qsim.core.errors import NumericsError
+from qsim.core.physics.integrals import running_integral
 from qsim.core.results.tables import NOT_VERIFIED
 from qsim.core.run.loop import Progress
 from qsim.tridiag.tdse.harmonics import Harmonic
-from qsim.tridiag.tdse.integrals import running_integral
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -6,8 +6,7 @@ from pydantic import Field, model_validator
 
 from qsim.core.deck.blocks import Block, Count
 from qsim.core.deck.expression import ExpressionText
-from qsim.core.deck.table_units import UNITS_KEY, Column, UnitName
-from qsim.core.deck.tables_of_xy import TableOfXY, TablePotentialOfXY, UnitsOfXY
+from qsim.core.deck.table_units import UNITS_KEY, Column, TableOfXY, TablePotentialOfXY, UnitName, UnitsOfXY
 from qsim.core.deck.units import Energy, InverseLength, Length, Mass
 from qsim.qoc.deck.numbers import SIGNED, SIZE
 from qsim.qoc.deck.systems.jumps import LevelJumps

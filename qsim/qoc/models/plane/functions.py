@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.core.deck.tables_of_xy import TableOfXY
+from qsim.core.deck.table_units import TableOfXY
 from qsim.core.physics.functions import formula
 from qsim.core.physics.surfaces import sane, surface_of, tabulated
 from qsim.qoc.deck.systems.grid2d import FormulaOfXY, HenonHeiles

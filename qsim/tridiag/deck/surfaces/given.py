@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from qsim.core.deck.expression import ExpressionText
-from qsim.core.deck.tables_of_xy import TablePotentialOfXY
+from qsim.core.deck.table_units import TablePotentialOfXY
 from qsim.tridiag.deck.surfaces.base import SurfaceBlock
 
 if TYPE_CHECKING:
