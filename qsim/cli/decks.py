@@ -56,7 +56,7 @@ def init(method: str, full: bool, example: str | None, task: str | None, type_: 
     known = tasks_of(model.variants())
     types = types_of(model.variants())
     # Every key of one task or type makes a deck that runs; those of all would not.
-    if full and task is None and known:
+    if full and task is None and type_ is None and known:
         task, *others = known
         say(f"every key of task: {task}; --task prints the keys of {', '.join(others)}")
     if full and type_ is None and not known and len(types) > 1:

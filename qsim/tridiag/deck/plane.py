@@ -294,7 +294,6 @@ class PlaneObservable(MotionObservable):
     boxes: Boxes | None = Field(
         default=None,
         description="norms in parts of the grid, by their names",
-        json_schema_extra={"example": {"behind": {"x": [5.0, 60.0]}}},
     )
     ker: Release | None = Field(default=None, description="kinetic-energy release")
     density: PlaneDensity | None = Field(default=None, description="maps of the density")
@@ -375,7 +374,14 @@ class PlaneDeck(Deck):
     observe: list[PlaneItem] = Field(
         default=[],
         description="what to compute besides norm, energy, dipole, velocity, acceleration and norms by regions",
-        json_schema_extra={"example": ["norm", {"populations": {"levels": 4}}, {"regions": {"radius": 8}}]},
+        json_schema_extra={
+            "example": [
+                "norm",
+                {"populations": {"levels": 4}},
+                {"regions": {"radius": 8}},
+                {"boxes": {"behind": {"x": [5.0, 60.0]}}},
+            ]
+        },
     )
 
     scan: PlaneScan | None = Field(
@@ -428,7 +434,7 @@ class PlaneDeck(Deck):
         elif (
             self.laser is not None
             and not self.system.planar
-            and "polarization" in self.laser.model_fields_set
+            and self.laser.polarization != LinearInPlane(type="linear")
         ):
             yield Finding("laser.polarization", f"the field of system {kind} has one direction")
         yield from self._check_initial(kind)

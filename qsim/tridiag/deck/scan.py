@@ -239,7 +239,6 @@ class PlaneScan(Scan):
     system: Numbers | None = Field(
         default=None,
         description="numbers of the system by their keys",
-        json_schema_extra={"example": {"g": [10.0, 20.0]}},
     )
 
     def _check_focus(self, key: str) -> Iterator[Finding]:

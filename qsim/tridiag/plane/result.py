@@ -175,9 +175,9 @@ QUANTITIES: tuple[Q, ...] = (
         headline=True,
     ),
     Q(
-        "residual",
+        "initial_residual",
         "hartree",
-        "largest residual of the levels",
+        "largest |H x - E x| of the levels",
         lambda r: float(r.problem.levels.residuals.max()),
         when=lambda r: r.problem.levels is not None,
         exact=True,

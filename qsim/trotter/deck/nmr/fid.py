@@ -89,7 +89,7 @@ class Fid(Block):
         Field(
             default=None,
             description="isotopes, or numbers of single nuclei, that are decoupled: they split no line, and are not seen",
-            json_schema_extra={"example": ["1H"]},
+            json_schema_extra={"example": [2]},
         )
     )
     phase: Annotated[float, Field(ge=-360.0, le=360.0)] = Field(
