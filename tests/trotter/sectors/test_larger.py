@@ -411,7 +411,10 @@ STARTS = {
     "half m": ({"initial__m": [1, 0.5, 0, 0]}, "initial.m.1: Sz of a spin 1 is 1, 0, ..., -1; found 0.5"),
     "short m": ({"initial__m": [1, 0]}, "initial.m: 2 values, but system.spins = 4"),
     "a1": ({"initial": {"type": "a1", "up": [0]}}, "initial.type: a1 is one of spins 1/2; take basis"),
-    "autocorrelation": ({"observe": [{"autocorrelation": 0}]}, "observe.0.autocorrelation: belongs to spins 1/2"),
+    "autocorrelation": (
+        {"observe": [{"autocorrelation": 0}]},
+        "observe.0.autocorrelation: belongs to spins 1/2",
+    ),
     "layers": (
         {"evolve": {"t_final": 1.0, "integrator": "bm4", "accuracy": 1e-3}},
         "evolve.integrator: bm4 is a product of layers of spins 1/2",
