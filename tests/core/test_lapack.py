@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 
+from qsim.core.device import pool
 from qsim.core.device.pool import listening
 from qsim.core.run.stops import aside, lapack
 
@@ -44,6 +45,7 @@ def test_an_overlap_that_is_not_positive_definite_is_an_error():
 )
 def test_a_stop_is_heard_while_a_large_matrix_is_solved(monkeypatch, solve):
     monkeypatch.setattr(aside, "LOOK", 0.001)
+    monkeypatch.setattr(pool, "LISTEN", 0.0)
 
     def stop():
         raise KeyboardInterrupt

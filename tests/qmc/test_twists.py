@@ -128,7 +128,7 @@ def test_a_twist_that_fails_is_left_out_whichever_it_is(qmc, monkeypatch):
     assert "series_0/twist_0/history/energy" in arrays
     for one in result.twists:
         np.testing.assert_array_equal(
-            one.jastrow.parameters, result.series[0].arrays["parameters"][int(result.series[0].info["best"])]
+            one.after.parameters, result.series[0].arrays["parameters"][int(result.series[0].info["best"])]
         )
     # continued, it is left out again at once, and nothing changes
     calls.clear()
