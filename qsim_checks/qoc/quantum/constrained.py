@@ -105,6 +105,8 @@ def unusual(rng: np.random.Generator, folder: Path) -> Trial:
     powers = dict(zip(block["controls"], world.powers, strict=True))
     if isinstance(start := block.get("initial"), dict) and "thermal" in start:
         start["thermal"] *= scale
+    for jump in block.get("jumps", []):
+        jump["rate"] *= scale
     # what overflows is infinite in the file, and refused
     with np.errstate(over="ignore", invalid="ignore"):
         for name, array in arrays.items():
