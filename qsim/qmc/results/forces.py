@@ -38,6 +38,12 @@ def _error(result: Result) -> float | None:
     return error if np.isfinite(error) else None
 
 
+def _warped(result: Result) -> bool:
+    """Return True if forces were measured with electrons carried along: their sum is zero for every configuration."""
+    carried = any(getattr(block, "warp", False) for block in result.problem.measured)
+    return carried and _forces(result) is not None
+
+
 def _net(result: Result) -> float | None:
     found = _forces(result)
     return None if found is None else float(np.linalg.norm(found.sum(axis=0)))
@@ -55,8 +61,9 @@ FORCES: tuple[Quantity[Result], ...] = (
     Quantity(
         "vmc_force_net",
         "hartree/bohr",
-        "sum of the forces on all nuclei; zero but for rounding where electrons are carried along",
+        "sum of the forces on all nuclei, electrons carried along: zero but for rounding",
         _net,
-        when=lambda r: _forces(r) is not None,
+        when=_warped,
+        exact=True,
     ),
 )

@@ -211,6 +211,23 @@ def _physics(loaded: LoadedDeck[PlaneDeck], pulse: LaserField, dt: float, steps:
                 f"grid.{_axis_key(deck, name)}.points", text, "error" if wave > WAVE[0] else "warning"
             )
     yield from _room(deck, lattice, psi, pulse)
+    yield from _degenerate(deck, levels)
+
+
+def _degenerate(deck: PlaneDeck, levels: Levels | None) -> Iterator[Finding]:
+    """Yield levels of the deck that no energy tells apart from others."""
+    if levels is None:
+        return
+    own = systems.levels_of(deck.initial)
+    recorded = range(min(deck.observed.populations.levels, len(levels.energies)))
+    alike = [level for level in sorted({*own, *recorded}) if levels.alike(level)]
+    if alike:
+        listed = ", ".join(map(str, alike))
+        yield Finding(
+            "initial" if set(alike) & set(own) else "observe",
+            f"of degenerate levels any combination may be found: {listed}; break the symmetry, or begin with a formula",
+            "warning",
+        )
 
 
 def _pulled(deck: PlaneDeck) -> NDArray[np.float64]:

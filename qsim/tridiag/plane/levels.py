@@ -8,6 +8,7 @@ on a part of the lattice about the bottom of the potential, which grows until th
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,8 @@ SHIFT = 0.05
 PATIENCE = 12
 # residual up to which a search that makes no progress has reached rounding
 ROUNDED = 1e-7
+# hartree, relative above one: levels that are closer count as degenerate
+ALIKE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -58,12 +61,20 @@ class Levels:
         ``sum psi^2 h1 h2 = 1``; the largest amplitude is positive.
     part : (slice, slice)
         Points of the part.
+    above : float
+        About the energy of the next level, as the search has left it.
     """
 
     energies: NDArray[np.float64]
     residuals: NDArray[np.float64]
     states: NDArray[np.float64]
     part: tuple[slice, slice]
+    above: float = math.inf
+
+    def alike(self, level: int) -> bool:
+        """Return True if another level is so close that any combination of both may have been found."""
+        apart = np.abs(np.delete(np.append(self.energies, self.above), level) - self.energies[level])
+        return bool(apart.min() <= ALIKE * max(1.0, abs(float(self.energies[level]))))
 
     def whole(self, level: int, shape: tuple[int, int]) -> NDArray[np.float64]:
         """Return a state on all points of the lattice, (n1, n2)."""
@@ -253,7 +264,8 @@ def _search(
         goal = RESIDUAL * max(1.0, abs(float(values[0])))
         best, since = (worst, 0) if worst < 0.9 * best else (best, since + 1)
         if worst <= goal or (since >= PATIENCE and worst < ROUNDED * max(1.0, abs(float(values[0])))):
-            return _levels(lattice, part, values[:count], residuals[:count], x[:count])
+            found = _levels(lattice, part, values[:count], residuals[:count], x[:count])
+            return replace(found, above=float(values[count])) if count < len(values) else found
         if len(space) + block > BLOCKS * block:
             first = weights[:, : 3 * block].T
             space = (first @ flat).reshape(-1, *shape)

@@ -1,6 +1,7 @@
 """Particles in a plane and vibrating ions against closed forms and published levels, and what is refused."""
 
 import math
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,6 +14,7 @@ from qsim.tridiag.deck.planes.particle import Particle
 from qsim.tridiag.deck.planes.vibrating_ion import VibratingIon
 from qsim.tridiag.output import QUANTITIES
 from qsim.tridiag.plane import systems
+from qsim.tridiag.plane.build import plan
 from qsim.tridiag.plane.lattice import Axis
 from qsim.tridiag.plane.levels import lowest
 from qsim.tridiag.plane.release import release
@@ -299,3 +301,29 @@ def test_a_scan_is_its_runs(tridiag):
     both = tridiag.run(task="plane", **trap, scan={"system": {"g": [0.001, 10.0]}}).each()
     # an oscillator, to first order in g, and as above
     assert both["mu"] == pytest.approx([1.0 + 0.001 / (2 * math.pi), 2.06375191], abs=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("omega", "initial", "levels", "told"),
+    [
+        ([1.0, 1.0], 1, 1, "initial: .*found: 1;"),
+        ([1.3, 1.3], 0, 3, "observe: .*found: 1, 2;"),
+        ([1.0, 1.0], 0, 1, None),
+        ([1.0, 1.01], 2, 3, None),
+        ([0.7, 0.7], 2, 1, "initial: .*found: 2;"),
+    ],
+)
+def test_levels_that_are_degenerate_are_told(tridiag, omega, initial, levels, told):
+    """Of an oscillator (0, 1) and (1, 0) are; the level above those that are recorded is looked at, too."""
+    loaded = tridiag.load(
+        task="plane",
+        system={"type": "particle", "potential": {"type": "harmonic", "omega": omega}},
+        grid={"x": {"xmin": -9, "xmax": 9, "points": 73}},
+        initial=initial,
+        time={"dt": 0.1, "t_final": 1.0},
+        observe=[{"populations": {"levels": levels}}],
+    )
+    found = [f"{one.key}: {one.message}" for one in plan(loaded).findings if "degenerate" in one.message]
+    assert len(found) == (told is not None)
+    if told is not None:
+        assert re.match(told, found[0])

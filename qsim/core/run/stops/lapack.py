@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["eig", "eigh", "lowest_pairs"]
+__all__ = ["eigh", "lowest_pairs"]
 
 # Rows from which LAPACK takes so long that a thread of its own, which costs some 0.1 ms, does not matter.
 LONG = 400
@@ -29,16 +29,8 @@ LONG = 400
 
 def eigh(matrix: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[Any]]:
     """Return all eigenvalues, ascending, and eigenvectors (columns) of a Hermitian matrix (n, n), as `numpy.linalg.eigh`."""
-    return _solved(np.linalg.eigh, matrix)
-
-
-def eig(matrix: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return eigenvalues and right eigenvectors (columns) of any matrix (n, n), as `numpy.linalg.eig`."""
-    return _solved(np.linalg.eig, matrix)
-
-
-def _solved(solve: Callable[..., Any], matrix: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    made = solve(matrix) if matrix.shape[-1] < LONG else aside(partial(solve, matrix), listen)
+    solve = partial(np.linalg.eigh, matrix)
+    made = solve() if len(matrix) < LONG else aside(solve, listen)
     return made.eigenvalues, made.eigenvectors
 
 
