@@ -36,7 +36,7 @@ from bench.qmc import (  # noqa: E402
 )
 from bench.qoc import columns, decks, dense, eigenbasis, gate, grid, line_search, members, qutip_grape, works  # noqa: E402, F401
 from bench.sturmian import collisions, integrals, linear, photons, states  # noqa: E402, F401
-from bench.tridiag import atom, atom_clubs, atom_cuda, batch, literal, solve, step, stream, threads  # noqa: E402, F401
+from bench.tridiag import atom, atom_clubs, atom_cuda, batch, literal, plane, solve, step, stream, threads  # noqa: E402, F401
 from bench.trotter import ensembles, equal_error, gates, large, measure, open_systems, products, scaling  # noqa: E402, F401
 from bench.trotter import step as trotter_step  # noqa: E402, F401
 from bench.trotter import threads as trotter_threads  # noqa: E402, F401
