@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from qsim.trotter.evolve.open.density import order_kept
+from qsim.trotter.kernels.product.forms import form_of
 from qsim.trotter.model.larger import SpinModel
 from qsim.trotter.observables.entropy import Entropy
 from qsim.trotter.observables.state import State
@@ -224,7 +225,11 @@ def _work(problem: Problem, spins: int, state: int) -> int:
         # the state of all spins, and an operator of either site times it
         most = max(most, 48 << spins)
     if problem.observables.needs.variance:
-        most = max(most, 2 * state)
+        model = problem.hamiltonian().envelope
+        # a plan has no device
+        cuda = getattr(problem.device, "is_cuda", False)
+        work = state if form_of(model.J, model.h, cuda=cuda) == "frames" else 0
+        most = max(most, state + work)
     for rows in _parts(problem, spins):
         # as in entanglement.entropy_bytes, which would load the kernels
         piece = min(spins, 20)

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from qsim.trotter.kernels.product.exchange import ExchangeTables, exchange_tables
+from qsim.trotter.kernels.product.forms import costs_of, form_of, turned_axes
 
 if TYPE_CHECKING:
     from qsim.core.device.arrays import FloatArray, IndexArray
     from qsim.core.device.device import Device
+    from qsim.trotter.kernels.product.forms import Form
 
 __all__ = ["TILE", "Diagonal", "Operator", "is_real", "operator"]
 
 # bits of a tile: 64 KiB of complex128
 TILE = 12
 GPU_BONDS_TILE = 10
-# of the estimate for pairs, measured on a CPU, whose tiles stay in its cache: 0.6 ns with 17 spins, 0.8 ns with 21
-CPU_BONDS = 0.5
-# ns per amplitude: a pair, a field, a bit of a transform, a term of different components
-BOND_COST, FLIP_COST, FRAME_COST, CROSS_COST = 1.5, 1.5, 0.45, 2.5
+# ns per amplitude: a term of different components
+CROSS_COST = 2.5
 
 
 class Diagonal(NamedTuple):
@@ -68,7 +68,7 @@ class Operator:
     """
 
     spins: int
-    form: Literal["bonds", "frames"]
+    form: Form
     bits: int
     J: FloatArray
     h: FloatArray
@@ -94,7 +94,7 @@ class Operator:
         return self.form == "frames" and bool(self.axes)
 
 
-def operator(device: Device, model: Any, form: Literal["auto", "bonds", "frames"] = "auto") -> Operator:
+def operator(device: Device, model: Any, form: Form | Literal["auto"] = "auto") -> Operator:
     """Return a model in the form that the kernels take.
 
     Parameters
@@ -117,12 +117,9 @@ def operator(device: Device, model: Any, form: Literal["auto", "bonds", "frames"
     one = np.uint64(1)
     mask = (one << first.astype(np.uint64)) | (one << second.astype(np.uint64))
     jx, jy = J[0, first, second], J[1, first, second]
-    axes = tuple(a for a in (0, 1) if J[a].any() or h[a].any())
     # the form with the lowest estimate, unless a test or a benchmark names one
-    costs = _costs(J, h, axes)
-    pairs = costs["bonds"] * (1.0 if device.is_cuda else CPU_BONDS)
-    best: Literal["bonds", "frames"] = "bonds" if pairs < costs["frames"] else "frames"
-    chosen = best if form == "auto" else form
+    costs = costs_of(J, h)
+    chosen = form_of(J, h, cuda=device.is_cuda) if form == "auto" else form
     bits = min(spins, GPU_BONDS_TILE if device.is_cuda and chosen == "bonds" else TILE)
     cross = None if model.cross is None else exchange_tables(device, model.cross)
     return Operator(
@@ -138,7 +135,7 @@ def operator(device: Device, model: Any, form: Literal["auto", "bonds", "frames"
         site=device.asarray(site.astype(np.int32)),
         hx=device.asarray(h[0, site] / 2),
         hy=device.asarray(h[1, site] / 2),
-        axes=axes,
+        axes=turned_axes(J, h),
         cost=1.0
         + (min(costs.values()) if form == "auto" else costs[chosen])
         + (0.0 if cross is None else CROSS_COST * cross.mask.shape[0]),
@@ -151,18 +148,6 @@ def is_real(model: Any) -> bool:
     """Return True if the matrix elements of a model are real."""
     # S^y alone is imaginary: it must come in pairs
     return not (model.h[1].any() or (model.cross is not None and model.cross[1].any()))
-
-
-def _costs(J: FloatArray, h: FloatArray, axes: tuple[int, ...]) -> dict[Literal["bonds", "frames"], float]:
-    """Cost of either form; a coefficient that vanishes for equal or opposite spins halves the work of a pair."""
-    spins = J.shape[1]
-    upper = np.triu_indices(spins, 1)
-    jx, jy = J[0][upper], J[1][upper]
-    pairs = 0.5 * float(np.count_nonzero(jx != jy) + np.count_nonzero(jx != -jy))
-    flips = float(np.count_nonzero((h[0] != 0) | (h[1] != 0)))
-    # two transforms, of N bits each, for every axis
-    levels = 2.0 * spins * len(axes)
-    return {"bonds": BOND_COST * pairs + FLIP_COST * flips, "frames": FRAME_COST * levels}
 
 
 def _within(J: FloatArray, bits: int) -> Any:
