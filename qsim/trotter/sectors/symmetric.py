@@ -14,7 +14,7 @@ to site p[j]; a state of momentum 2 pi k / N gets exp(-2 pi i k / N) from the sh
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache, reduce, singledispatch
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -305,6 +305,20 @@ class SymmetricSector:
             # real part: elements come in pairs g, g^-1 with conjugate characters
             total += fixed * math.cos(2.0 * math.pi * float(f))
         return round(total / len(self.elements))
+
+    @cached_property
+    def outer(self) -> SymmetricSector | None:
+        """The sector of the next Sz away from 0, to which S^+ or S^- leads; None at the largest ``|Sz|``.
+
+        It has the characters of all symmetries that turn no spin over.
+        """
+        down = self.down - 1 if self.sz >= 0.0 else self.down + 1
+        if not 0 <= down <= sum(self.base.digits.twos):
+            return None
+        # spaces of one Sz
+        assert isinstance(self.base, Sector | DigitSpace)
+        kept = tuple(symmetry for symmetry in self.symmetries if not symmetry.turned)
+        return SymmetricSector(replace(self.base, down=down), kept)
 
     def orbits(self, device: Device) -> Listed:
         """Return the orbits that have a state, on a device."""

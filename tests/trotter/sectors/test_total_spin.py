@@ -1,17 +1,24 @@
 """Total spin of levels, and structure factors at the momenta of lattices, against dense matrices of all states."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
+from qsim.core.device.device import cpu
 from qsim.core.errors import DeckError
 from qsim.core.run.stages import Method
 from qsim.trotter.deck import lattices
 from qsim.trotter.lattices.bonds import positions
 from qsim.trotter.lattices.momenta import all_momenta, points, wave_vector
-from qsim.trotter.measurement.spaces import products_of_spins
+from qsim.trotter.measurement.spaces import operator_in, products_of_spins, squares_in
+from qsim.trotter.measurement.total_spin import squared_in
 from qsim.trotter.model.hamiltonian import dense
 from qsim.trotter.observables.structure_factor import multiple_of_pi
+from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.digits.space import DigitSpace
 from qsim.trotter.sectors.parity import WholeSpace
+from qsim.trotter.sectors.symmetric import SymmetricSector, Symmetry
 
 
 def heisenberg(lattice, **keys):
@@ -212,3 +219,50 @@ def test_names_of_momenta():
             wave_vector(square, given)
     with pytest.raises(ValueError, match="sites in a row have one component"):
         wave_vector(None, [0, 1])
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request):
+    return cpu(2) if request.param == "cpu" else request.getfixturevalue("cuda")
+
+
+#: 2 S of every site, quanta below all up, symmetries as (sites, turned, phase).
+LADDERS = {
+    "momentum and reflection": (
+        (1,) * 8,
+        4,
+        [((1, 2, 3, 4, 5, 6, 7, 0), False, 0), ((7, 6, 5, 4, 3, 2, 1, 0), False, 0.5)],
+    ),
+    "inversion": (
+        (1,) * 8,
+        4,
+        [((1, 2, 3, 4, 5, 6, 7, 0), False, 0.5), ((0, 1, 2, 3, 4, 5, 6, 7), True, 0.5)],
+    ),
+    "a turned shift": ((1,) * 6, 3, [((1, 2, 3, 4, 5, 0), True, 0.5)]),
+    "a complex momentum, more up": ((1,) * 9, 3, [((1, 2, 3, 4, 5, 6, 7, 8, 0), False, 2 / 9)]),
+    "more down": ((1,) * 7, 5, [((1, 2, 3, 4, 5, 6, 0), False, 3 / 7)]),
+    "all up": ((1,) * 6, 0, [((1, 2, 3, 4, 5, 0), False, 0)]),
+    "spins 1": ((2,) * 5, 5, [((1, 2, 3, 4, 0), False, 0), ((0, 1, 2, 3, 4), True, 0.5)]),
+    "mixed spins": ((2, 1) * 3, 4, [((2, 3, 4, 5, 0, 1), False, 1 / 3)]),
+}
+
+
+@pytest.mark.parametrize("name", LADDERS)
+def test_the_ladder_operators_make_the_square_of_the_spin(device, name):
+    """Against the sum over all pairs, of a random vector of the sector."""
+    twos, down, given = LADDERS[name]
+    base = Sector(len(twos), down) if set(twos) == {1} else DigitSpace(twos, down)
+    symmetries = tuple(
+        Symmetry(str(n), sites, turned, Fraction(f).limit_denominator(64))
+        for n, (sites, turned, f) in enumerate(given)
+    )
+    sector = SymmetricSector(base, symmetries)
+    numbers = np.random.default_rng(len(name)).standard_normal((2, sector.dimension))
+    psi = numbers[0] if sector.is_real else numbers[0] + 1j * numbers[1]
+    pairs = operator_in(sector, cpu(1), products_of_spins(sector))
+    expected = np.empty_like(psi)
+    pairs.apply(psi, expected, beta=float(squares_in(sector).sum()))
+    out = device.asarray(np.full_like(psi, np.nan))
+    squared_in(sector, device)(device.asarray(psi), out)
+    # sums of N^2 terms of order S^2
+    assert np.abs(device.to_host(out) - expected).max() < 1e-13 * len(twos) ** 2 * np.abs(psi).max()

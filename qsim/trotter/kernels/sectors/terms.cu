@@ -61,7 +61,8 @@ extern "C" __global__ void term_rows(const amplitude* __restrict__ psi, amplitud
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 4)
-    orbit_rows(const amplitude* __restrict__ psi, amplitude* out, int64 rows, const int64* __restrict__ strings,
+    orbit_rows(const amplitude* __restrict__ psi, amplitude* out, int64 rows, int square, const int64* __restrict__ own,
+               const unsigned short* __restrict__ own_nu, int64 columns, const int64* __restrict__ strings,
                const unsigned short* __restrict__ nu, const double* __restrict__ roots, const uint32* __restrict__ starts,
                int shift, int64 buckets, const int64* __restrict__ tables, const number* __restrict__ characters, int cosets,
                int pieces, int turns, int cell, int bits, int64 marks, int terms, int digit,
@@ -72,12 +73,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4)
     if (row >= rows) return;
     const Terms h = {terms, digit, sites, first, change, value, energies};
     const Group g = {tables, characters, cosets, pieces, turns, cell, bits, marks};
-    const int64 s = strings[row];
-    const double inverse = 1.0 / roots[nu[row]];
+    const int64 s = own[row];
+    const double inverse = 1.0 / sqrt((double)own_nu[row]);
     amplitude sum = {};
     for (int term = 0; term < terms; ++term) {
         const int local = local_of(h, s, term);
-        sum = add_product(energies[(term << 2 * digit) + local], psi[row], sum);
+        if (square) sum = add_product(energies[(term << 2 * digit) + local], psi[row], sum);
         const int64 width = (first[term + 1] - first[term]) >> 2 * digit, begin = first[term] + local * width;
         for (int64 e = begin; e < begin + width; ++e) {
             if (change[e] == 0) continue;  // an element that is missing
@@ -91,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4)
                 if (strings[middle] < t) low = middle + 1;
                 else high = middle;
             }
-            if (low >= rows || strings[low] != t) continue;  // an orbit without a state
+            if (low >= columns || strings[low] != t) continue;  // an orbit without a state
             const number c = characters[coset * turns + turn / cell] * value[e];
             sum = add_product((inverse * roots[nu[low]]) * c, psi[low], sum);
         }

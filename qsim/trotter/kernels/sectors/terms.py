@@ -12,7 +12,8 @@ that of its smallest image (:mod:`qsim.trotter.kernels.sectors.images`).  H is t
 
     H_ab = sum_s H(a, s) chi(g) sqrt(nu_b / nu_a),   g s = b,
 
-over the strings s that the smallest string of orbit a couples to.
+over the strings s that the smallest string of orbit a couples to.  An operator between sectors of groups G (rows) and G'
+(columns) has the factor ``sqrt(|G| / |G'|)`` more.
 """
 
 from __future__ import annotations
@@ -138,25 +139,32 @@ def orbit_rows(
     psi: Array,
     out: Array,
     factors: tuple[float, float, float],
+    rows: Listed | None = None,
 ) -> None:
     """Compute ``out = a H psi + b psi + c out``, a, b, c = factors, in the states of orbits; everything is on the device.
 
     Parameters
     ----------
-    psi, out : (D,) real or complex
+    orbits, group
+        Of the columns.
+    psi, out : (D,) and (rows,), real or complex
         Different arrays of one type; real ones for H and characters that are real.
+    rows : Listed, optional
+        Of the rows, where the operator leads to another sector; b must then be 0.
     """
+    square, own = rows is None, orbits if rows is None else rows
     if device.is_cuda:
         kind = np.complex128 if psi.dtype.kind == "c" else np.float64
         last = np.int32(orbits.shift), np.int64(len(orbits.starts) - 1)
-        places = (*orbits[:4], *last, *on_device(device, group, kind))
-        _launch("orbit_rows", terms, len(psi), places, psi, out, factors)
+        columns = np.int64(len(psi)), *orbits[:4], *last, *on_device(device, group, kind)
+        places = np.int32(square), own.strings, own.nu, *columns
+        _launch("orbit_rows", terms, len(out), places, psi, out, factors)
         return
 
-    def rows(first: int, last: int) -> None:
-        _orbit_rows_cpu(first, last, orbits, group, terms, psi, out, factors)
+    def some(first: int, last: int) -> None:
+        _orbit_rows_cpu(first, last, own, square, orbits, group, terms, psi, out, factors)
 
-    each_part(rows, len(psi), len(psi) * max(1, len(terms.sites)), device.threads, alike="orbit_rows")
+    each_part(some, len(out), len(out) * max(1, len(terms.sites)), device.threads, alike="orbit_rows")
 
 
 def _launch(
@@ -238,11 +246,11 @@ def _term_rows_cpu(first, last, strings, square, numbering, terms, psi, out, fac
 
 
 @nb.njit(**JIT)
-def _orbit_rows_cpu(first, last, orbits, group, terms, psi, out, factors):
+def _orbit_rows_cpu(first, last, own, square, orbits, group, terms, psi, out, factors):
     """Rows of :func:`orbit_rows`."""
     a, b, c = factors
     for row in range(first, last):
-        s = orbits.strings[row]
+        s = own.strings[row]
         total = psi[0] * 0.0
         energy = terms.energies[0] * 0.0
         for term in range(terms.sites.shape[0]):
@@ -258,7 +266,10 @@ def _orbit_rows_cpu(first, last, orbits, group, terms, psi, out, factors):
                 k = find(t, orbits)
                 if k >= 0:
                     total += value * group.characters[r, m] * orbits.roots[orbits.nu[k]] * psi[k]
-        total = a * (total / orbits.roots[orbits.nu[row]] + energy * psi[row])
+        total /= own.roots[own.nu[row]]
+        if square:
+            total += energy * psi[row]
+        total *= a
         if b != 0.0:
             total += b * psi[row]
         if c != 0.0:
