@@ -324,9 +324,10 @@ def _trotter_ising(setting: Setting) -> Measured:
 def _steps(setting: Setting, ring_axes: tuple[int, ...], field: float) -> Measured:
     """Time steps of ts4 of one state, the same amplitudes per rank; the ranks are a power of two."""
     from qsim.core.device.links import links_of
-    from qsim.trotter.evolution.distributed import SharedEvolver, bits_of
+    from qsim.trotter.evolution.distributed import SharedEvolver
     from qsim.trotter.evolution.integrators import course
     from qsim.trotter.model.hamiltonian import Model
+    from qsim.trotter.sectors.shared.space import bits_of
 
     device, comm = setting.device, setting.comm
     g, local = bits_of(comm.size), setting.pick(12, 22, _most_spins(setting))

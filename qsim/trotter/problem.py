@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 from qsim.core.device.device import cpu
 from qsim.core.errors import DeckError
@@ -16,12 +16,14 @@ from qsim.trotter.measurement.spaces import operator_in
 from qsim.trotter.model.larger import SpinModel
 from qsim.trotter.model.models import Models
 from qsim.trotter.observables.registry import Observables
-from qsim.trotter.sectors.parity import parity_obstacle
+from qsim.trotter.sectors.parity import ParitySector, WholeSpace, parity_obstacle
 from qsim.trotter.sectors.selection import frame_of, mixing, space_with, spaces_of
+from qsim.trotter.sectors.shared.space import LEAST_BITS, SharedSpace, most_ranks
 from qsim.trotter.sectors.symmetric import symmetric_sectors, term_bytes
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
+    from qsim.core.device.links import Links
     from qsim.trotter.deck.axes import Axis
     from qsim.trotter.deck.model import TrotterDeck
     from qsim.trotter.initial.base import InitialState
@@ -39,6 +41,9 @@ GPU_AMPLITUDES = 6e4
 GPU_STATES = 2e5
 # States of a space of characters or of larger spins, whose matrix a host keeps, from which a GPU makes the products by terms.
 GPU_TERMS = 1 << 20
+
+# spaces of bits, whose vectors processes can share
+SHARED = (WholeSpace, ParitySector)
 
 B = TypeVar("B", Spectrum, Dynamics, Thermal, Levels, Floquet)
 
@@ -140,6 +145,34 @@ class TaskProblem(Generic[B]):
         return isinstance(block, SectorBlock) and (
             block.stored or (block.inversion is not None and not (self.charged and self.halves))
         )
+
+    def share(self, links: Links) -> None:
+        """Let several processes share the vectors of all sectors, which are all states or those of a parity."""
+        shared = [SharedSpace(space, links) for space in self.sectors if isinstance(space, SHARED)]
+        # functions of `spaces` that this task calls have a case for them
+        self.sectors = cast("list[Space]", shared)
+
+    def shared_ranks(self) -> tuple[int, str]:
+        """Return the number of processes that can share the vectors, a power of two, and why one alone must have them."""
+        needs = self.observables.needs
+        reasons = {
+            "vectors of one Sz, of characters and of larger spins are not shared; sector: full is": not all(
+                isinstance(space, SHARED) for space in self.sectors
+            ),
+            "couplings of different components have no product over several processes": not self.halves
+            or self.model.cross is not None,
+            "correlators of unlike components need whole states": bool(needs.unlike),
+            f"{self.spins} spins are too few": self.bits <= LEAST_BITS,
+        }
+        for reason, applies in reasons.items():
+            if applies:
+                return 1, reason
+        return most_ranks(self.bits), ""
+
+    @property
+    def bits(self) -> int:
+        """Bits of the number of states of the largest sector."""
+        return (max(space.dimension for space in self.sectors) - 1).bit_length()
 
     def operator(self, sector: Space, model: Model) -> SpaceOperator:
         """Return H in a sector of the task."""

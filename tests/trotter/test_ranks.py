@@ -106,7 +106,9 @@ from qsim.core.device.links import links_of
 from qsim.core.device.parallel import world
 from qsim.trotter.evolution.chebyshev import Chebyshev
 from qsim.trotter.evolution.krylov import Exponential
-from qsim.trotter.evolution.shared_product import SharedOperator
+from qsim.trotter.sectors.parity import WholeSpace
+from qsim.trotter.sectors.shared.operator import SharedOperator
+from qsim.trotter.sectors.shared.space import SharedSpace
 from qsim.trotter.measurement import entanglement
 from qsim.trotter.measurement.expectations import energy_and_variance
 from qsim.trotter.measurement.shared import shared_schmidt
@@ -138,7 +140,7 @@ for kind in range(3):
     J = np.triu(J, 1) + np.triu(J, 1).transpose(0, 2, 1)
     H = sum(h[a, j] * site[a][j] for a in range(3) for j in range(N))
     H = H + sum(J[a, j, k] * site[a][j] @ site[a][k] for a in range(3) for j in range(N) for k in range(j))
-    operator = SharedOperator(device, Model(N, J, h), links)
+    operator = SharedOperator(device, SharedSpace(WholeSpace(N), links), Model(N, J, h))
     out = own(y).copy()
     operator.apply(own(x), out, 0.7, -0.3, 1.2)
     assert abs(whole(out) - (0.7 * H @ x - 0.3 * x + 1.2 * y)).max() < 1e-14, kind
@@ -153,6 +155,73 @@ for kind in range(3):
     psi = own(x).copy()
     Exponential(device, psi.size, psi.dtype).advance(operator, psi, 1.7, 1e-12)
     assert abs(whole(psi) - wanted).max() < 1e-11, kind
+"""
+
+PARITY = """
+import numpy as np
+from qsim.core.device.device import cpu
+from qsim.core.device.links import links_of
+from qsim.core.device.parallel import world
+from qsim.trotter.measurement.spaces import moments_in, schmidt_in
+from qsim.trotter.model.hamiltonian import Model, dense
+from qsim.trotter.sectors.lanczos import random_start
+from qsim.trotter.sectors.parity import ParitySector
+from qsim.trotter.sectors.shared import space as shared
+from qsim.trotter.sectors.shared.operator import SharedOperator
+
+comm, device, N = world(), cpu(1), 9
+links = links_of(comm, device)
+rng = np.random.default_rng(11)
+shared.PIECE = 16  # several pieces
+whole = lambda part: np.concatenate(comm.allgather(part))
+for odd, real in ((0, True), (1, True), (0, False), (1, False)):
+    base = ParitySector(N, odd)
+    space = shared.SharedSpace(base, links)
+    J, h = rng.standard_normal((3, N, N)), np.zeros((3, N))
+    h[2] = rng.standard_normal(N)
+    if real:
+        J[1] = 0.0  # S^y of the rank makes complex terms
+    J = np.triu(J, 1) + np.triu(J, 1).transpose(0, 2, 1)
+    model, strings = Model(N, J, h), base.strings()
+    H = dense(model)[np.ix_(strings, strings)]
+    operator = SharedOperator(device, space, model)
+    assert operator.is_real == real
+    x, y = rng.standard_normal((2, base.dimension))
+    if not real:
+        x, y = x * (1 + 0.3j), y + 1j * rng.standard_normal(base.dimension)
+    own = lambda vector: np.ascontiguousarray(vector.reshape(comm.size, -1)[comm.rank])
+    out = own(y).copy()
+    operator.apply(own(x), out, 0.7, -0.3, 1.2)
+    assert abs(whole(out) - (0.7 * H @ x - 0.3 * x + 1.2 * y)).max() < 1e-13
+    start = random_start(device, space.size, 3, np.float64, operator.first, links)
+    assert abs(whole(start) - random_start(device, base.dimension, 3)).max() < 1e-15
+    x /= np.linalg.norm(x)
+    pairs = [(0, 1), (2, N - 1), (N - 2, N - 1), (1, N - 2)]
+    found, wanted = (moments_in(one, device, vector, pairs) for one, vector in ((space, own(x)), (base, x)))
+    assert abs(found.norm - 1.0) < 1e-14
+    for axis in "xyz":
+        assert abs(found.s[axis] - wanted.s[axis]).max() < 1e-14
+        assert max(abs(found.ss[axis][j, k] - wanted.ss[axis][j, k]) for j, k in pairs) < 1e-14
+    assert abs(found.ss["z"] - wanted.ss["z"]).max() < 1e-14
+    for cut in ([0], [N - 1], [0, 1, 2, 3], [N - 1, 0, N - 3]):
+        a, b = (schmidt_in(one, device, vector, cut).values for one, vector in ((space, own(x)), (base, x)))
+        assert np.allclose(a, b[: len(a)], atol=1e-14)
+"""
+
+LEVELS = """
+method: trotter
+task: spectrum
+system:
+  spins: 12
+  terms:
+    - {type: ising, lattice: chain, J: -1.0}
+    - {type: field, axis: x, values: "0.45 + 0.02*j"}
+observe:
+  - {sx: all}
+  - {sz: all}
+  - {correlator: [xx, zz], pairs: all}
+  - {entropy: {cuts: all}}
+run: {seed: 1}
 """
 
 DECK = """
@@ -202,9 +271,9 @@ def qsim(ranks, *arguments):
     return launch(ranks, "-m", "qsim", "trotter", "deck.yaml", "--no-figures", *arguments)
 
 
-def differing(first, second, rtol=1e-11):
+def differing(first, second, rtol=1e-11, atol=0.0):
     with open_results(first) as a, open_results(second) as b:
-        found = compare_results(a, b, Tolerance(rtol, 0.0, 0.0))
+        found = compare_results(a, b, Tolerance(rtol, atol, 0.0))
     return {item.name for item in found if not item.same} - set(ROUNDED)
 
 
@@ -218,6 +287,33 @@ def test_layers_and_moments_against_exponentials_of_dense_matrices(ranks):
 def test_products_with_h_and_entropies_against_dense_matrices(ranks):
     reply = launch(ranks, "-c", PRODUCTS)
     assert reply.returncode == 0, reply.stderr
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_products_and_moments_of_a_shared_parity_against_dense_matrices(ranks):
+    reply = launch(ranks, "-c", PARITY)
+    assert reply.returncode == 0, reply.stderr
+
+
+@pytest.mark.parametrize("sector", ["auto", "full"])
+def test_levels_of_vectors_that_ranks_share(sector):
+    """Of both parities, and of all states; also of a run that goes on with another number of ranks."""
+    Path("deck.yaml").write_text(LEVELS.replace("run:", f"sector: {sector}\nrun:"))
+    for ranks in (1, 2, 4):
+        reply = qsim(ranks, "-o", f"{sector}{ranks}")
+        assert reply.returncode == 0, reply.stderr
+    for ranks in (2, 4):
+        # Lanczos adds in another order: as many products, or five more
+        assert differing(f"{sector}1.h5", f"{sector}{ranks}.h5", 1e-8, 1e-8) <= {"products"}
+    stopped = qsim(2, "-o", "run", "--set", "run.walltime=0.01")
+    if stopped.returncode == 75:
+        assert qsim(4, "-o", "run", "--resume").returncode == 0
+        assert differing(f"{sector}1.h5", "run.h5", 1e-8, 1e-8) <= {"products"}
+    reply = qsim(
+        2, "-o", "none", "--set", "system.terms=[{type: heisenberg, lattice: chain}]", "--set", "sector=auto"
+    )
+    assert reply.returncode == 4
+    assert "vectors of one Sz" in reply.stderr
 
 
 def test_a_deck_on_1_and_4_ranks_and_what_is_refused():
@@ -348,6 +444,15 @@ def test_a_killed_rank_leaves_a_checkpoint_for_another_number():
         assert ("continuing from" in reply.stderr) == (name == "run")
     # rounding adds up over a thousand steps
     assert not differing("alone.h5", "run.h5", 1e-9)
+
+
+@pytest.mark.gpu
+def test_levels_of_vectors_that_gpus_share():
+    Path("deck.yaml").write_text(LEVELS)
+    for ranks in (1, 2):
+        reply = qsim(ranks, "-o", f"g{ranks}", "--device", "cuda", "--set", "system.spins=16")
+        assert reply.returncode == 0, reply.stderr
+    assert differing("g1.h5", "g2.h5", 1e-8, 1e-8) <= {"products"}
 
 
 @pytest.mark.gpu

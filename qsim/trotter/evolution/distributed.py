@@ -27,6 +27,7 @@ from qsim.trotter.evolution.layers import CPU_BITS, Tile, device_tiles, grouped,
 from qsim.trotter.kernels.layers.layers import Axis, mid_pass, turn_pass
 from qsim.trotter.kernels.layers.top import Act
 from qsim.trotter.kernels.states.measure import Moments, first_moments, moments_of_axis
+from qsim.trotter.sectors.shared.space import bits_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,20 +40,7 @@ if TYPE_CHECKING:
     from qsim.trotter.model.hamiltonian import Model
     from qsim.trotter.states.vectors import Amplitudes
 
-__all__ = ["SharedEvolver", "bits_of"]
-
-
-def bits_of(ranks: int) -> int:
-    """Return g of 2^g ranks.
-
-    Raises
-    ------
-    ValueError
-        If the number is no power of two.
-    """
-    if ranks < 1 or ranks & (ranks - 1):
-        raise ValueError(f"a state is shared by 2, 4, 8, ... ranks, not by {ranks}")
-    return ranks.bit_length() - 1
+__all__ = ["SharedEvolver"]
 
 
 def _tiles(device: Device, n: int, g: int, item: int) -> list[Tile]:

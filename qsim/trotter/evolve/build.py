@@ -23,6 +23,7 @@ from qsim.trotter.model.models import Models
 from qsim.trotter.model.open.channels import channels_of
 from qsim.trotter.problem import GPU_AMPLITUDES, GPU_TERMS
 from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.shared.space import LEAST_BITS, most_ranks
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
@@ -30,10 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["build", "plan"]
 
-# of a process that shares a state: a CUDA tile
-LEAST_SPINS = 9
-# of the number of such processes: those that the highest tile of a CUDA device rotates
-MOST_BITS = 4
 # bytes of the buffers of an exchange on a GPU: two each way of 256 MiB, for up to 16 ranks twice as much
 EXCHANGE = 1 << 31
 # operations of a phase on an amplitude
@@ -203,12 +200,12 @@ def _shared_ranks(problem: Problem) -> tuple[int, str]:
         "couplings of different components have no layers": problem.has_tensors,
         f"initial.type: {start.word} is made whole": not start.has_parts,
         "observe: state, time_correlation and otoc need whole states": needs.vector,
-        f"{problem.spins} spins are too few": problem.spins <= LEAST_SPINS,
+        f"{problem.spins} spins are too few": problem.spins <= LEAST_BITS,
     }
     for reason, applies in reasons.items():
         if applies:
             return 1, reason
-    return 1 << min(problem.spins - LEAST_SPINS, problem.spins // 2, MOST_BITS), ""
+    return most_ranks(problem.spins), ""
 
 
 def _size(problem: Problem) -> Size:

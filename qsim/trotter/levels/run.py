@@ -129,10 +129,7 @@ class Computation:
         device, spins = self.problem.place, np.full(sector.dimension, math.nan)
         total, xp = TotalSpin(device, sector), device.xp
         for group in grouped(energies, SAME * scale):
-            states = [
-                xp.ascontiguousarray(vectors[:, k]).astype(total.operator.dtype, copy=False)
-                for k in range(group.start, group.stop)
-            ]
+            states = [xp.ascontiguousarray(vectors[:, k]) for k in range(group.start, group.stop)]
             found, known = total.of(states)
             spins[group] = found if known else math.nan
         return spins

@@ -16,6 +16,7 @@ from qsim.core.device.device import cpu
 from qsim.trotter.deck.axes import AXES
 from qsim.trotter.kernels.states.measure import Moments, moments_of_axis
 from qsim.trotter.measurement.entanglement import schmidt
+from qsim.trotter.measurement.shared import shared_schmidt
 from qsim.trotter.model.frames import rotated
 from qsim.trotter.model.hamiltonian import Model
 from qsim.trotter.sectors.basis import Sector
@@ -24,6 +25,7 @@ from qsim.trotter.sectors.digits.conserved import isotropic_products
 from qsim.trotter.sectors.digits.product import DigitOperator
 from qsim.trotter.sectors.digits.space import DigitSpace
 from qsim.trotter.sectors.digits.start import state_in
+from qsim.trotter.sectors.lanczos import dot
 from qsim.trotter.sectors.linear import SpaceOperator
 from qsim.trotter.sectors.moments import sector_moments
 from qsim.trotter.sectors.operator import SectorOperator, sector_operator
@@ -31,6 +33,8 @@ from qsim.trotter.sectors.parity import ParitySector, WholeSpace
 from qsim.trotter.sectors.parity_operator import ParityOperator, WholeOperator
 from qsim.trotter.sectors.schmidt import Spectrum, sector_schmidt
 from qsim.trotter.sectors.selection import PlainSpace
+from qsim.trotter.sectors.shared.operator import SharedOperator
+from qsim.trotter.sectors.shared.space import SharedSpace
 from qsim.trotter.sectors.spin_operators import target_of, weighted
 from qsim.trotter.sectors.states import start_in, unfolded, whole_state
 from qsim.trotter.sectors.symmetric import SymmetricOperator, SymmetricSector
@@ -66,10 +70,12 @@ __all__ = [
 ]
 
 Space = PlainSpace | SymmetricSector
+# with those that several processes share
+AnySpace = Space | SharedSpace
 
 
 @singledispatch
-def operator_in(space: Space, device: Device, model: Model) -> SpaceOperator:
+def operator_in(space: AnySpace, device: Device, model: Model) -> SpaceOperator:
     """Return H as it acts on the vectors of a space: a product, or the stored matrix of a small space."""
     raise TypeError(f"{space} is no space")
 
@@ -78,6 +84,7 @@ operator_in.register(WholeSpace)(lambda space, device, model: WholeOperator(devi
 operator_in.register(ParitySector)(lambda space, device, model: ParityOperator(device, space, model))
 operator_in.register(Sector)(lambda space, device, model: sector_operator(device, space, model))
 operator_in.register(SymmetricSector)(lambda space, device, model: SymmetricOperator(device, space, model))
+operator_in.register(SharedSpace)(lambda space, device, model: SharedOperator(device, space, model))
 operator_in.register(DigitSpace)(lambda space, device, model: DigitOperator(device, space, model))
 
 
@@ -142,7 +149,7 @@ def upright(space: Space, device: Device, psi: NDArray[Any]) -> tuple[PlainSpace
 
 
 @singledispatch
-def moments_in(space: Space, device: Device, psi: NDArray[Any], pairs: Iterable[Pair] = ()) -> Moments:
+def moments_in(space: AnySpace, device: Device, psi: NDArray[Any], pairs: Iterable[Pair] = ()) -> Moments:
     """Return norm, ``<S^a_j>`` and ``<S^a_j S^a_k>`` of a vector along all axes of the strings.
 
     Parameters
@@ -172,6 +179,36 @@ def _measuring(space: Sector, device: Device) -> SectorOperator:
 
 
 moments_in.register(DigitSpace)(_hosted(digits.moments))
+
+
+@moments_in.register(SharedSpace)
+def _(space: SharedSpace, device: Device, psi: NDArray[Any], pairs: Iterable[Pair] = ()) -> Moments:
+    n, whole = space.spins, isinstance(space.base, WholeSpace)
+    moments = Moments(0.0, {}, {})
+    moments.norm, moments.s["z"], moments.ss["z"] = space.along_strings(device, psi)
+    for a, axis in enumerate("xy"):
+        s, ss = np.zeros(n), np.full((n, n), np.nan)
+        np.fill_diagonal(ss, 0.25 * moments.norm)
+        # S^y is imaginary between strings: of real amplitudes it has no mean; one parity has none of S^x either
+        for j in range(n) if whole and (a == 0 or psi.dtype.kind == "c") else ():
+            field = Model.zero(n)
+            field.h[a, j] = 1.0
+            s[j] = _mean_of(space, device, psi, field)
+        for j, k in pairs:
+            pair = Model.zero(n)
+            pair.J[a, j, k] = pair.J[a, k, j] = 1.0
+            vector = psi.astype(np.complex128) if a == 1 and psi.dtype.kind != "c" else psi
+            ss[j, k] = ss[k, j] = _mean_of(space, device, vector, pair)
+        moments.s[axis], moments.ss[axis] = s, ss
+    return moments
+
+
+def _mean_of(space: SharedSpace, device: Device, psi: NDArray[Any], model: Model) -> float:
+    """Return ``<psi| H |psi>``, a collective call."""
+    with device.use():
+        out = device.xp.empty_like(psi)
+        SharedOperator(device, space, model).apply(psi, out)
+        return dot(psi, out, space.links).real
 
 
 @moments_in.register(SymmetricSector)
@@ -220,7 +257,7 @@ def _turned(state: NDArray[Any], axis: str, site: int) -> NDArray[Any]:
 
 
 @singledispatch
-def schmidt_in(space: Space, device: Device, psi: NDArray[Any], sites: Iterable[int]) -> Spectrum:
+def schmidt_in(space: AnySpace, device: Device, psi: NDArray[Any], sites: Iterable[int]) -> Spectrum:
     """Return the squared Schmidt coefficients between some sites and the rest; with the Sz of the sites in a sector of Sz."""
     return Spectrum.unlabelled(schmidt(device, _all(space, device, psi), sites))
 
@@ -228,6 +265,15 @@ def schmidt_in(space: Space, device: Device, psi: NDArray[Any], sites: Iterable[
 @schmidt_in.register(Sector)
 def _(space: Sector, device: Device, psi: NDArray[Any], sites: Iterable[int]) -> Spectrum:
     return sector_schmidt(space, device, psi, sites)
+
+
+@schmidt_in.register(SharedSpace)
+def _(space: SharedSpace, device: Device, psi: NDArray[Any], sites: Iterable[int]) -> Spectrum:
+    state, first = space.interleaved(device, psi)
+    bits = [(site + first) % space.spins for site in sites]
+    return Spectrum.unlabelled(
+        shared_schmidt(device, space.links, state.astype(np.complex128, copy=False), bits)
+    )
 
 
 schmidt_in.register(DigitSpace)(
@@ -390,7 +436,7 @@ def _ladder(c: NDArray[np.complex128]) -> str:
     return "sp" if np.allclose(c[1], 1.0j * c[0]) else "sm"
 
 
-def _all(space: Space, device: Device, psi: NDArray[Any]) -> NDArray[Any]:
+def _all(space: AnySpace, device: Device, psi: NDArray[Any]) -> NDArray[Any]:
     """Return a vector as a complex state (2^N,) of all spins, as the kernels measure it."""
     assert isinstance(space, WholeSpace | ParitySector)
     whole = space.whole(device, psi)

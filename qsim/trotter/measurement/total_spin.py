@@ -67,6 +67,7 @@ class TotalSpin:
     def __init__(self, device: Device, sector: Space) -> None:
         self.device = device
         self.squared = squared_in(sector, device)
+        self.links = getattr(sector, "links", None)
 
     def of(self, vectors: list[Any], *, turned: bool = False) -> tuple[NDArray[np.float64], bool]:
         """Return S of states of one energy, ascending, and whether they are known: the states are those of whole multiplets.
@@ -82,8 +83,8 @@ class TotalSpin:
         rows, norms = np.empty((size, size), float if real else complex), np.empty(size)
         for k, vector in enumerate(vectors):
             made = self._squared(vector)
-            norms[k] = dot(made, made).real
-            products = [dot(other, made) for other in vectors]
+            norms[k] = dot(made, made, self.links).real
+            products = [dot(other, made, self.links) for other in vectors]
             rows[:, k] = [product.real for product in products] if real else products
         values, turn = np.linalg.eigh(0.5 * (rows + rows.conj().T))
         if turned and size > 1:

@@ -4,7 +4,8 @@ Each level is looked for in the orthogonal complement of those found before, fro
 multiplicity g is found g times, whatever H is.  The recurrence keeps two vectors; its eigenvector is summed in a second run of
 the same recurrence, which has all its numbers from the first and makes no scalar products.  Orthogonality is lost only when a
 level has converged, which is where it stops.  A level is accepted by the residual ``||H x - theta x||`` of the vector itself: an
-eigenvalue lies within this distance of theta.
+eigenvalue lies within this distance of theta.  Of vectors that several processes share each has a part; sums go over all of them,
+by the `links` of the operator, in the order of the processes.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from qsim.core.device.device import namespace
+from qsim.core.device.links import total
 from qsim.core.device.pool import each_part
 from qsim.core.errors import NumericsError
 from qsim.trotter.states.vectors import hashes
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
+    from qsim.core.device.links import Links
+    from qsim.trotter.sectors.linear import SpaceOperator
 
 
 __all__ = [
@@ -83,16 +87,25 @@ def _pieces(size: int, xp: Any) -> range:
     return range(0, size, PIECE if xp is np else PIECE_CUDA)
 
 
-def dot(a: NDArray[Any], b: NDArray[Any]) -> complex:
-    """Return ``<a|b>``, summed in a fixed order."""
+def _summed(numbers: Sequence[complex], links: Links | None) -> list[complex]:
+    """Return numbers, added over all processes."""
+    if links is None or links.size == 1:
+        return list(numbers)
+    flat = np.array(numbers, np.complex128).view(np.float64)
+    return [complex(number) for number in total(links, flat).view(np.complex128)]
+
+
+def dot(a: NDArray[Any], b: NDArray[Any], links: Links | None = None) -> complex:
+    """Return ``<a|b>``, summed in a fixed order; with `links` over all processes, a collective call."""
     # sums of pieces of fixed length, added exactly on a CPU:
     # the result does not depend on the number of threads
     xp = namespace(a)
     step = _pieces(a.size, xp).step
     parts = [xp.vdot(a[k : k + step], b[k : k + step]) for k in _pieces(a.size, xp)]
     if xp is not np:
-        return complex(xp.stack(parts).sum())
-    return complex(math.fsum(p.real for p in parts), math.fsum(p.imag for p in parts))
+        return _summed([complex(xp.stack(parts).sum())], links)[0]
+    own = complex(math.fsum(p.real for p in parts), math.fsum(p.imag for p in parts))
+    return _summed([own], links)[0]
 
 
 def add(c: complex, x: NDArray[Any], y: NDArray[Any]) -> None:
@@ -120,22 +133,31 @@ def _in_pieces(device: Device, size: int, work: Callable[[slice], Any]) -> list[
     return made
 
 
-def overlaps(device: Device, vectors: Sequence[Any], w: Any) -> list[complex]:
+def overlaps(device: Device, vectors: Sequence[Any], w: Any, links: Links | None = None) -> list[complex]:
     """Return ``<x|w>`` of some vectors x, read together piece by piece; summed as by :func:`dot`."""
     xp = device.xp
     if w.size <= PIECE:
-        return [complex(xp.vdot(x, w)) for x in vectors]
+        return _summed([complex(xp.vdot(x, w)) for x in vectors], links)
     rows = _in_pieces(device, w.size, lambda s: [xp.vdot(x[s], w[s]) for x in vectors])
     if device.is_cuda:
-        return [complex(number) for number in xp.stack([xp.stack(row) for row in rows]).sum(axis=0)]
-    return [
-        complex(math.fsum(p.real for p in parts), math.fsum(p.imag for p in parts))
-        for parts in zip(*rows, strict=True)
-    ]
+        sums = xp.stack([xp.stack(row) for row in rows]).sum(axis=0)
+        return _summed([complex(number) for number in sums], links)
+    return _summed(
+        [
+            complex(math.fsum(p.real for p in parts), math.fsum(p.imag for p in parts))
+            for parts in zip(*rows, strict=True)
+        ],
+        links,
+    )
 
 
 def subtract(
-    device: Device, vectors: Sequence[Any], factors: Sequence[complex], w: Any, by: float | None = None
+    device: Device,
+    vectors: Sequence[Any],
+    factors: Sequence[complex],
+    w: Any,
+    by: float | None = None,
+    links: Links | None = None,
 ) -> float:
     """Subtract ``sum_k factors[k] x_k`` from w in place; return its squared norm, or multiply it by a number and return nan."""
     kind = w.dtype.type
@@ -150,9 +172,9 @@ def subtract(
             return math.nan
         return device.xp.vdot(part, part).real
 
-    if w.size <= PIECE:
-        return float(work(slice(None)))
-    return math.fsum(map(float, _in_pieces(device, w.size, work)))
+    parts = [work(slice(None))] if w.size <= PIECE else _in_pieces(device, w.size, work)
+    square = math.fsum(map(float, parts))
+    return square if by is not None else _summed([square], links)[0].real
 
 
 def turn_vectors(device: Device, vectors: list[Any], turn: NDArray[Any]) -> None:
@@ -168,18 +190,26 @@ def turn_vectors(device: Device, vectors: list[Any], turn: NDArray[Any]) -> None
                 x[start : start + step] = row
 
 
-def random_start(device: Device, size: int, seed: int, dtype: Any = np.float64) -> Any:
-    """Return a random unit vector, the same on every device: numbers of a hash of index and seed, even in (-1, 1)."""
+def random_start(
+    device: Device, size: int, seed: int, dtype: Any = np.float64, first: int = 0, links: Links | None = None
+) -> Any:
+    """Return a random unit vector, the same on every device: numbers of a hash of index and seed, even in (-1, 1).
+
+    Parameters
+    ----------
+    size, first : int
+        Amplitudes of this process, and the index of the first of them.
+    """
     xp = device.xp
     with device.use():
         out = xp.empty(size, dtype)
         # in pieces: the hash takes four arrays of integers
         for start in range(0, size, 1 << 20):
             end = min(start + (1 << 20), size)
-            z = hashes(xp, start, end, (1 + seed * 0x100000001) & 0xFFFFFFFFFFFF)
+            z = hashes(xp, first + start, first + end, (1 + seed * 0x100000001) & 0xFFFFFFFFFFFF)
             # 53 bits to (-1, 1)
             out[start:end] = (z >> np.uint64(11)).astype(np.float64) * 2.0**-52 - 1.0
-        out *= 1.0 / math.sqrt(dot(out, out).real)
+        out *= 1.0 / math.sqrt(dot(out, out, links).real)
     return out
 
 
@@ -193,27 +223,27 @@ def ritz(alpha: list[float], beta: list[float]) -> tuple[NDArray[np.float64], ND
     return np.asarray(values), np.asarray(vectors)
 
 
-def diagonal_among(device: Device, linear: Linear, group: list[Any]) -> None:
+def diagonal_among(device: Device, linear: SpaceOperator, group: list[Any]) -> None:
     """Turn orthonormal vectors into those with which H is diagonal among them, in place."""
-    rows = np.empty((len(group), len(group)), group[0].dtype)
+    rows, links = np.empty((len(group), len(group)), group[0].dtype), linear.links
     # matrix of H among the vectors of the group, (g, g)
     with device.use():
         out = device.xp.empty_like(group[0])
         for k, vector in enumerate(group):
             linear.apply(vector, out)
-            column = [dot(other, out) for other in group]
+            column = [dot(other, out, links) for other in group]
             rows[:, k] = column if rows.dtype.kind == "c" else np.real(column)
         turn_vectors(device, group, np.linalg.eigh(0.5 * (rows + rows.conj().T))[1])
 
 
-def judged(device: Device, linear: Linear, vector: NDArray[Any]) -> tuple[float, float]:
+def judged(device: Device, linear: SpaceOperator, vector: NDArray[Any]) -> tuple[float, float]:
     """Return energy and residual of a vector."""
     with device.use():
         out = device.xp.empty_like(vector)
         linear.apply(vector, out)
-        energy = dot(vector, out).real
+        energy = dot(vector, out, linear.links).real
         add(-energy, vector, out)
-    return energy, math.sqrt(max(dot(out, out).real, 0.0))
+    return energy, math.sqrt(max(dot(out, out, linear.links).real, 0.0))
 
 
 class chain:
@@ -248,6 +278,7 @@ class chain:
         script: tuple[list[list[complex]], list[float]] | None = None,
     ) -> None:
         self.device, self.linear, self.locked, self._script = device, linear, locked, script
+        self.links = getattr(linear, "links", None)
         self.alpha: list[float] = []
         self.beta: list[float] = []
         self.removed: list[list[complex]] = []
@@ -273,16 +304,17 @@ class chain:
                 removed, beta = self._script[0][len(self.beta)], self._script[1][len(self.beta)]
                 subtract(device, vectors * (len(removed) // len(vectors)), removed, w, 1.0 / beta)
             else:
-                removed = overlaps(device, vectors, w)
+                removed = overlaps(device, vectors, w, self.links)
                 if self.locked:
                     # v has a rounding part of them, which the step would multiply by alpha / beta
-                    parts = overlaps(device, self.locked, v)
+                    parts = overlaps(device, self.locked, v, self.links)
                     removed[1:] = [c - removed[0] * part for c, part in zip(removed[1:], parts, strict=True)]
-                beta = math.sqrt(max(subtract(device, vectors, removed, w), 0.0))
+                beta = math.sqrt(max(subtract(device, vectors, removed, w, links=self.links), 0.0))
                 # little is left: rounding of what was removed is taken off as well
                 if beta < LITTLE * max(map(abs, removed)):
-                    removed += overlaps(device, vectors, w)
-                    beta = math.sqrt(max(subtract(device, vectors, removed[len(vectors) :], w), 0.0))
+                    removed += overlaps(device, vectors, w, self.links)
+                    again = removed[len(vectors) :]
+                    beta = math.sqrt(max(subtract(device, vectors, again, w, links=self.links), 0.0))
             self.removed.append(removed)
             self.alpha.append(removed[0].real)
             self.beta.append(beta)
@@ -325,7 +357,7 @@ class Search:
     Parameters
     ----------
     device : Device
-    linear : Linear
+    linear : SpaceOperator
     count : int
         Levels wanted; at most as many as there are.
     tolerance : float
@@ -341,7 +373,7 @@ class Search:
     def __init__(
         self,
         device: Device,
-        linear: Linear,
+        linear: SpaceOperator,
         count: int,
         tolerance: float,
         scale: float,
@@ -350,7 +382,7 @@ class Search:
         dtype: Any = np.float64,
     ) -> None:
         self.device, self.linear, self.dtype = device, linear, dtype
-        self.count = min(count, linear.size)
+        self.count = min(count, linear.states)
         self.sign = -1.0 if highest else 1.0
         self.scale = scale
         # rounding of a product leaves no smaller residual
@@ -379,8 +411,10 @@ class Search:
         """
         # each level from another start: one of multiplicity g
         # is found g times, in the complement of those before
+        linear = self.linear
+        seed = 1 + len(self.found.energies)
         start = self._orthogonal(
-            random_start(self.device, self.linear.size, 1 + len(self.found.energies), self.dtype)
+            random_start(self.device, linear.size, seed, self.dtype, linear.first, linear.links)
         )
         residual = math.inf
         # few hundred steps lose orthogonality to rounding; the best vector so far starts the next round
@@ -423,16 +457,16 @@ class Search:
         # twice: the first projection leaves rounding of the size of the removed part
         for _ in range(2):
             for x in self.found.vectors:
-                add(-dot(x, vector), x, vector)
+                add(-dot(x, vector, self.linear.links), x, vector)
         with self.device.use():
-            vector *= vector.dtype.type(1.0 / math.sqrt(dot(vector, vector).real))
+            vector *= vector.dtype.type(1.0 / math.sqrt(dot(vector, vector, self.linear.links).real))
         return vector
 
     def _round(self, start: NDArray[Any], poll: Callable[[], None] | None) -> Any:
-        """Return the best vector that one recurrence finds."""
+        """Return the best vector that one recurrence finds, in the place of its start."""
         # at most as many steps as the complement of the locked vectors has dimensions
         made = chain(self.device, self.linear, start.copy(), self.found.vectors)
-        limit = min(STEPS, self.linear.size - len(self.found.energies))
+        limit = min(STEPS, self.linear.states - len(self.found.energies))
         weights = np.ones(1)
         for k in range(1, limit + 1):
             goes_on = made.step(self.scale)
@@ -461,12 +495,13 @@ class Search:
         script: tuple[list[list[complex]], list[float]],
         poll: Callable[[], None] | None,
     ) -> Any:
-        """Return the sum of the vectors of a recurrence with these weights, by running it again."""
+        """Return the sum of the vectors of a recurrence with these weights, by running it again; it takes the place of `start`."""
         made = chain(self.device, self.linear, start.copy(), self.found.vectors, script)
         with self.device.use():
             # the same numbers again: vectors of the recurrence
             # are not stored, but made anew with their weights
-            total = start * start.dtype.type(weights[0])
+            total = start
+            total *= start.dtype.type(weights[0])
         for weight in weights[1:]:
             made.step(0.0)
             self.products += 1

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from qsim.core.device.device import Device
+    from qsim.core.device.links import Links
 
 __all__ = ["SpaceOperator", "StoredMatrix", "matrix_of"]
 
@@ -36,19 +37,30 @@ class SpaceOperator:
     ----------
     products : int
         Products so far.
+    links : Links or None
+        To the other processes that have a part of every vector.
+    first : int
+        Index of the first amplitude of this process.
     """
 
     # whether a product needs a vector as work space
     needs_work = False
+    links: Links | None = None
+    first = 0
 
     def __init__(self, device: Device, sector: Any, model: Any) -> None:
         self.device, self.sector, self.model = device, sector, model
         self.products = 0
 
     @property
-    def size(self) -> int:
-        """Length of a vector."""
+    def states(self) -> int:
+        """States of the space."""
         return int(self.sector.dimension)
+
+    @property
+    def size(self) -> int:
+        """Length of a vector, or of the part of it that this process has."""
+        return self.states
 
     @property
     def is_real(self) -> bool:

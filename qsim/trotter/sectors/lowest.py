@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.device.device import Device
     from qsim.trotter.sectors.linear import SpaceOperator
 
 __all__ = ["RESOLUTION", "LowLevels", "grouped", "lowest_levels", "same"]
@@ -121,7 +120,7 @@ def lowest_levels(
     highest : bool
         The highest levels instead; `lowest` is then the highest one.
     """
-    device, size = linear.device, linear.size
+    device, size = linear.device, linear.states
     # vectors of other levels are projected out; levels closer than the errors of both are one group
     search = Search(device, linear, size, tolerance, scale, highest=highest, dtype=linear.dtype)
     sign, near = search.sign, 4.0 * search.tolerance + RESOLUTION * scale
@@ -135,10 +134,10 @@ def lowest_levels(
         first = sign * energies[0] if lowest is None else min(sign * energies[0], sign * lowest)
         if sign * energies[-1] - first > near:
             break
-        if len(energies) >= CROWDED and size <= MOST_DENSE:
+        if len(energies) >= CROWDED and size <= MOST_DENSE and linear.links is None:
             # fast, where the search is slow
             return _diagonalised(linear, count, first, near, sign)
-        known = len(energies) < max(count, MOST_FOUND) and _fits(device, search.found.vectors[0].nbytes)
+        known = len(energies) < max(count, MOST_FOUND) and _fits(linear, search.found.vectors[0].nbytes)
         if not known:
             break
         search.next_level(poll)
@@ -152,11 +151,12 @@ def lowest_levels(
     return LowLevels(energy, residual, errors, levels.vectors, every, known, search.products, whole)
 
 
-def _fits(device: Device, size: int) -> bool:
-    """Return True if memory holds another level and its recurrence, or if the free memory is not known."""
+def _fits(linear: SpaceOperator, size: int) -> bool:
+    """Return True if memory holds another level and its recurrence, or if the free memory is not known; on all processes."""
     # a level takes five vectors at most, work space included
-    free = device.free_memory()
-    return not free or 5 * size < free
+    free = linear.device.free_memory()
+    fits = not free or 5 * size < free
+    return fits if linear.links is None else bool(linear.links.gather(np.array([float(fits)])).all())
 
 
 def _sharpened(

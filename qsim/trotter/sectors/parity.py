@@ -104,7 +104,7 @@ class ParitySector:
         along = "" if self.axis == "z" else f" along {self.axis}"
         return f"{'odd' if self.odd else 'even'} number of spins down{along}"
 
-    def _last(self, device: Device, start: int, end: int) -> Any:
+    def last_spin(self, device: Device, start: int, end: int) -> Any:
         """Return the spin of the last site (1: down) of some indices."""
         # parity of the bits by folding: each shift adds the upper half of the bits to the lower one
         n = device.xp.arange(start, end, dtype=np.int64)
@@ -120,7 +120,7 @@ class ParitySector:
             for start in range(0, size, PIECE):
                 end = min(start + PIECE, size)
                 # the last site is the highest bit: of every pair of amplitudes one is zero
-                down, x = self._last(device, start, end), psi[start:end]
+                down, x = self.last_spin(device, start, end), psi[start:end]
                 out[start:end] = x * (1 - down)
                 out[size + start : size + end] = x * down
         return out
@@ -132,7 +132,7 @@ class ParitySector:
             out = device.xp.empty(size, full.dtype)
             for start in range(0, size, PIECE):
                 end = min(start + PIECE, size)
-                down = self._last(device, start, end)
+                down = self.last_spin(device, start, end)
                 out[start:end] = device.xp.where(down == 1, full[size + start : size + end], full[start:end])
         return out
 

@@ -16,9 +16,20 @@ from qsim.trotter.sectors.linear import SpaceOperator
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.trotter.model.hamiltonian import Model
     from qsim.trotter.sectors.parity import ParitySector
 
-__all__ = ["ParityOperator", "WholeOperator"]
+__all__ = ["ParityOperator", "WholeOperator", "flips_with_last"]
+
+
+def flips_with_last(model: Model, site: int) -> NDArray[np.float64]:
+    """Return the elements (4,) that flip a site and the last one, by the spins of the result, ``bit + 2 bit_last``.
+
+    Couplings of different components add to them.
+    """
+    # S^y S^y flips with - s_j s_k: its sign depends on whether the spins of the result are equal
+    same = np.array([1.0, -1.0, -1.0, 1.0])
+    return np.asarray(0.25 * (model.J[0, site, -1] - same * model.J[1, site, -1]))
 
 
 class WholeOperator(SpaceOperator):
@@ -80,14 +91,11 @@ class ParityOperator(WholeOperator):
         """Those of the last site."""
         model, device = self.model, self.device
         site = model.spins - 1
-        # S^y S^y flips with - s_j s_k: its sign depends on whether the spins of the result are equal
-        # of the two spins of the result
-        same = np.array([1.0, -1.0, -1.0, 1.0])
         sites, rows = [], []
         tables = None if model.cross is None else exchange_tables(device, model.cross)
         # pairs with the last site; all others belong to H of N - 1 spins
         for j in range(site):
-            row = (0.25 * (model.J[0, j, site] - same * model.J[1, j, site])).astype(np.complex128)
+            row = flips_with_last(model, j).astype(np.complex128)
             if tables is not None:
                 masks = device.to_host(tables.mask)
                 # xy and yx couplings flip both spins as well

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from qsim.core.deck.load import LoadedDeck
+from qsim.core.device.parallel import connected
 from qsim.core.run.stages import Plan
+from qsim.trotter import checks
 from qsim.trotter.deck.model import TrotterDeck
 from qsim.trotter.deck.tasks import Spectrum
 from qsim.trotter.problem import TaskProblem
@@ -20,8 +23,22 @@ __all__ = ["build", "plan"]
 def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
     """Return sectors and memory; nothing large is allocated."""
     deck = loaded.deck
-    problem = _problem(deck, None)
-    return plan_in_sectors(deck, problem, lambda states: memory(problem, states))
+    problem, comm = _problem(deck, None), connected()
+    made = plan_in_sectors(deck, problem, lambda states: memory(problem, states))
+    if checks.mistaken(made.findings):
+        return made
+    most, alone = problem.shared_ranks()
+    made = replace(made, ranks=most, shared="amplitudes", doubling=True, capacity=True, alone=alone)
+    if comm is None or comm.size == 1 or made.memory is None:
+        return made
+    # each process has its part; on a CPU the other parts are on the host, too
+    parts = memory(problem, max(space.dimension for space in problem.sectors), min(comm.size, most))
+    own = sum(parts.values())
+    others = own * (min(comm.size, most) - 1)
+    needed = replace(
+        made.memory, device=own, host=made.memory.host + others, parts=parts, on_gpu_host=-others
+    )
+    return replace(made, memory=needed)
 
 
 def build(loaded: LoadedDeck[TrotterDeck], device: Device) -> TaskProblem[Spectrum]:
@@ -33,9 +50,13 @@ def _problem(deck: TrotterDeck, device: Device | None) -> TaskProblem[Spectrum]:
     return TaskProblem[Spectrum].of(deck, deck.spectrum, device)
 
 
-def memory(problem: TaskProblem[Spectrum], states: int) -> dict[str, int]:
-    """Return the bytes of a block of Lanczos vectors in a sector, by part."""
+def memory(problem: TaskProblem[Spectrum], states: int, ranks: int = 1) -> dict[str, int]:
+    """Return the bytes of a block of Lanczos vectors in a sector, by part, of one of some processes that share them."""
     block = problem.block
-    # three of the recurrence beside the levels that are kept, and the one beyond them
-    vectors = 3 + block.levels + block.gap
-    return {"vectors": problem.amplitude_bytes * states * vectors, "tables": problem.table_bytes(states)}
+    # two of the recurrence beside the levels that are kept, and the one beyond them
+    vectors = problem.amplitude_bytes * states * (2 + block.levels + block.gap)
+    if ranks == 1:
+        return {"vectors": vectors, "tables": problem.table_bytes(states)}
+    # amplitudes of another process; of entropies a state of all spins
+    work = problem.amplitude_bytes * states + (48 * states if problem.observables.needs.cuts else 0)
+    return {"vectors": vectors // ranks, "work": work // ranks}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.device.links import links_of
 from qsim.core.run.loop import Progress, drive
 from qsim.trotter.deck.axes import AXES
 from qsim.trotter.measurement.spaces import moments_in, plain, schmidt_in, unlike_in
@@ -93,7 +94,9 @@ class Computation:
 
 
 def run(problem: TaskProblem[Spectrum], monitor: Monitor) -> SpectrumResult:
-    """Find the levels of all sectors and observe the lowest one."""
+    """Find the levels of all sectors and observe the lowest one; several processes share every vector."""
+    if monitor.comm.size > 1:
+        problem.share(links_of(monitor.comm, problem.place))
     for sector in problem.sectors:
         monitor.note(f"sector {sector}: {sector.dimension} of {problem.model.dimension} states")
     made = Computation(problem, monitor.restored)

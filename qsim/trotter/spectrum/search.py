@@ -110,7 +110,7 @@ class LowestLevels:
             if restored["lowest"] is not None:
                 self.lowest = (*map(float, restored["lowest"]),)  # type: ignore[assignment]
             self.members = [
-                Member(int(number), problem.place.asarray(vector), int(states))
+                Member(int(number), self._own(int(number), vector), int(states))
                 for number, vector, states in restored["members"]
             ]
 
@@ -120,9 +120,22 @@ class LowestLevels:
             "entries": [list(entry) for entry in self.entries],
             "ends": list(self.ends),
             "lowest": None if self.lowest is None else list(self.lowest),
-            "members": [list(member) for member in self.members],
+            "members": [[member.sector, self._whole(member), member.states] for member in self.members],
             "known": self.known,
         }
+
+    def _whole(self, member: Member) -> Any:
+        """Return the vector of a member for a checkpoint; of one that processes share all parts, a collective call."""
+        links = getattr(self.problem.sectors[member.sector], "links", None)
+        if links is None:
+            return member.vector
+        return links.gather(self.problem.place.to_host(member.vector)).reshape(-1)
+
+    def _own(self, number: int, vector: Any) -> Any:
+        """Return the part of a vector of a checkpoint that this process has."""
+        links = getattr(self.problem.sectors[number], "links", None)
+        part = vector if links is None else vector.reshape(links.size, -1)[links.rank]
+        return self.problem.place.asarray(part)
 
     @property
     def order(self) -> list[int]:

@@ -19,9 +19,10 @@ from qsim.trotter.evolution.accuracy import (
 from qsim.trotter.evolution.chebyshev import LANCZOS_STEPS, Chebyshev, coefficients
 from qsim.trotter.evolution.distributed import SharedEvolver
 from qsim.trotter.evolution.layers import Evolver
-from qsim.trotter.evolution.shared_product import SharedOperator
 from qsim.trotter.measurement.expectations import energy_and_variance
 from qsim.trotter.measurement.spaces import moments_in, operator_in, upright
+from qsim.trotter.sectors.parity import WholeSpace
+from qsim.trotter.sectors.shared.space import SharedSpace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +40,7 @@ __all__ = ["ChebyshevPropagator", "chebyshev_choice", "expansion_in", "linear_in
 def linear_in(problem: Problem, model: Model) -> Linear:
     """Return a model as it acts on the vectors of a problem: of a sector, or of the whole space."""
     if problem.links is not None:
-        return SharedOperator(problem.device, model, problem.links)
+        return operator_in(SharedSpace(WholeSpace(problem.spins), problem.links), problem.device, model)
     return operator_in(problem.space, problem.device, problem.frame.turned(model))
 
 

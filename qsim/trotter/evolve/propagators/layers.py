@@ -9,8 +9,10 @@ from qsim.trotter.evolution.accuracy import Choice
 from qsim.trotter.evolution.chebyshev import Chebyshev
 from qsim.trotter.evolution.distributed import SharedEvolver
 from qsim.trotter.evolution.layers import Evolver, Tile
-from qsim.trotter.evolution.shared_product import SharedOperator
 from qsim.trotter.measurement.expectations import energy_and_variance
+from qsim.trotter.measurement.spaces import operator_in
+from qsim.trotter.sectors.parity import WholeSpace
+from qsim.trotter.sectors.shared.space import SharedSpace
 
 if TYPE_CHECKING:
     from qsim.trotter.evolve.problem import Problem
@@ -46,7 +48,7 @@ class LayerPropagator:
             self.evolver = SharedEvolver(problem.device, initial, psi, links, precision=precision, own=own)
             self.expansion = None
             if how.method == "chebyshev":
-                linear = SharedOperator(problem.device, initial, links)
+                linear = operator_in(SharedSpace(WholeSpace(problem.spins), links), problem.device, initial)
                 self.expansion = Chebyshev(problem.device, hamiltonian, linear=linear)
             return
         self.evolver = Evolver(

@@ -10,13 +10,14 @@ import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.trotter.deck.axes import AXES
-from qsim.trotter.evolution.shared_product import SharedOperator
 from qsim.trotter.measurement.expectations import correlators, energy, energy_and_variance, local
 from qsim.trotter.measurement.overlaps import echo, fidelity
 from qsim.trotter.measurement.shared import shared_schmidt
-from qsim.trotter.measurement.spaces import flat, schmidt_in, unlike_in, upright
+from qsim.trotter.measurement.spaces import flat, operator_in, schmidt_in, unlike_in, upright
 from qsim.trotter.observables.base import View
+from qsim.trotter.sectors.parity import WholeSpace
 from qsim.trotter.sectors.schmidt import Spectrum
+from qsim.trotter.sectors.shared.space import SharedSpace
 from qsim.trotter.states.files import load_state
 
 if TYPE_CHECKING:
@@ -113,7 +114,8 @@ class Snapshot(View):
         device, hamiltonian = observer.problem.device, observer.hamiltonian
         linear = None
         if (links := observer.problem.links) is not None:
-            linear = SharedOperator(device, hamiltonian.at(self.time), links)
+            shared = SharedSpace(WholeSpace(observer.problem.spins), links)
+            linear = operator_in(shared, device, hamiltonian.at(self.time))
         return energy_and_variance(device, hamiltonian, self.psi, self.time, linear=linear)[1]
 
     def first(self, name: str, make: Callable[[], Any]) -> Any:

@@ -1,0 +1,1 @@
+"""Spaces whose vectors several processes share, and H in them."""
