@@ -10,6 +10,7 @@ from qsim.core.device.device import cpu
 from qsim.core.errors import DeckError
 from qsim.trotter.deck.sectors import SectorBlock
 from qsim.trotter.deck.tasks import Dynamics, Floquet, Levels, Spectrum, Thermal
+from qsim.trotter.kernels.product.forms import form_of
 from qsim.trotter.kernels.product.operators import is_real
 from qsim.trotter.lattices.momenta import Translations, translations
 from qsim.trotter.measurement.spaces import operator_in
@@ -352,10 +353,11 @@ class TaskProblem(Generic[B]):
         if self.stored or isinstance(model, SpinModel):
             return term_bytes(model, self.sectors, observed=bool(self.observables) or self.task != "spectrum")
         if not self.charged:
-            # work space of a product; what is observed is taken from three states of all spins
-            return self.amplitude_bytes * states + (
-                48 << spins if self.observables or self.task == "dynamics" else 0
-            )
+            # work space of a product by frames, on one device or the other
+            forms = {form_of(model.J, model.h, cuda=cuda) for cuda in (False, True)}
+            work = self.amplitude_bytes * states if "frames" in forms else 0
+            # what is observed is taken from three states of all spins
+            return work + (48 << spins if self.observables or self.task == "dynamics" else 0)
         # as in `evolve.memory`: ranks, strings and energies of both parts
         tables = (spins + 40) << ((spins + 1) // 2 + 2)
         return tables if model.cross is None else tables + term_bytes(model, self.sectors)

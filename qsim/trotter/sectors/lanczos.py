@@ -495,7 +495,7 @@ class Search:
         script: tuple[list[list[complex]], list[float]],
         poll: Callable[[], None] | None,
     ) -> Any:
-        """Return the sum of the vectors of a recurrence with these weights, by running it again; it takes the place of `start`."""
+        """Return the sum of the vectors of a recurrence with these weights, by running it again, in the place of `start`."""
         made = chain(self.device, self.linear, start.copy(), self.found.vectors, script)
         with self.device.use():
             # the same numbers again: vectors of the recurrence

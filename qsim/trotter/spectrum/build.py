@@ -53,8 +53,8 @@ def _problem(deck: TrotterDeck, device: Device | None) -> TaskProblem[Spectrum]:
 def memory(problem: TaskProblem[Spectrum], states: int, ranks: int = 1) -> dict[str, int]:
     """Return the bytes of a block of Lanczos vectors in a sector, by part, of one of some processes that share them."""
     block = problem.block
-    # two of the recurrence beside the levels that are kept, and the one beyond them
-    vectors = problem.amplitude_bytes * states * (2 + block.levels + block.gap)
+    # two of the recurrence beside the levels, of which the gap takes two; more of them are looked for where they fit
+    vectors = problem.amplitude_bytes * states * (2 + max(block.levels, 1 + block.gap))
     if ranks == 1:
         return {"vectors": vectors, "tables": problem.table_bytes(states)}
     # amplitudes of another process; of entropies a state of all spins

@@ -65,6 +65,7 @@ class Computation:
             passing=block.gap,
             highest=block.which == "highest",
             spins=problem.spin_conserved,
+            vectors=block.vectors and bool(problem.observables),
             restored=None if restored is None else restored["lowest"],
         )
 

@@ -40,6 +40,7 @@ class Member(NamedTuple):
     sector : int
         Number of its sector.
     vector : (D,)
+        None where it is not kept.
     states : int
         How many states of H it stands for.
     """
@@ -65,6 +66,8 @@ class LowestLevels:
         The highest levels instead.
     spins : bool
         Whether the total spin of every level is found, of an H that conserves it.
+    vectors : bool
+        Whether the vectors of the lowest level are kept.
     restored : optional
         State of a checkpoint.
 
@@ -89,11 +92,12 @@ class LowestLevels:
         passing: bool = True,
         highest: bool = False,
         spins: bool = False,
+        vectors: bool = True,
         restored: Mapping[str, Any] | None = None,
     ) -> None:
         self.problem, self.count, self.tolerance = problem, count, tolerance
         self.passing, self.highest, self.sign = passing, highest, -1.0 if highest else 1.0
-        self.scale, self.spins = scale_of(problem.model), spins
+        self.scale, self.spins, self.vectors = scale_of(problem.model), spins, vectors
         self.entries: list[tuple[float, float, float, int, float]] = []
         self.ends: list[float] = []
         self.members: list[Member] = []
@@ -127,12 +131,14 @@ class LowestLevels:
     def _whole(self, member: Member) -> Any:
         """Return the vector of a member for a checkpoint; of one that processes share all parts, a collective call."""
         links = getattr(self.problem.sectors[member.sector], "links", None)
-        if links is None:
+        if links is None or member.vector is None:
             return member.vector
         return links.gather(self.problem.place.to_host(member.vector)).reshape(-1)
 
     def _own(self, number: int, vector: Any) -> Any:
         """Return the part of a vector of a checkpoint that this process has."""
+        if vector is None:
+            return None
         links = getattr(self.problem.sectors[number], "links", None)
         part = vector if links is None else vector.reshape(links.size, -1)[links.rank]
         return self.problem.place.asarray(part)
@@ -198,7 +204,7 @@ class LowestLevels:
             self.known = self.known and one is not None
             if one is False:
                 break
-            self.members.append(Member(number, vector, states[k]))
+            self.members.append(Member(number, vector if self.vectors else None, states[k]))
 
     @property
     def degeneracy(self) -> int | None:
