@@ -303,6 +303,12 @@ def _series(deck: QmcDeck) -> Iterator[Finding]:
             if "coefficients" in block.parameters and deck.wavefunction.determinants is None:
                 text = "there is one determinant, without a coefficient; give wavefunction.determinants"
                 yield Finding(f"{key}.parameters", text)
+            if "orbitals" in block.parameters and deck.system.cell == "periodic":
+                yield Finding(f"{key}.parameters", "orbitals of crystals are not optimised yet; leave them out")
+            for name in ("virtual", "symmetry"):
+                if name in block.model_fields_set and "orbitals" not in block.parameters:
+                    text = f"it is of orbitals, which are not optimised; parameters are {', '.join(block.parameters)}"
+                    yield Finding(f"{key}.{name}", text, "warning")
             if walkers < LEAST_WALKERS:
                 yield Finding(
                     f"{key}.walkers",

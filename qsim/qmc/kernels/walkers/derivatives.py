@@ -30,7 +30,8 @@ def derivatives(
     Parameters
     ----------
     parameters
-        Which parameter moves which number of the Jastrow tables and which coefficient, on the device; on a GPU no coefficients.
+        Which parameter moves which number of the Jastrow tables, which coefficient and which orbital, on the device; on a GPU
+        no coefficients and no orbitals.
     count
         Number of parameters P.
     stream
