@@ -84,7 +84,11 @@ def _of_parameters(wavefunction: Wavefunction, block: Optimize, walkers: int, ke
             f"{key}.parameters", f"there is nothing to optimise among {', '.join(block.parameters)}"
         )
     elif count * SAMPLES_EACH > walkers * block.steps:
-        less = f"a smaller {key}.virtual" if "orbitals" in block.parameters else "a larger wavefunction.determinants.cutoff"
+        less = (
+            f"a smaller {key}.virtual"
+            if "orbitals" in block.parameters
+            else "a larger wavefunction.determinants.cutoff"
+        )
         yield Finding(
             f"{key}.steps",
             f"{count} parameters need {count * SAMPLES_EACH} configurations, found {walkers * block.steps}; more walkers or "

@@ -42,6 +42,8 @@ class Varied:
     ----------
     count : int
         Number of parameters P.
+    places : (P,) int64
+        Where they are among all parameters of the trial function.
     smooth : (P, P) float64
         Quadratic form of rough changes: neighbouring spline coefficients that the sample hardly sees are tied to each other.
     """
@@ -69,9 +71,9 @@ class Varied:
             )
         parts["orbitals"] = own + coefficients + self._mixed
         assert not self._mixed.size or int(parts["orbitals"].max()) < size
-        self._free = np.concatenate([parts[name] for name in CLASSES if name in classes])
+        self.places = np.concatenate([parts[name] for name in CLASSES if name in classes])
         self._jastrow, self._coefficients = "jastrow" in classes, "coefficients" in classes
-        self.count = int(self._free.size)
+        self.count = int(self.places.size)
         jastrow = wavefunction.jastrow
         found = zip(jastrow.functions, jastrow.slices(), strict=True)
         self._functions = list(found) if self._jastrow else []
@@ -80,12 +82,12 @@ class Varied:
 
     def values(self, wavefunction: Wavefunction) -> NDArray[np.float64]:
         """Return the parameters of a trial function, (P,)."""
-        return wavefunction.parameters[self._free]
+        return wavefunction.parameters[self.places]
 
     def applied(self, wavefunction: Wavefunction, values: NDArray[np.float64]) -> Wavefunction:
         """Return a trial function with other parameters (P,)."""
         every = wavefunction.parameters
-        every[self._free] = values
+        every[self.places] = values
         return wavefunction.with_parameters(every)
 
     def tables(self, device: Device) -> ParameterTables:

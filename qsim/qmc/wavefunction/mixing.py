@@ -3,13 +3,13 @@ r"""Orbitals that an optimisation changes: linear mixtures of those that the tri
 The orbitals of each spin are :math:`\phi\,(1+X)` with the orbitals :math:`\phi` of the start, those that determinants have and
 virtual ones, and a parameter x for each pair that mixes: :math:`X_{pq}=x` adds orbital p to q, and :math:`X_{qp}=-x` takes q from
 p where determinants have p, too.  To first order these are rotations, :math:`e^X`; with :math:`1+X` itself psi is a polynomial in
-each parameter, :math:`\partial\ln\psi/\partial x` has the orbitals of the start at any x, and parameters tell the orbitals without
-the steps that led there.  :math:`1+X` has an inverse for every x, since X between orbitals of determinants is antisymmetric.  What
-both spins share stays shared, so that the spin of psi stays.
+each parameter, the orbitals of the start are in its derivatives at any x, and parameters tell the orbitals without the steps that
+led there.  :math:`1+X` has an inverse for every x, since X between orbitals of determinants is antisymmetric.  What both spins
+share stays shared, so that the spin of psi stays.
 
 Some pairs change nothing: both orbitals in all determinants or in none, and in a complete active space what coefficients do as
-well.  In the space of determinants the changes of psi are the vectors :math:`(a_p^\dagger a_q-a_q^\dagger a_p)|\psi\rangle`; those
-that depend on others, or on the derivatives by coefficients, are left out (J. Toulouse and C. J. Umrigar, J. Chem. Phys. 126,
+well.  Over determinants the changes of psi are the vectors :math:`(a_p^\dagger a_q-a_q^\dagger a_p)|\psi\rangle`; those that
+depend on others, or on the derivatives by coefficients, are left out (J. Toulouse and C. J. Umrigar, J. Chem. Phys. 126,
 084102 (2007)).
 """
 
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from qsim.qmc.wavefunction.expansion import parity
+from qsim.qmc.wavefunction.molecules.orbitals import Y00
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,10 +33,11 @@ if TYPE_CHECKING:
     from qsim.qmc.wavefunction.expansion import Expansion, Strings
     from qsim.qmc.wavefunction.molecules.orbitals import OrbitalSet
 
-__all__ = ["Mixing", "Slope", "mixing_of"]
+__all__ = ["Mixing", "Slope", "mixing_of", "uneven_cusps"]
 
 INDEPENDENT = 1e-6  # squared norm that the change of psi by a parameter has beside what others do
 SAME = 1e-6  # of an orbital, at reflected points
+UNEVEN = 0.02  # deviation of cusps, relative to Z times the largest value at the nucleus
 PROBES = 40  # points at which orbitals are compared with their images
 Signs: TypeAlias = tuple[int, ...]
 
@@ -78,7 +80,11 @@ class Mixing:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the parameters."""
-        return tuple(f"x_{p}_{q}" for p, q in self.pairs.tolist())
+        shared = self.start.columns.shared
+        return tuple(
+            f"x_{p}_{q}" if shared else f"x_{('up', 'dn')[slopes[0].spin]}_{p}_{q}"
+            for (p, q), slopes in zip(self.pairs.tolist(), self.slopes, strict=True)
+        )
 
     @cached_property
     def matrices(self) -> NDArray[np.float64]:
@@ -134,7 +140,10 @@ class Mixing:
         outer: dict[tuple[int, ...], list[int]] = {}
         for k in candidates:
             if self._is_outer(k):
-                key = int(self.pairs[k, 0]), *(slope.spin for slope in self.slopes[k] if not self.start.columns.shared)
+                key = (
+                    int(self.pairs[k, 0]),
+                    *(slope.spin for slope in self.slopes[k] if not self.start.columns.shared),
+                )
                 outer.setdefault(key, []).append(k)
         for group in outer.values():
             overlaps = np.zeros((len(group), len(group)))
@@ -202,6 +211,26 @@ def mixing_of(orbitals: OrbitalSet, expansion: Expansion, system: System) -> Mix
     )
 
 
+def uneven_cusps(orbitals: OrbitalSet, system: System) -> list[str]:
+    """Return the bare nuclei (``Be``, or ``Be at atom 2``) where orbitals differ in their cusps, which mixing then changes."""
+    found = []
+    for atom, symbol in enumerate(system.symbols):
+        if not system.is_bare(symbol):
+            continue
+        values = orbitals.atomic(orbitals.centres[atom][None], exact=True)[0, 0]
+        slopes = np.zeros(orbitals.size)
+        for shell, first in zip(orbitals.shells, orbitals.first, strict=True):
+            if shell.atom == atom and shell.l == 0:
+                slopes[first] = shell.function(np.zeros(1)).slope[0] * Y00
+        v, s = (np.concatenate([x @ C for C in orbitals.coefficients]) for x in (values, slopes))
+        if not v.any():
+            continue
+        left = s - (s @ v) / (v @ v) * v  # one cusp for all would leave nothing
+        if np.abs(left).max() > UNEVEN * float(system.charges[atom]) * np.abs(v).max():
+            found.append(symbol if len(system.symbols) == 1 else f"{symbol} at atom {atom}")
+    return found
+
+
 def _signs(orbitals: OrbitalSet, system: System) -> tuple[tuple[Signs, ...], tuple[Signs, ...]]:
     """Return how orbitals behave under the reflections and turns along the axes that leave the ions where they are."""
     places, charges = system.positions, system.charges
@@ -258,7 +287,9 @@ class _Changes:
         """Density matrices of both spins over orbitals, of psi with the norm 1."""
         c = self.expansion.coefficients
         found = []
-        for spin, (strings, M) in enumerate(zip(self.expansion.strings, self.expansion.orbitals, strict=True)):
+        for spin, (strings, M) in enumerate(
+            zip(self.expansion.strings, self.expansion.orbitals, strict=True)
+        ):
             # Overlaps of a_q |psi>: strings that lack an electron, with what the other spin is in.
             gamma = np.zeros((M, M))
             holes: dict[tuple[tuple[int, ...], int], list[tuple[int, float]]] = {}

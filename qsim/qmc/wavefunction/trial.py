@@ -30,7 +30,7 @@ from qsim.qmc.wavefunction.formats.eshdf import StoredEcp, stored_ecp
 from qsim.qmc.wavefunction.formats.imported import read_molecule, system_of
 from qsim.qmc.wavefunction.formats.molecule import orbitals_of
 from qsim.qmc.wavefunction.jastrow import NONE, build_jastrow
-from qsim.qmc.wavefunction.mixing import mixing_of
+from qsim.qmc.wavefunction.mixing import mixing_of, uneven_cusps
 from qsim.qmc.wavefunction.molecules import gaussian, sto, trap
 from qsim.qmc.wavefunction.molecules.cache import Cache, open_cache
 from qsim.qmc.wavefunction.molecules.cusp import correct_cusps
@@ -216,6 +216,11 @@ def _with_jastrow(
     ):  # kernels take centres without charge for ions, whose function is zero
         jastrow = replace(jastrow, functions=(*jastrow.functions, NONE))
     if mixing is not None:
+        if uneven := uneven_cusps(orbitals, system):
+            notes.warnings.append(
+                f"orbitals differ in their cusps at {', '.join(uneven)}: mixing them changes the cusp, which the Jastrow factor "
+                "makes up for as it is at the start; functions that share one (of Gaussians, with cusp: true) avoid that"
+            )
         orbitals = mixing.orbitals()
     return Wavefunction(system, orbitals, jastrow, rule(system_block.quadrature), expansion, mixing=mixing)
 

@@ -39,7 +39,7 @@ class ParameterTables(NamedTuple):
     share : (D,) float64
         Slope of the coefficient with it.
     mixed : (E, 4) int64
-        Spin, orbital of the start that is added, orbital of determinants that it is added to, parameter.  Empty if none is wanted.
+        Spin, orbital of the start that is added, orbital of determinants that gets it, parameter.  Empty if none is wanted.
     factor : (E,) float64
         Slope of the share of the one in the other.
     """
@@ -80,7 +80,16 @@ class Derivatives(NamedTuple):
 _NUMBERS, _ROWS = np.zeros(1), np.zeros((1, 1))
 _PLACES = np.zeros(1, np.int64)
 NO_PARAMETERS = Derivatives(
-    _PLACES, _PLACES, _PLACES, _NUMBERS, np.zeros((1, 4), np.int64), _NUMBERS, _ROWS, _ROWS, _NUMBERS, _NUMBERS
+    _PLACES,
+    _PLACES,
+    _PLACES,
+    _NUMBERS,
+    np.zeros((1, 4), np.int64),
+    _NUMBERS,
+    _ROWS,
+    _ROWS,
+    _NUMBERS,
+    _NUMBERS,
 )
 """For jobs that take no derivatives."""
 

@@ -189,7 +189,12 @@ def _tangent_adjoint(tables, spin, numbers, tangent, change, work):
 @nb.njit(**PART)
 def _turn_columns(state, w, tables, spin, first, numbers, tangent, work):
     """Add to ``work.turned`` of a spin what the minors change the columns by."""
-    n, M, hole, own = tables.sizes[spin, 0], tables.sizes[spin, 1], tables.sizes[spin, 2], tables.sizes[spin, 3]
+    n, M, hole, own = (
+        tables.sizes[spin, 0],
+        tables.sizes[spin, 1],
+        tables.sizes[spin, 2],
+        tables.sizes[spin, 3],
+    )
     T, dT, Y, dY, p = numbers[own:], tangent[own:], work.Y, work.Y_tangent, M - n
     for i in range(n):
         inverse, column, turned = state.inverse[w, spin, i], work.columns[first + i], work.turned[first + i]

@@ -290,7 +290,10 @@ def _calculate(system: System, identity: dict[str, Any]) -> Cache:
             occupations = np.broadcast_to(field.mo_occ, (2, C.shape[-1])) > (
                 [[0.5], [0.5]] if C.ndim == 3 else [[0.5], [1.5]]
             )
-            every = tuple(one[:, np.argsort(~n, kind="stable")] for one, n in zip(every, occupations, strict=True))
+            first, second = (
+                one[:, np.argsort(~n, kind="stable")] for one, n in zip(every, occupations, strict=True)
+            )
+            every = first, second
             wanted = max(up.shape[1], dn.shape[1]) if virtual else 0
         wanted += virtual
         counts = (min(max(up.shape[1], wanted), C.shape[-1]), min(max(dn.shape[1], wanted), C.shape[-1]))

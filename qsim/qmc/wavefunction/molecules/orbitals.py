@@ -88,6 +88,10 @@ class Columns(NamedTuple):
     shared: bool
 
 
+NO_COLUMNS = Columns(([], []), shared=False)
+"""Of sets that have no source."""
+
+
 @dataclass(frozen=True)
 class OrbitalSet:
     """Orbitals of both spins that occur in determinants, and behind them those that an optimisation may mix in.
@@ -110,7 +114,7 @@ class OrbitalSet:
     shells: tuple[Shell, ...]
     coefficients: NDArray[np.float64]
     about: dict[str, Any] = field(default_factory=dict)
-    columns: Columns = Columns(([], []), shared=False)
+    columns: Columns = NO_COLUMNS
 
     @cached_property
     def first(self) -> NDArray[np.int64]:
@@ -262,7 +266,7 @@ def orbital_set(
     shells: Iterable[Shell],
     coefficients: NDArray[np.float64],
     about: dict[str, Any] | None = None,
-    columns: Columns = Columns(([], []), shared=False),
+    columns: Columns = NO_COLUMNS,
 ) -> OrbitalSet:
     """Build a set from shells in any order, whose coefficients (2, B, M) follow that order.
 
@@ -321,7 +325,8 @@ def chosen_orbitals(
         count = matrix.shape[1]
         if max(order, default=-1) >= count:
             raise InvalidInput(
-                key, f"a determinant has orbital {max(order)}, counted from 0; the source has {count} orbitals"
+                key,
+                f"a determinant has orbital {max(order)}, counted from 0; the source has {count} orbitals",
             )
         # What another spin has is no virtual orbital: both spins then have the same ones.
         others = set(orders[1 - spin]) if shared and virtual is not None else set()

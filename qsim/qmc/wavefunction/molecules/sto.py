@@ -76,7 +76,9 @@ def slater(block: blocks.Sto, system: System, orders: Orders, virtual: int | Non
     return _occupy(shells, block.molecular_orbitals, system, orders, virtual)
 
 
-def hydrogen(block: blocks.Hydrogen, system: System, orders: Orders, virtual: int | None = None) -> OrbitalSet:
+def hydrogen(
+    block: blocks.Hydrogen, system: System, orders: Orders, virtual: int | None = None
+) -> OrbitalSet:
     """Build the orbitals of ``source: hydrogen``: eigenfunctions of one nucleus, in the order of their energy and of l.
 
     Parameters

@@ -39,7 +39,9 @@ def oscillator_function(k: int, l: int, alpha: float) -> Terms:
     return Terms.of(norm * np.array(c), 2 * np.arange(k + 1), 0.0, alpha)
 
 
-def oscillator(block: Hooke | Harmonic, system: System, orders: Orders, virtual: int | None = None) -> OrbitalSet:
+def oscillator(
+    block: Hooke | Harmonic, system: System, orders: Orders, virtual: int | None = None
+) -> OrbitalSet:
     """Build oscillator orbitals, counted by energy, then by ascending l.
 
     Parameters
