@@ -1,7 +1,7 @@
 r"""Free particles in a trap in determinants of mixed orbitals: energy and variance by algebra in a space of strings.
 
 Orbitals are sums of oscillator functions :math:`\varphi_i` of one width, which are orthonormal.  A determinant of sums is a sum
-of determinants, with minors for coefficients (Cauchy and Binet).  With the elements :math:`h` of the Hamiltonian of a particle and
+of determinants, with minors for coefficients (Cauchy and Binet).  With the elements :math:`h` of a particle's Hamiltonian and
 :math:`W_{ij}=\langle h\varphi_i|h\varphi_j\rangle-(h^2)_{ij}` what leads out of the space,
 
 .. math:: \langle H^2\rangle = |P H\psi|^2 + \langle\psi|\textstyle\sum W|\psi\rangle .
