@@ -188,7 +188,7 @@ def test_derivatives_are_those_of_finite_differences(name):
     around = ((-2, 1 / 12), (-1, -8 / 12), (1, 8 / 12), (2, -1 / 12))
     for k, name in zip(free, names, strict=True):
         # psi is linear in coefficients: next to a node, where it nearly vanishes, a step must not cross it
-        h = {"c": 1e-4, "x": 3e-5}.get(name.partition("_")[0], 1e-3)
+        h = {"c": 1e-4, "x": 1e-5}.get(name.partition("_")[0], 1e-3)
         slope, energy_slope = np.zeros(len(R)), np.zeros(len(R))
         for steps, factor in around:
             moved = measured(w.with_parameters(p + steps * h * (np.arange(p.size) == k)), R)
