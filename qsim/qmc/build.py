@@ -191,12 +191,7 @@ def _size(deck: QmcDeck, system: System) -> Size:
 
 def _of_host(deck: QmcDeck) -> list[str]:
     """Return the keys of a deck that have kernels for CPUs alone."""
-    keys = [
-        f"series.{k}.optimize.parameters"
-        for k, item in enumerate(deck.series)
-        if item.optimize is not None and set(item.optimize.parameters) & {"coefficients", "orbitals"}
-    ]
-    return keys + [f"estimators.{k}" for k, item in enumerate(deck.estimators) if "forces" in item.named()]
+    return [f"estimators.{k}" for k, item in enumerate(deck.estimators) if "forces" in item.named()]
 
 
 def _operations(deck: QmcDeck, system: System) -> tuple[float, str]:

@@ -251,7 +251,7 @@ def compare(cuda, w, walkers):
     here, there = measured(w, R), measured(w, R, device=cuda)
     wanted, found = differentiated(here), differentiated(there)
     for one, other in zip(found, wanted, strict=True):
-        assert one.shape == (walkers, w.parameters.size)
+        assert one.shape == (walkers, Varied(w).count)
         assert_allclose(one, other, rtol=1e-10, atol=1e-10 * np.abs(other).max())
     scale = np.abs(here.state.energy).sum(axis=1, keepdims=True)
     assert_allclose(cuda.to_host(there.state.energy) / scale, here.state.energy / scale, atol=1e-10)
@@ -269,7 +269,7 @@ def polarised():
 
 
 ON_GPU = {
-    **{name: case for name, case in CASES.items() if "determinants" not in name and "orbitals" not in name},
+    **CASES,
     "polarised": polarised,
 }
 
@@ -289,10 +289,11 @@ def test_cuda_is_the_cpu_twin(cuda, name, walkers):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("name", ["splines, nonlocal", "orbitals of determinants, nonlocal"])
 @pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16, 32])
-def test_any_number_of_lanes_carries_the_derivatives_of_a_walker(cuda, lanes, monkeypatch):
+def test_any_number_of_lanes_carries_the_derivatives_of_a_walker(cuda, lanes, name, monkeypatch):
     monkeypatch.setattr(molecule_launch, "lanes_of", lambda *_: lanes)
-    compare(cuda, stirred("splines, nonlocal"), 37)
+    compare(cuda, stirred(name), 37)
 
 
 @pytest.mark.gpu
