@@ -17,7 +17,7 @@ from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.run.stages import Plan, Size
 from qsim.qmc import checks
 from qsim.qmc.deck.rules import walkers_of
-from qsim.qmc.deck.series import Dmc, Vmc
+from qsim.qmc.deck.series import MAX_VIRTUAL, Dmc, Vmc
 from qsim.qmc.deck.wavefunction import Eshdf, Imported, Pyscf
 from qsim.qmc.kernels.crystal.types import scratch_of
 from qsim.qmc.problem import Part, Problem
@@ -80,6 +80,7 @@ class TrialFunction:
             notes=notes,
             coulomb=deck.coulomb,
             twist=self.twist,
+            virtual=_virtual(deck),
         )
         return wavefunction, notes
 
@@ -89,6 +90,16 @@ class TrialFunction:
         if not isinstance(orbitals, Pyscf):
             return False
         return orbitals.cache is None or not (self.folder / Path(orbitals.cache).expanduser()).exists()
+
+
+def _virtual(deck: QmcDeck) -> int | None:
+    """Return how many orbitals beyond those of determinants the optimisations of a deck want; None if they change none."""
+    counts = [
+        MAX_VIRTUAL if item.optimize.virtual is None else item.optimize.virtual
+        for item in deck.series
+        if item.optimize is not None and "orbitals" in item.optimize.parameters
+    ]
+    return max(counts, default=None)
 
 
 def _folder(loaded: LoadedDeck[QmcDeck]) -> Path:
@@ -180,12 +191,7 @@ def _size(deck: QmcDeck, system: System) -> Size:
 
 def _of_host(deck: QmcDeck) -> list[str]:
     """Return the keys of a deck that have kernels for CPUs alone."""
-    keys = [
-        f"series.{k}.optimize.parameters"
-        for k, item in enumerate(deck.series)
-        if item.optimize is not None and "coefficients" in item.optimize.parameters
-    ]
-    return keys + [f"estimators.{k}" for k, item in enumerate(deck.estimators) if "forces" in item.named()]
+    return [f"estimators.{k}" for k, item in enumerate(deck.estimators) if "forces" in item.named()]
 
 
 def _operations(deck: QmcDeck, system: System) -> tuple[float, str]:

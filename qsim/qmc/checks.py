@@ -69,6 +69,13 @@ def _of_parameters(wavefunction: Wavefunction, block: Optimize, walkers: int, ke
         "jastrow": wavefunction.jastrow.parameters.size,
         "coefficients": wavefunction.expansion.parameters.size,
     }
+    if wavefunction.mixing is not None:
+        sizes["orbitals"] = wavefunction.mixing.chosen(
+            wavefunction.expansion,
+            coefficients="coefficients" in block.parameters,
+            virtual=block.virtual,
+            symmetry=block.symmetry,
+        ).size
     count = sum(sizes[name] for name in block.parameters)
     if block.parameters == ["jastrow"] and not count:
         yield Finding(key, NOTHING_TO_OPTIMISE)
@@ -77,10 +84,15 @@ def _of_parameters(wavefunction: Wavefunction, block: Optimize, walkers: int, ke
             f"{key}.parameters", f"there is nothing to optimise among {', '.join(block.parameters)}"
         )
     elif count * SAMPLES_EACH > walkers * block.steps:
+        less = (
+            f"a smaller {key}.virtual"
+            if "orbitals" in block.parameters
+            else "a larger wavefunction.determinants.cutoff"
+        )
         yield Finding(
             f"{key}.steps",
             f"{count} parameters need {count * SAMPLES_EACH} configurations, found {walkers * block.steps}; more walkers or "
-            "steps, or a larger wavefunction.determinants.cutoff, help",
+            f"steps, or {less}, help",
         )
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from qsim.qmc.wavefunction.formats.eshdf import write_eshdf
 from qsim_checks.coverage import Claim, Kind, Trial
 from qsim_checks.qmc.forces import forces
 from qsim_checks.qmc.imported import draw_imported
+from qsim_checks.qmc.mixtures import mixture
 from qsim_checks.qmc.oracles import (
     Means,
     bloch_pair,
@@ -69,7 +70,9 @@ class _Case:
     fitted
         Means of the trial function that a run has ended with, where an optimisation can change it.
     varied
-        Class of the parameters that it changes.
+        Class of the parameters that it changes, or classes.
+    options
+        More keys of an optimisation.
     write
         Writes the file that the deck reads into a folder.
     coarse
@@ -85,7 +88,8 @@ class _Case:
     means: Means
     electrons: int
     fitted: Callable[[Results], Means] | None = None
-    varied: str = "jastrow"
+    varied: str | Sequence[str] = "jastrow"
+    options: Mapping[str, Any] = field(default_factory=dict)
     write: Callable[[Path], object] | None = None
     coarse: bool = False
     precision: str = ""
@@ -464,6 +468,7 @@ def _optimize(rng: np.random.Generator, case: _Case) -> dict[str, Any]:
         "iterations": int(rng.integers(1, 4)),
         "steps": int(rng.integers(2, 8)),
         "parameters": case.varied,
+        **case.options,
         "target": str(rng.choice(["energy", "variance", "mixed"])),
         "timestep": _uniform(rng, 0.2, 1.5) / case.means.scale,
         "warmup": int(rng.choice([50, 100])),
@@ -611,6 +616,59 @@ def _several_configurations(rng: np.random.Generator) -> _Case:
             return case
 
 
+def _mixed(rng: np.random.Generator) -> _Case:
+    """Draw free particles in a trap in one or several determinants of oscillator functions of any width, which can mix."""
+    up, down = [(1, 0), (2, 0), (1, 1), (2, 1), (3, 2), (4, 1), (3, 3)][int(rng.integers(7))]
+    omega, mass = _uniform(rng, 0.2, 4.0), [1.0, _uniform(rng, 0.3, 5.0)][int(rng.integers(2))]
+    alpha = 0.5 * mass * omega * _uniform(rng, 0.8, 1.25)
+    size = max(int(rng.integers(2, 7)), up, down)
+    rows: dict[tuple[tuple[int, ...], ...], float] = {(tuple(range(up)), tuple(range(down))): 1.0}
+    several = bool(rng.random() < 0.7)
+    for _ in range(int(rng.integers(1, 8)) if several else 0):
+        strings = (tuple(sorted(rng.permutation(size)[:n].tolist())) for n in (up, down))
+        rows.setdefault(tuple(strings), float(rng.normal(scale=0.3)))
+    several = len(rows) > 1
+    listed = [{"c": c, "up": list(key[0]), "down": list(key[1])} for key, c in rows.items()]
+    orbitals = {"source": "harmonic", "omega": omega, "mass": mass, "exponent": alpha}
+    trap = alpha, omega, mass
+
+    def means(c: Sequence[float], numbers: Sequence[Sequence[int]], shares: Sequence[np.ndarray]) -> Means:
+        terms = [(float(x), key[0], key[1]) for x, key in zip(c, rows, strict=True)]
+        energy, variance = mixture(trap, terms, numbers, shares)
+        return Means({"energy": energy, "variance": variance}, float("nan"), omega)
+
+    def fitted(results: Results) -> Means:
+        c = np.asarray(results["determinants/coefficients"]).tolist() if several else [1.0]
+        numbers = [np.asarray(results[f"orbitals/numbers_{spin}"]).tolist() for spin in ("up", "down")]
+        return means(c, numbers, [np.asarray(results[f"orbitals/shares_{spin}"]) for spin in ("up", "down")])
+
+    every = [sorted({o for key in rows for o in key[spin]}) for spin in range(2)]
+    wavefunction: dict[str, Any] = {"orbitals": orbitals, "jastrow": "none"}
+    if several:
+        wavefunction["determinants"] = {"list": listed}
+    tied = len(set(configurations_of(rows))) > 1
+    return _Case(
+        {"electrons": up + down, "spin": up - down},
+        wavefunction,
+        means(list(rows.values()), every, [np.eye(len(one)) for one in every]),
+        up + down,
+        fitted,
+        ["orbitals", "coefficients"] if tied and rng.random() < 0.5 else "orbitals",
+        options={
+            "virtual": int(rng.integers(1, 7)),
+            "symmetry": bool(rng.random() < 0.5),
+            "walkers": int(_uniform(rng, 60, 200)),
+            "steps": int(rng.integers(5, 10)),
+        },
+    )
+
+
+def _orbitals(rng: np.random.Generator, folder: Path) -> Trial:
+    """Draw a deck of free particles in a trap that optimises the orbitals of their determinants."""
+    kinds = [["optimize"], ["optimize", "vmc"]][int(rng.integers(2))]
+    return _trial(rng, folder, _mixed, kinds)
+
+
 def _coefficients(rng: np.random.Generator, folder: Path) -> Trial:
     """Draw a deck of free particles in a trap that optimises the coefficients of their determinants."""
     kinds = [["optimize"], ["optimize", "vmc"]][int(rng.integers(2))]
@@ -627,6 +685,7 @@ KINDS: Mapping[str, Kind] = {
     "extrapolated": _extrapolated,
     "twists": _twisted,
     "coefficients": _coefficients,
+    "orbitals": _orbitals,
     "forces": functools.partial(forces, write_core=_write_core),
     "imported": _imported,
 }

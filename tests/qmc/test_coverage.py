@@ -46,7 +46,7 @@ def test_error_bars_cover_known_means(covered):
     assert len(covered.statistical) > DECKS
 
 
-@pytest.mark.parametrize("kind", ["coefficients", "forces"])
+@pytest.mark.parametrize("kind", ["coefficients", "orbitals", "forces"])
 def test_optimised_coefficients_and_forces(kind):
     """A sum of many draws is for ``qsim check qmc --coverage 100 --kind forces``; here a few of each."""
     found = cover("qmc", 4, 2, kind=kind)

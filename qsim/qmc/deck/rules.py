@@ -300,14 +300,7 @@ def _series(deck: QmcDeck) -> Iterator[Finding]:
                 text = f"a time step of {tau:g} is too small for electrons to get anywhere"
                 yield Finding(f"{key}.{where}", text)
         if isinstance(block, Optimize):
-            if "coefficients" in block.parameters and deck.wavefunction.determinants is None:
-                text = "there is one determinant, without a coefficient; give wavefunction.determinants"
-                yield Finding(f"{key}.parameters", text)
-            if walkers < LEAST_WALKERS:
-                yield Finding(
-                    f"{key}.walkers",
-                    f"an optimisation needs at least {LEAST_WALKERS} walkers for its error bars, found {walkers}",
-                )
+            yield from _optimize(deck, block, walkers, key)
             continue
         if block.blocks < MINIMUM_BLOCKS:
             yield Finding(
@@ -317,6 +310,24 @@ def _series(deck: QmcDeck) -> Iterator[Finding]:
             )
         if isinstance(block, Dmc):
             yield from _dmc(deck, block, key)
+
+
+def _optimize(deck: QmcDeck, block: Optimize, walkers: int, key: str) -> Iterator[Finding]:
+    """Yield parameters that the trial function lacks, keys without effect, and too few walkers."""
+    if "coefficients" in block.parameters and deck.wavefunction.determinants is None:
+        text = "there is one determinant, without a coefficient; give wavefunction.determinants"
+        yield Finding(f"{key}.parameters", text)
+    if "orbitals" in block.parameters and deck.system.cell == "periodic":
+        yield Finding(f"{key}.parameters", "orbitals of crystals are not optimised yet; leave them out")
+    for name in ("virtual", "symmetry"):
+        if name in block.model_fields_set and "orbitals" not in block.parameters:
+            text = f"it is of orbitals, which are not optimised; parameters are {', '.join(block.parameters)}"
+            yield Finding(f"{key}.{name}", text, "warning")
+    if walkers < LEAST_WALKERS:
+        yield Finding(
+            f"{key}.walkers",
+            f"an optimisation needs at least {LEAST_WALKERS} walkers for its error bars, found {walkers}",
+        )
 
 
 def _timesteps(block: Section) -> list[tuple[str, float]]:

@@ -10,6 +10,7 @@ from qsim.qmc.estimators.collection import blocks
 from qsim.qmc.estimators.histograms import EstimatorBlock
 
 __all__ = [
+    "MAX_VIRTUAL",
     "Dmc",
     "Estimator",
     "EstimatorChoice",
@@ -22,6 +23,7 @@ __all__ = [
 
 MAX_WALKERS = 10_000_000
 MAX_BLOCKS = 1_000_000
+MAX_VIRTUAL = 100_000
 MAX_TIMESTEPS = 32  # of one section: its random numbers are counted apart for each
 LONGEST = 100.0  # 1/hartree: a time step beyond which nothing is accepted
 
@@ -38,11 +40,11 @@ def _as_list(value: object) -> object:
     return value if isinstance(value, list | tuple) else [value]
 
 
-Varied = Literal["jastrow", "coefficients"]
+Varied = Literal["jastrow", "coefficients", "orbitals"]
 
 
 class Optimize(Block):
-    """Optimise parameters of the trial function: of the Jastrow factor, coefficients of determinants."""
+    """Optimise parameters of the trial function: Jastrow factor, coefficients of determinants, their orbitals."""
 
     walkers: WalkerCount | None = Field(default=None, description=WALKERS)
     iterations: Annotated[PositiveCount, Field(le=10_000)] = Field(
@@ -50,11 +52,21 @@ class Optimize(Block):
     )
     parameters: Annotated[
         list[Varied],
-        Field(min_length=1, max_length=2),
+        Field(min_length=1, max_length=3),
         BeforeValidator(_as_list, json_schema_input_type=list[Varied] | Varied),
     ] = Field(
         default=["jastrow"],
-        description="what is optimised, together: jastrow, coefficients (of determinants; with csf: true of whole occupations)",
+        description="what is optimised, together: jastrow, coefficients (of determinants; with csf: true of whole occupations), "
+        "orbitals (which mix with each other and with unoccupied ones; in open boundaries)",
+    )
+    virtual: Annotated[Count, Field(le=MAX_VIRTUAL)] | None = Field(
+        default=None,
+        description="orbitals that no determinant has and that orbitals may mix with, the first ones of their source; by default "
+        "all that it has",
+    )
+    symmetry: bool = Field(
+        default=True,
+        description="orbitals that reflections or half turns along the axes tell apart do not mix",
     )
     target: Literal["energy", "variance", "mixed"] = Field(
         default="energy", description="what is made small; mixed: energy and a share of the variance"
@@ -168,7 +180,7 @@ class SectionItem(Block):
     optimize: Optimize | None = Field(
         default=None,
         validation_alias=AliasChoices("optimize", "optimise", "opt"),
-        description="optimise the Jastrow factor and coefficients of determinants",
+        description="optimise Jastrow factor, coefficients of determinants and orbitals",
     )
     vmc: Vmc | None = Field(default=None, description="variational Monte Carlo")
     dmc: Dmc | None = Field(default=None, description="diffusion Monte Carlo")

@@ -31,11 +31,11 @@ def _is_optimised(result: Result) -> bool:
 
 
 def _spin_after(result: Result) -> float | None:
-    """Return <S^2> of the determinants at the end; None if spins have orbitals of their own."""
+    """Return <S^2> of the determinants at the end; None if spins have orbitals of their own, or orbitals have mixed."""
     from qsim.qmc.wavefunction.expansion import spin_squared  # its tables are those of kernels
 
-    found = result.problem.wavefunction.expansion.about
-    if "spin_squared" not in found:
+    found, mixing = result.problem.wavefunction.expansion.about, result.after.mixing
+    if "spin_squared" not in found or (mixing is not None and mixing.values.any()):
         return None
     return spin_squared(found["listed"]._replace(coefficients=result.after.expansion.coefficients))
 
@@ -46,6 +46,33 @@ def _orbitals(spin: int) -> Callable[[Result], object]:
     def value(result: Result) -> Any:
         listed = result.problem.wavefunction.expansion.about["listed"]
         return listed.strings[spin][listed.pairs[:, spin]]
+
+    return value
+
+
+def _mixes(result: Result) -> bool:
+    """Return True if orbitals are optimised."""
+    return result.after.mixing is not None
+
+
+def _shares(spin: int) -> Callable[[Result], object]:
+    """Return the function for what the orbitals of a spin at the end are made of."""
+
+    def value(result: Result) -> Any:
+        mixing = result.after.mixing
+        assert mixing is not None
+        return mixing.matrices[spin][: len(mixing.start.columns.numbers[spin]), : mixing.occurring[spin]]
+
+    return value
+
+
+def _numbers(spin: int) -> Callable[[Result], object]:
+    """Return the function for the orbitals of a spin that mix."""
+
+    def value(result: Result) -> Any:
+        mixing = result.after.mixing
+        assert mixing is not None
+        return np.array(mixing.start.columns.numbers[spin], np.int64)
 
     return value
 
@@ -120,6 +147,28 @@ DETERMINANTS: tuple[Quantity[Result], ...] = (
             _orbitals(spin),
             ("determinant", f"electron_{name}"),
             when=has_determinants,
+        )
+        for spin, name in enumerate(("up", "down"))
+    ),
+    *(
+        Quantity(
+            f"orbitals/shares_{name}",
+            "",
+            f"shares of the orbitals of the start in those with spin {name} of the determinants at the end, whose norm is not 1",
+            _shares(spin),
+            (f"orbital_{name}", f"occurring_{name}"),
+            when=_mixes,
+        )
+        for spin, name in enumerate(("up", "down"))
+    ),
+    *(
+        Quantity(
+            f"orbitals/numbers_{name}",
+            "",
+            f"orbitals with spin {name} that mix, counted from 0 as in their source: those of determinants first",
+            _numbers(spin),
+            (f"orbital_{name}",),
+            when=_mixes,
         )
         for spin, name in enumerate(("up", "down"))
     ),

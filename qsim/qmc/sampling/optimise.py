@@ -41,6 +41,7 @@ from qsim.qmc.sampling.moves import Moves, WarmUp
 from qsim.qmc.sampling.parameters import Varied
 from qsim.qmc.sampling.series import ENERGIES, Beginning, Series
 from qsim.qmc.sampling.vmc import Rows
+from qsim.qmc.sampling.walkers import tables_of
 from qsim.qmc.statistics.correlation import SKEW, lognormal, skewness
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ class Optimisation:
         self.home = SHIFT[block.method]
         self.smallest = SMALLEST_SHIFT[block.method]
         self.worse = WORSE[block.method]
-        self.varied = Varied(walkers.wavefunction, block.parameters)
+        self.varied = Varied(walkers.wavefunction, block.parameters, block.virtual, symmetry=block.symmetry)
         self.count = self.varied.count
         self.places = self.varied.tables(walkers.device)
         self.shift = max(self.home if block.shift is None else block.shift, self.smallest)
@@ -537,8 +538,10 @@ class Optimisation:
         return self.varied.applied(self.walkers.wavefunction, parameters)
 
     def _tables(self, wavefunction: Wavefunction) -> walk.Tables:
-        """Return the tables of the walkers with another Jastrow factor and other coefficients."""
+        """Return the tables of the walkers with another Jastrow factor, other coefficients and orbitals."""
         walkers = self.walkers
+        if wavefunction.orbitals is not walkers.wavefunction.orbitals:
+            return tables_of(walkers.device, wavefunction, walkers.real)
         tables = walkers.tables._replace(jastrow=walkers.on_device(wavefunction.jastrow_tables()))
         if wavefunction.expansion is walkers.wavefunction.expansion:
             return tables

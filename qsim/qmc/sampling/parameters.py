@@ -1,4 +1,4 @@
-"""Parameters of a trial function that an optimisation changes: of the Jastrow factor, and coefficients of determinants."""
+"""Parameters of a trial function that an optimisation changes: Jastrow factor, coefficients of determinants, their orbitals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CLASSES", "Varied"]
 
-CLASSES = ("jastrow", "coefficients")
+CLASSES = ("jastrow", "coefficients", "orbitals")
 MOST = 1.0  # change of a parameter in one step
 SHRINK = 0.1  # fraction of b of a Padé form that one step leaves
 
@@ -33,23 +33,47 @@ class Varied:
         At the start.
     classes
         Of `CLASSES`.
+    virtual
+        Number of virtual orbitals that are mixed in; None: all that there are.
+    symmetry
+        Whether orbitals of different symmetry stay apart.
 
     Attributes
     ----------
     count : int
         Number of parameters P.
+    places : (P,) int64
+        Where they are among all parameters of the trial function.
     smooth : (P, P) float64
         Quadratic form of rough changes: neighbouring spline coefficients that the sample hardly sees are tied to each other.
     """
 
-    def __init__(self, wavefunction: Wavefunction, classes: Sequence[str] = CLASSES) -> None:
+    def __init__(
+        self,
+        wavefunction: Wavefunction,
+        classes: Sequence[str] = CLASSES,
+        virtual: int | None = None,
+        *,
+        symmetry: bool = False,
+    ) -> None:
         self._start = wavefunction
         own, size = len(wavefunction.jastrow.names), wavefunction.parameters.size
+        mixing, coefficients = wavefunction.mixing, wavefunction.expansion.parameters.size
         # In the order of all parameters of the trial function.
-        parts = {"jastrow": np.arange(own), "coefficients": np.arange(own, size)}
-        self._free = np.concatenate([parts[name] for name in CLASSES if name in classes])
+        parts = {"jastrow": np.arange(own), "coefficients": np.arange(own, own + coefficients)}
+        self._mixed = np.zeros(0, np.int64)
+        if mixing is not None and "orbitals" in classes:
+            self._mixed = mixing.chosen(
+                wavefunction.expansion,
+                coefficients="coefficients" in classes,
+                virtual=virtual,
+                symmetry=symmetry,
+            )
+        parts["orbitals"] = own + coefficients + self._mixed
+        assert not self._mixed.size or int(parts["orbitals"].max()) < size
+        self.places = np.concatenate([parts[name] for name in CLASSES if name in classes])
         self._jastrow, self._coefficients = "jastrow" in classes, "coefficients" in classes
-        self.count = int(self._free.size)
+        self.count = int(self.places.size)
         jastrow = wavefunction.jastrow
         found = zip(jastrow.functions, jastrow.slices(), strict=True)
         self._functions = list(found) if self._jastrow else []
@@ -58,16 +82,16 @@ class Varied:
 
     def values(self, wavefunction: Wavefunction) -> NDArray[np.float64]:
         """Return the parameters of a trial function, (P,)."""
-        return wavefunction.parameters[self._free]
+        return wavefunction.parameters[self.places]
 
     def applied(self, wavefunction: Wavefunction, values: NDArray[np.float64]) -> Wavefunction:
         """Return a trial function with other parameters (P,)."""
         every = wavefunction.parameters
-        every[self._free] = values
+        every[self.places] = values
         return wavefunction.with_parameters(every)
 
     def tables(self, device: Device) -> ParameterTables:
-        """Return which parameter moves which number of the Jastrow tables and which coefficient, on the device."""
+        """Return which parameter moves which number of the Jastrow tables, which coefficient and orbital, on the device."""
         jastrow = self._start.jastrow
         first: list[int] = []
         place: list[int] = []
@@ -86,8 +110,17 @@ class Varied:
         group, share = np.zeros(0, np.int64), np.zeros(0)
         if self._coefficients and self._start.expansion.parameters.size:
             group, share = self._start.expansion.slopes()
-            group = np.where(group < 0, -1, group + self.count - self._start.expansion.parameters.size)
-        numbers = (np.array(first, np.int64), np.array(place, np.int64), group, share)
+            before = self.count - self._mixed.size - self._start.expansion.parameters.size
+            group = np.where(group < 0, -1, group + before)
+        mixing, at = self._start.mixing, self.count - self._mixed.size
+        slopes = [
+            (slope, at + k)
+            for k, number in enumerate(self._mixed.tolist())
+            for slope in (() if mixing is None else mixing.slopes[number])
+        ]
+        mixed = np.array([(s.spin, s.added, s.to, k) for s, k in slopes], np.int64).reshape(-1, 4)
+        factor = np.array([s.sign for s, _ in slopes])
+        numbers = (np.array(first, np.int64), np.array(place, np.int64), group, share, mixed, factor)
         return ParameterTables(*map(device.asarray, numbers))
 
     def most(self, values: NDArray[np.float64]) -> NDArray[np.float64]:

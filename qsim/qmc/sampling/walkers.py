@@ -540,9 +540,9 @@ def _on(device: Device, tables: TablesT) -> TablesT:
 def tables_of(device: Device, wavefunction: Wavefunction, real: DTypeLike) -> walk.Tables:
     """Return the tables of a trial function on a device, its orbitals in a precision."""
     # The layout of radial tables differs: four shells side by side for vectors, all shells of an interval for lanes.
-    orbitals = wavefunction.orbital_tables(real)
+    orbitals, start = wavefunction.orbital_tables(real), wavefunction.start_tables(real)
     if device.is_cuda and isinstance(orbitals, OrbitalTables):
-        orbitals = on_gpu(orbitals)
+        orbitals, start = on_gpu(orbitals), None if start is None else on_gpu(start)
     return walk.Tables(
         _on(device, orbitals),
         _on(device, wavefunction.jastrow_tables()),
@@ -550,6 +550,7 @@ def tables_of(device: Device, wavefunction: Wavefunction, real: DTypeLike) -> wa
         float(wavefunction.ion_ion),
         int(wavefunction.n_up),
         _on(device, wavefunction.expansion.tables()),
+        None if start is None else _on(device, start),
     )
 
 

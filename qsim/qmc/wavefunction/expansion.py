@@ -30,6 +30,7 @@ __all__ = [
     "arranged",
     "configurations",
     "one_determinant",
+    "parity",
     "spin_squared",
 ]
 
@@ -319,10 +320,10 @@ def _sign(string: list[int], n: int, key: Key) -> float:
     goal = list(range(n))
     for hole, particle in zip(*key, strict=True):
         goal[hole] = particle
-    return _parity([string.index(o) for o in goal])
+    return parity([string.index(o) for o in goal])
 
 
-def _parity(permutation: Sequence[int]) -> float:
+def parity(permutation: Sequence[int]) -> float:
     """Return the sign of a permutation."""
     left, sign = list(permutation), 1.0
     for i in range(len(left)):

@@ -6,7 +6,7 @@ at a time, recomputes everything and is slow; it uses the tables, so that kernel
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from qsim.qmc.system.quadrature import Rule
     from qsim.qmc.wavefunction.expansion import Expansion
     from qsim.qmc.wavefunction.jastrow import Jastrow
+    from qsim.qmc.wavefunction.mixing import Mixing
     from qsim.qmc.wavefunction.molecules.orbitals import OrbitalSet
 
 __all__ = ["NonlocalTerm", "Wavefunction"]
@@ -65,6 +66,8 @@ class Wavefunction:
         Of the spherical averages of nonlocal pseudopotentials.
     expansion
         Determinants of the orbitals.
+    mixing
+        Where the orbitals are from, if an optimisation may change them.
     """
 
     system: System
@@ -72,6 +75,7 @@ class Wavefunction:
     jastrow: Jastrow
     rule: Rule
     expansion: Expansion
+    mixing: Mixing | None = field(default=None, kw_only=True)
 
     def periodic(self) -> Periodic | None:
         """Return what estimators need to know of a crystal; None in open boundaries."""
@@ -106,7 +110,11 @@ class Wavefunction:
 
     def orbital_tables(self, real: DTypeLike = np.float64) -> OrbitalTables:
         """Return the orbitals as kernels take them."""
-        return self.orbitals.tables(real)
+        return self.orbitals.tables(real, None if self.mixing is None else self.mixing.start)
+
+    def start_tables(self, real: DTypeLike = np.float64) -> OrbitalTables | None:
+        """Return all orbitals that mix, with the same shells; None if none do."""
+        return None if self.mixing is None else self.mixing.start.tables(real)
 
     def jastrow_tables(self) -> JastrowTables:
         """Return the Jastrow factor as kernels take it: centres without charge have the last function, which is zero."""
@@ -157,22 +165,29 @@ class Wavefunction:
 
     @property
     def parameters(self) -> NDArray[np.float64]:
-        """All that an optimisation may change: the Jastrow factor of uu, ud and each species, then the determinants."""
-        return np.concatenate([self.jastrow.parameters, self.expansion.parameters])
+        """All that an optimisation may change: Jastrow factor of uu, ud and each species, then determinants, then orbitals."""
+        mixed = np.zeros(0) if self.mixing is None else self.mixing.values
+        return np.concatenate([self.jastrow.parameters, self.expansion.parameters, mixed])
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
         """Their names."""
-        return (*self.jastrow.names, *(f"c_{k + 1}" for k in range(self.expansion.parameters.size)))
+        mixed = () if self.mixing is None else self.mixing.names
+        return (*self.jastrow.names, *(f"c_{k + 1}" for k in range(self.expansion.parameters.size)), *mixed)
 
     def with_parameters(self, values: NDArray[np.float64]) -> Self:
         """Return the wavefunction with other parameters."""
         own = len(self.jastrow.names)
         jastrow, expansion = self.jastrow.with_parameters(values[:own]), self.expansion
-        # Tables of strings take longer than those of a Jastrow factor.
-        if not np.array_equal(values[own:], expansion.parameters):
-            expansion = expansion.with_parameters(values[own:])
-        return replace(self, jastrow=jastrow, expansion=expansion)
+        # Tables of strings and of orbitals take longer than those of a Jastrow factor.
+        coefficients, mixed = np.split(values[own:], [expansion.parameters.size])
+        if not np.array_equal(coefficients, expansion.parameters):
+            expansion = expansion.with_parameters(coefficients)
+        orbitals, mixing = self.orbitals, self.mixing
+        if mixing is not None and not np.array_equal(mixed, mixing.values):
+            mixing = mixing.with_values(mixed)
+            orbitals = mixing.orbitals()
+        return replace(self, jastrow=jastrow, expansion=expansion, orbitals=orbitals, mixing=mixing)
 
     # ----------------------------------------------------------------------------- positions
 

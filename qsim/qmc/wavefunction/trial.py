@@ -30,6 +30,7 @@ from qsim.qmc.wavefunction.formats.eshdf import StoredEcp, stored_ecp
 from qsim.qmc.wavefunction.formats.imported import read_molecule, system_of
 from qsim.qmc.wavefunction.formats.molecule import orbitals_of
 from qsim.qmc.wavefunction.jastrow import NONE, build_jastrow
+from qsim.qmc.wavefunction.mixing import mixing_of, uneven_cusps
 from qsim.qmc.wavefunction.molecules import gaussian, sto, trap
 from qsim.qmc.wavefunction.molecules.cache import Cache, open_cache
 from qsim.qmc.wavefunction.molecules.cusp import correct_cusps
@@ -56,6 +57,7 @@ def build_wavefunction(
     notes: Notes | None = None,
     coulomb: Coulomb | None = None,
     twist: int = 0,
+    virtual: int | None = None,
 ) -> Wavefunction:
     """Build the trial function of a deck.
 
@@ -73,6 +75,8 @@ def build_wavefunction(
         The deck's ``coulomb``, of a crystal.
     twist
         Number of the twist, of a crystal.
+    virtual
+        Number of orbitals beyond those of determinants, if orbitals are optimised; None: they are not.
 
     Raises
     ------
@@ -86,7 +90,7 @@ def build_wavefunction(
     periodic = system_block.cell == "periodic"
     # The file decides what the system is.
     if isinstance(block.orbitals, Imported):
-        return _imported_wavefunction(system_block, block, block.orbitals, folder, notes)
+        return _imported_wavefunction(system_block, block, block.orbitals, folder, notes, virtual)
     cache = None
     if isinstance(block.orbitals, Pyscf) and not periodic:
         # Pseudopotentials come from the cache where it has them, so that it is opened first.
@@ -107,12 +111,17 @@ def build_wavefunction(
         )
     # System, orbitals, cusps, Jastrow factor: each needs those before it.
     system = _system(system_block, block.orbitals, potentials)
-    orbitals, expansion = _orbitals(block, system, folder, cache, notes)
-    return _with_jastrow(system_block, block, system, orbitals, expansion, notes)
+    orbitals, expansion = _orbitals(block, system, folder, cache, notes, virtual)
+    return _with_jastrow(system_block, block, system, orbitals, expansion, notes, virtual)
 
 
 def _imported_wavefunction(
-    system_block: blocks.System, block: blocks.Wavefunction, source: Imported, folder: Path, notes: Notes
+    system_block: blocks.System,
+    block: blocks.Wavefunction,
+    source: Imported,
+    folder: Path,
+    notes: Notes,
+    virtual: int | None,
 ) -> Wavefunction:
     """Build the trial function of a deck whose orbitals another program has found."""
     wanted = block.determinants
@@ -125,9 +134,9 @@ def _imported_wavefunction(
     expansion, orders = _determinants(
         block.determinants, system, notes, molecule.expansion, shared=len(molecule.all_orbitals) == 1
     )
-    found = orbitals_of(molecule, None if block.determinants is None else orders)
+    found = orbitals_of(molecule, None if block.determinants is None else orders, virtual)
     orbitals = _with_cusps(found, system, expansion, source.cusp, notes)
-    return _with_jastrow(system_block, block, system, orbitals, expansion, notes)
+    return _with_jastrow(system_block, block, system, orbitals, expansion, notes, virtual)
 
 
 def _determinants(
@@ -184,11 +193,13 @@ def _with_jastrow(
     orbitals: OrbitalSet,
     expansion: Expansion,
     notes: Notes,
+    virtual: int | None,
 ) -> Wavefunction:
     """Return the trial function of orbitals in open boundaries."""
     occupied = (system.n_up, system.n_dn)
-    if expansion.orbitals != occupied:
+    if expansion.orbitals != occupied or virtual is not None:
         orbitals = orbitals.equally_far()
+    mixing = None if virtual is None else mixing_of(orbitals, expansion, system)
     _check_tables(orbitals, expansion, system, notes)
     # What the orbitals bring to the cusp at each bare nucleus, mean over the atoms of a
     # species: the Jastrow factor makes up for the rest.
@@ -204,7 +215,14 @@ def _with_jastrow(
         system.symbols
     ):  # kernels take centres without charge for ions, whose function is zero
         jastrow = replace(jastrow, functions=(*jastrow.functions, NONE))
-    return Wavefunction(system, orbitals, jastrow, rule(system_block.quadrature), expansion)
+    if mixing is not None:
+        if uneven := uneven_cusps(orbitals, system):
+            notes.warnings.append(
+                f"orbitals differ in their cusps at {', '.join(uneven)}: mixing them changes the cusp, which the Jastrow factor "
+                "makes up for as it is at the start; functions that share one (of Gaussians, with cusp: true) avoid that"
+            )
+        orbitals = mixing.orbitals()
+    return Wavefunction(system, orbitals, jastrow, rule(system_block.quadrature), expansion, mixing=mixing)
 
 
 def _system(
@@ -226,23 +244,28 @@ def _system(
 
 
 def _orbitals(
-    wavefunction: blocks.Wavefunction, system: System, folder: Path, cache: Cache | None, notes: Notes
+    wavefunction: blocks.Wavefunction,
+    system: System,
+    folder: Path,
+    cache: Cache | None,
+    notes: Notes,
+    virtual: int | None,
 ) -> tuple[OrbitalSet, Expansion]:
     """Return the orbitals of a source in open boundaries, and the determinants that they are in."""
     block, wanted = wavefunction.orbitals, wavefunction.determinants
     if isinstance(block, Pyscf):
-        found = gaussian.gaussian_orbitals(block, system, folder, cache, wanted)
+        found = gaussian.gaussian_orbitals(block, system, folder, cache, wanted, virtual)
         expansion, orders = _determinants(wanted, system, notes, found.stored(), shared=found.shared)
-        orbitals = found.orbital_set(system.positions, orders)
+        orbitals = found.orbital_set(system.positions, orders, virtual)
         return _with_cusps(orbitals, system, expansion, block.cusp, notes), expansion
     own = isinstance(block, Sto) and isinstance(block.molecular_orbitals, RowsBySpin)
     expansion, orders = _determinants(wanted, system, notes, shared=not own)
     if isinstance(block, Sto):
-        return sto.slater(block, system, orders), expansion
+        return sto.slater(block, system, orders, virtual), expansion
     if isinstance(block, Hydrogen):
-        return sto.hydrogen(block, system, orders), expansion
+        return sto.hydrogen(block, system, orders, virtual), expansion
     assert isinstance(block, Hooke | Harmonic)  # others do not come here
-    return trap.oscillator(block, system, orders), expansion
+    return trap.oscillator(block, system, orders, virtual), expansion
 
 
 def _with_cusps(

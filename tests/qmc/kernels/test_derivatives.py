@@ -24,6 +24,7 @@ from qsim.qmc.system.pseudopotentials import from_ecp
 from qsim.qmc.system.quadrature import rule
 from qsim.qmc.wavefunction.expansion import Listed, arranged
 from qsim.qmc.wavefunction.jastrow import Function, Jastrow, build_jastrow
+from qsim.qmc.wavefunction.mixing import mixing_of
 from qsim.qmc.wavefunction.molecules.sto import slater
 from qsim.qmc.wavefunction.selection import lowest
 from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
@@ -78,7 +79,28 @@ def hooke():
     return replace(exact, jastrow=Jastrow(functions, exact.jastrow.species, 1))
 
 
-def carbons_and_hydrogens(J2, ecp):
+MORE = [[0.9, 0.2, 0.4, 0.1, -0.3, 0.3], [0.1, -0.5, 0.2, 0.8, 0.4, 0.1]]
+
+
+def turned(w, orbitals):
+    """A trial function whose orbitals mix with others, and have done so already."""
+    mixing = mixing_of(orbitals.equally_far(), w.expansion, w.system)
+    w = replace(w, orbitals=mixing.orbitals(), mixing=mixing)
+    before = w.parameters.size - mixing.values.size
+    return w.with_parameters(
+        w.parameters + 0.1 * np.sin(np.arange(w.parameters.size)) * (np.arange(w.parameters.size) >= before)
+    )
+
+
+def turned_hydrocarbon(J2, ecp):
+    """CH in one determinant, whose orbitals mix with two others of each spin."""
+    w = hydrocarbon(J2, ecp)
+    _, orders = lowest(w.n_up, w.n_dn)
+    rows = {spin: [*ROWS[spin][:count], *MORE] for spin, count in (("up", w.n_up), ("down", w.n_dn))}
+    return turned(w, slater(Sto(source="sto", shells=SHELLS, molecular_orbitals=rows), w.system, orders, 2))
+
+
+def carbons_and_hydrogens(J2, ecp, virtual=None):
     """CH again, in eight determinants of six orbitals of each spin, two of which make a configuration."""
     w = hydrocarbon(J2, ecp)
     up, down = ROWS["up"], ROWS["down"]
@@ -107,8 +129,11 @@ def carbons_and_hydrogens(J2, ecp):
     c = np.array([0.9, 0.3, -0.25, 0.2, 0.15, -0.3, 0.1, 0.2])
     listed = Listed(tuple(strings), np.stack(index, -1), c)
     expansion, orders = arranged(listed, np.array([3, 0, 0, 2, 1, 5, 4, 6]))
-    orbitals = slater(Sto(source="sto", shells=SHELLS, molecular_orbitals=rows), w.system, orders)
-    return replace(w, orbitals=orbitals.equally_far(), expansion=expansion)
+    if virtual is not None:
+        rows = {spin: [*some, *MORE] for spin, some in rows.items()}
+    orbitals = slater(Sto(source="sto", shells=SHELLS, molecular_orbitals=rows), w.system, orders, virtual)
+    w = replace(w, orbitals=orbitals.equally_far(), expansion=expansion)
+    return w if virtual is None else turned(w, orbitals)
 
 
 SPLINE, PADE = {"type": "bspline", "rcut": 5.0, "size": 6}, {"type": "pade", "b": 0.7}
@@ -119,6 +144,10 @@ CASES = {
     "hooke": hooke,
     "determinants": lambda: carbons_and_hydrogens(SPLINE, ecp=False),
     "determinants, nonlocal": lambda: carbons_and_hydrogens(PADE, ecp=True),
+    "orbitals": lambda: turned_hydrocarbon(SPLINE, ecp=False),
+    "orbitals, nonlocal": lambda: turned_hydrocarbon(SPLINE, ecp=True),
+    "orbitals of determinants": lambda: carbons_and_hydrogens(SPLINE, ecp=False, virtual=1),
+    "orbitals of determinants, nonlocal": lambda: carbons_and_hydrogens(PADE, ecp=True, virtual=2),
 }
 STREAM = walk.Stream(rng.key_from_seed(3), 1, 7)
 
@@ -133,8 +162,9 @@ def measured(w, R, single=False, threads=1, device=None):
 
 def differentiated(walkers):
     w = walkers.wavefunction
-    tables = Varied(w).tables(walkers.device)
-    slopes = derivatives(walkers.device, walkers.state, walkers.tables, tables, w.parameters.size, STREAM)
+    varied = Varied(w)
+    tables = varied.tables(walkers.device)
+    slopes = derivatives(walkers.device, walkers.state, walkers.tables, tables, varied.count, STREAM)
     return tuple(map(walkers.device.to_host, slopes))
 
 
@@ -142,8 +172,12 @@ def differentiated(walkers):
 def test_derivatives_are_those_of_finite_differences(name):
     w = CASES[name]()
     generator = np.random.default_rng(5)
-    p = w.parameters + 0.2 * generator.normal(size=w.parameters.size) * (w.parameters != 0.7)
+    p = w.parameters
+    own = np.arange(p.size) < p.size - (0 if w.mixing is None else w.mixing.values.size)
+    p = p + 0.2 * generator.normal(size=p.size) * ((p != 0.7) & own)
     w = w.with_parameters(p)
+    free = Varied(w).places
+    names = [w.parameter_names[k] for k in free]
     R = w.scatter(6, generator)
     walkers = measured(w, R)
     energy = walkers.state.energy.copy()
@@ -152,19 +186,18 @@ def test_derivatives_are_those_of_finite_differences(name):
     if "nonlocal" in name:
         assert np.abs(energy[:, 3]).min() > 1e-3
     around = ((-2, 1 / 12), (-1, -8 / 12), (1, 8 / 12), (2, -1 / 12))
-    for k in range(p.size):
+    for k, name in zip(free, names, strict=True):
         # psi is linear in coefficients: next to a node, where it nearly vanishes, a step must not cross it
-        h = 1e-4 if w.parameter_names[k].startswith("c_") else 1e-3
+        h = {"c": 1e-4, "x": 1e-5}.get(name.partition("_")[0], 1e-3)
         slope, energy_slope = np.zeros(len(R)), np.zeros(len(R))
         for steps, factor in around:
-            moved = measured(w.with_parameters(p + steps * h * np.eye(p.size)[k]), R)
+            moved = measured(w.with_parameters(p + steps * h * (np.arange(p.size) == k)), R)
             slope += factor / h * moved.state.log_psi
             energy_slope += factor / h * moved.state.energy[:, 5]
-        assert_allclose(O[:, k], slope, atol=1e-8, rtol=1e-8, err_msg=w.parameter_names[k])
+        at = names.index(name)
+        assert_allclose(O[:, at], slope, atol=1e-8, rtol=1e-8, err_msg=name)
         scale = 1.0 + np.abs(energy[:, 0])  # its parts cancel
-        assert_allclose(
-            G[:, k] / scale, energy_slope / scale, atol=1e-7, rtol=1e-6, err_msg=w.parameter_names[k]
-        )
+        assert_allclose(G[:, at] / scale, energy_slope / scale, atol=1e-7, rtol=1e-6, err_msg=name)
 
 
 def test_local_energy_of_hooke_does_not_depend_on_configuration_at_the_exact_parameters():
@@ -218,7 +251,7 @@ def compare(cuda, w, walkers):
     here, there = measured(w, R), measured(w, R, device=cuda)
     wanted, found = differentiated(here), differentiated(there)
     for one, other in zip(found, wanted, strict=True):
-        assert one.shape == (walkers, w.parameters.size)
+        assert one.shape == (walkers, Varied(w).count)
         assert_allclose(one, other, rtol=1e-10, atol=1e-10 * np.abs(other).max())
     scale = np.abs(here.state.energy).sum(axis=1, keepdims=True)
     assert_allclose(cuda.to_host(there.state.energy) / scale, here.state.energy / scale, atol=1e-10)
@@ -236,7 +269,7 @@ def polarised():
 
 
 ON_GPU = {
-    **{name: case for name, case in CASES.items() if "determinants" not in name},
+    **CASES,
     "polarised": polarised,
 }
 
@@ -256,10 +289,11 @@ def test_cuda_is_the_cpu_twin(cuda, name, walkers):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("name", ["splines, nonlocal", "orbitals of determinants, nonlocal"])
 @pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16, 32])
-def test_any_number_of_lanes_carries_the_derivatives_of_a_walker(cuda, lanes, monkeypatch):
+def test_any_number_of_lanes_carries_the_derivatives_of_a_walker(cuda, lanes, name, monkeypatch):
     monkeypatch.setattr(molecule_launch, "lanes_of", lambda *_: lanes)
-    compare(cuda, stirred("splines, nonlocal"), 37)
+    compare(cuda, stirred(name), 37)
 
 
 @pytest.mark.gpu

@@ -191,7 +191,7 @@ def expanded(wavefunction, more, count, seed=3):
         np.concatenate([old[s][:, :n], 0.3 * generator.normal(size=(B, sizes[s] - n))], axis=1)
         for s, n in enumerate(counts)
     ]
-    chosen = chosen_orbitals(every, orders, "determinants")
+    chosen, _ = chosen_orbitals(every, orders, "determinants")
     return replace(wavefunction, orbitals=replace(orbitals, coefficients=chosen), expansion=expansion)
 
 

@@ -52,6 +52,7 @@ class Tables(NamedTuple):
     ion_ion: float
     n_up: int
     expansion: OneDeterminant | ExpansionTables = OneDeterminant(1)
+    start: OrbitalTables | None = None
 
     @property
     def is_complex(self) -> bool:

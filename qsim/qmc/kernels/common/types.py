@@ -140,8 +140,14 @@ class Work(NamedTuple):
         1 if `Y` is out of date.
     columns : (N, M) double or complex double
         Derivatives of ln psi by the orbitals at each electron.
-    tangent : (numbers + M,) double or complex double
-        What the numbers of an expansion change by along the one-body operators, and these for an electron's orbitals.
+    tangent, bar_tangent, Y_tangent
+        What the numbers of an expansion, `bar` and `Y` change by along the one-body operators.
+    bodies, turned : (N, M) double or complex double
+        One-body operators on the orbitals at each electron, and what `columns` change by along them.
+    start_rows : (5, M') of the determinants' type
+        As `rows`, of the orbitals that mix.
+    start : (2, N, M') float64
+        Values of these at each electron, and one-body operators on them.
     kept : (2, window, M) of the determinants' type
         Columns and rows of delayed updates, see :mod:`qsim.qmc.kernels.common.inverses_cpu`; of molecules nothing.
     own : MoleculeWork or CrystalWork
@@ -164,5 +170,11 @@ class Work(NamedTuple):
     stale: IndexArray
     columns: Array
     tangent: Array
+    bar_tangent: Array
+    Y_tangent: Array
+    bodies: Array
+    turned: Array
+    start_rows: Array
+    start: FloatArray
     kept: Array
     own: object

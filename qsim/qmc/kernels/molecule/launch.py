@@ -97,6 +97,11 @@ class MoleculeLaunch(WalkerLaunch):
         self.state = record_of(state, scratch_of(sizes))
         self.moves.model, self.moves.state = self.model, self.state
 
+    @staticmethod
+    def model_of(tables: Tables, state: State) -> Array:
+        """Return the tables as `MODEL`, (1,)."""
+        return _model(tables, state)
+
     def __call__(
         self,
         name: str,

@@ -10,7 +10,6 @@ from qsim.core.device.jit import held
 from qsim.core.device.team import ranges, share
 from qsim.qmc.kernels.common.jit import JIT, PART
 from qsim.qmc.kernels.common.types import Draw
-from qsim.qmc.kernels.walkers.coefficients_cpu import add_coefficients
 from qsim.qmc.kernels.walkers.derivatives_cpu import collect, derivatives, set_velocities
 from qsim.qmc.kernels.walkers.energy_cpu import (
     TOTAL,
@@ -22,6 +21,7 @@ from qsim.qmc.kernels.walkers.energy_cpu import (
 from qsim.qmc.kernels.walkers.evaluators_cpu import own_arrays, own_space, place_ions
 from qsim.qmc.kernels.walkers.jobs import DERIVATIVES, DIFFUSE, GENERATIONS, RECOMPUTE, SLOPES, WALK
 from qsim.qmc.kernels.walkers.system import System
+from qsim.qmc.kernels.walkers.tangent_cpu import add_determinants
 from qsim.qmc.kernels.walkers.walk_cpu import refresh, sweep
 
 __all__ = ["advance", "shared"]
@@ -66,6 +66,7 @@ def advance(first, last, worker, job, state, tables, draw, sums, parameters, spa
             tables.pseudopotentials,
             tables.windows,
             held(tables.expansion),
+            held(tables.start),
         )
     )
     own = held(own_arrays(spaces.arrays.own, worker, spaces.workers))
@@ -90,7 +91,7 @@ def advance(first, last, worker, job, state, tables, draw, sums, parameters, spa
                 continue
             local_energy(state, w, system, pseudopotentials, here, work)
             if job.kind == DERIVATIVES:
-                add_coefficients(system, state, w, pseudopotentials, parameters, work)
+                add_determinants(system, state, w, pseudopotentials, parameters, work)
                 derivatives(state, w, system, pseudopotentials, parameters, work)
                 collect(w, parameters)
             elif job.kind == SLOPES:

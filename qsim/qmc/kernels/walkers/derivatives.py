@@ -1,4 +1,4 @@
-"""Derivatives of log psi and of local energies with respect to parameters: wrapper of ``derivatives.cu``, CPU twin."""
+"""Derivatives of log psi and of local energies with respect to parameters: ``derivatives.cu`` and ``tangent.cu``, CPU twin."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import numpy as np
 
 from qsim.core.device.pool import each_part
 from qsim.qmc.kernels.common.tables import SUMS
+from qsim.qmc.kernels.molecule.launch import MoleculeLaunch
 from qsim.qmc.kernels.walkers.derivatives_cpu import Derivatives, ParameterTables
 from qsim.qmc.kernels.walkers.jobs import DERIVATIVES, Job
 from qsim.qmc.kernels.walkers.system import spaces
+from qsim.qmc.kernels.walkers.tangent import add_determinants
 from qsim.qmc.kernels.walkers.walk import job_of, launch_of
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ def derivatives(
     Parameters
     ----------
     parameters
-        Which parameter moves which number of the Jastrow tables and which coefficient, on the device; on a GPU no coefficients.
+        Which parameter moves which number of the Jastrow tables, which coefficient and which orbital, on the device.
     count
         Number of parameters P.
     stream
@@ -44,7 +46,12 @@ def derivatives(
         ``d E_L / dp`` in hartree, on the device.
     """
     if device.is_cuda:
-        return launch_of(state, tables).derivatives(device, parameters, count, stream)
+        launch = launch_of(state, tables)
+        slopes = launch.derivatives(device, parameters, count, stream)
+        if parameters.group.size or parameters.mixed.size:
+            assert isinstance(launch, MoleculeLaunch)  # crystals have one determinant, of orbitals that stay
+            add_determinants(device, state, tables, launch, parameters, slopes)
+        return slopes
     return _derivatives_cpu(device.threads, state, tables, parameters, count, stream)
 
 

@@ -25,7 +25,7 @@ __all__ = ["NO_PARAMETERS", "Derivatives", "ParameterTables", "collect", "deriva
 
 
 class ParameterTables(NamedTuple):
-    """The parameter that each number of the Jastrow tables and each coefficient of an expansion follows.
+    """The parameter that each number of the Jastrow tables, each coefficient of an expansion and each orbital follows.
 
     Attributes
     ----------
@@ -38,12 +38,18 @@ class ParameterTables(NamedTuple):
         Empty if none is wanted.
     share : (D,) float64
         Slope of the coefficient with it.
+    mixed : (E, 4) int64
+        Spin, orbital of the start that is added, orbital of determinants that gets it, parameter.  Empty if none is wanted.
+    factor : (E,) float64
+        Slope of the share of the one in the other.
     """
 
     first: IndexArray
     place: IndexArray
     group: IndexArray
     share: FloatArray
+    mixed: IndexArray
+    factor: FloatArray
 
 
 class Derivatives(NamedTuple):
@@ -51,7 +57,7 @@ class Derivatives(NamedTuple):
 
     Attributes
     ----------
-    first, place, group, share
+    first, place, group, share, mixed, factor
         As in `ParameterTables`.
     log_slopes, energy_slopes : (W, P) float64, out
         Derivatives of log psi and of the local energy, hartree.
@@ -63,6 +69,8 @@ class Derivatives(NamedTuple):
     place: IndexArray
     group: IndexArray
     share: FloatArray
+    mixed: IndexArray
+    factor: FloatArray
     log_slopes: FloatArray
     energy_slopes: FloatArray
     values: FloatArray
@@ -71,7 +79,18 @@ class Derivatives(NamedTuple):
 
 _NUMBERS, _ROWS = np.zeros(1), np.zeros((1, 1))
 _PLACES = np.zeros(1, np.int64)
-NO_PARAMETERS = Derivatives(_PLACES, _PLACES, _PLACES, _NUMBERS, _ROWS, _ROWS, _NUMBERS, _NUMBERS)
+NO_PARAMETERS = Derivatives(
+    _PLACES,
+    _PLACES,
+    _PLACES,
+    _NUMBERS,
+    np.zeros((1, 4), np.int64),
+    _NUMBERS,
+    _ROWS,
+    _ROWS,
+    _NUMBERS,
+    _NUMBERS,
+)
 """For jobs that take no derivatives."""
 
 

@@ -148,6 +148,12 @@ def own_space(spaces, k, own):
         arrays.stale[_place(arrays.stale, k, workers)],
         arrays.columns[_place(arrays.columns, k, workers)],
         arrays.tangent[_place(arrays.tangent, k, workers)],
+        arrays.bar_tangent[_place(arrays.bar_tangent, k, workers)],
+        arrays.Y_tangent[_place(arrays.Y_tangent, k, workers)],
+        arrays.bodies[_place(arrays.bodies, k, workers)],
+        arrays.turned[_place(arrays.turned, k, workers)],
+        arrays.start_rows[_place(arrays.start_rows, k, workers)],
+        arrays.start[_place(arrays.start, k, workers)],
         arrays.kept[_place(arrays.kept, k, workers)],
         own,
     )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.qmc.kernels.walkers.derivatives_cpu import ParameterTables
 
-__all__ = ["SHARED_BYTES", "WARP", "Argument", "WalkerLaunch", "as_argument"]
+__all__ = ["PACKAGE", "SHARED_BYTES", "WARP", "Argument", "WalkerLaunch", "as_argument"]
 
 Argument: TypeAlias = Array | np.generic
 PACKAGE = "qmc/kernels/walkers"  # folder of the CUDA sources

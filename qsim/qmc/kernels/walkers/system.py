@@ -39,6 +39,8 @@ class System(NamedTuple):
         None if no inverse is large enough for delayed updates.
     expansion
         The determinants.
+    start
+        Orbitals that mix; `orbitals` where none do.
     """
 
     orbitals: OrbitalTables | CrystalOrbitals
@@ -51,6 +53,7 @@ class System(NamedTuple):
     pseudopotentials: Static
     windows: Static
     expansion: OneDeterminant | ExpansionTables
+    start: OrbitalTables | CrystalOrbitals
 
 
 def system_of(state: State, tables: Tables) -> System:
@@ -73,6 +76,7 @@ def system_of(state: State, tables: Tables) -> System:
         1 if tables.hamiltonian.channels.shape[0] > 0 else None,
         1 if windows else None,
         tables.expansion,
+        orbitals if tables.start is None else tables.start,
     )
 
 
@@ -109,6 +113,7 @@ def spaces(workers: int, state: State, tables: Tables) -> Spaces:
         state.expansion.shape[1:],
         state.rows.dtype,
         *(np.shape(array) for array in (*tables.orbitals, *tables.hamiltonian, *tables.expansion)),
+        None if tables.start is None else tables.start.coefficients.shape,
         getattr(tables.orbitals, "tin_lmax", 0),
         getattr(tables.hamiltonian, "most_wave", 0),
     )
@@ -160,6 +165,8 @@ class _Stacks:
         expansion = tables.expansion
         strings = len(expansion.begin) - 1 if isinstance(expansion, ExpansionTables) else 0
         double = np.complex128 if tables.is_complex else np.float64
+        turned = strings > 0 or tables.start is not None
+        mixed = 1 if tables.start is None else tables.start.coefficients.shape[2]
         return Work(
             rows=self.zeros((5, width), kind),
             column=self.zeros(n, kind),
@@ -176,7 +183,13 @@ class _Stacks:
             Y=self.zeros(max(1, n * M if strings else 1), double),
             stale=self.zeros(1, np.int64),
             columns=self.zeros((electrons, M if strings else 1), double),
-            tangent=self.zeros(expansion.numbers + M if strings else 1, double),
+            tangent=self.zeros(expansion.numbers if strings else 1, double),
+            bar_tangent=self.zeros(strings, double),
+            Y_tangent=self.zeros(max(1, n * M if strings else 1), double),
+            bodies=self.zeros((electrons, M if turned else 1), double),
+            turned=self.zeros((electrons, M if turned else 1), double),
+            start_rows=self.zeros((5, _fours(mixed)), kind),
+            start=self.zeros((2, electrons, mixed)),
             kept=self.zeros((2, window, n), kind),
             own=own,
         )

@@ -404,8 +404,8 @@ def occupied(
     return coefficients[0][:, occupations[0] > 0.5], coefficients[0][:, occupations[0] > 1.5]
 
 
-def orbitals_of(molecule: Molecule, orders: Orders | None = None) -> OrbitalSet:
-    """Return the orbitals of a file: those that are occupied, or the ones that determinants have.
+def orbitals_of(molecule: Molecule, orders: Orders | None = None, virtual: int | None = None) -> OrbitalSet:
+    """Return the orbitals of a file: those that are occupied, or the ones that determinants have; and some more.
 
     Raises
     ------
@@ -431,10 +431,15 @@ def orbitals_of(molecule: Molecule, orders: Orders | None = None) -> OrbitalSet:
     shells, rows = _spherical(molecule)
     n_up, n_dn = (C.shape[1] for C in molecule.orbitals)
     # Occupied orbitals over our spherical functions, both spins in one array.
-    occurring, columns = molecule.orbitals, (list(range(n_up)), list(range(n_dn)))
-    if orders is not None:
-        occurring, columns = (molecule.all_orbitals[0], molecule.all_orbitals[-1]), orders
-    coefficients = chosen_orbitals([rows @ C for C in occurring], columns, "wavefunction.determinants")
+    occurring, which = molecule.orbitals, (list(range(n_up)), list(range(n_dn)))
+    if orders is not None or virtual is not None:
+        occurring = molecule.all_orbitals[0], molecule.all_orbitals[-1]
+        which = orders or (
+            _places(molecule.orbitals[0], occurring[0]),
+            _places(molecule.orbitals[1], occurring[1]),
+        )
+    key = "wavefunction.determinants"
+    coefficients, columns = chosen_orbitals([rows @ C for C in occurring], which, key, virtual)
     about: dict[str, Any] = {"doubts": doubts}
     energy = "" if molecule.energy is None else f", {molecule.energy:.6f} hartree"
     read_as = f", read in the conventions of {molecule.conventions}" if molecule.conventions else ""
@@ -443,7 +448,12 @@ def orbitals_of(molecule: Molecule, orders: Orders | None = None) -> OrbitalSet:
     )
     if molecule.energy is not None:
         about["energy"] = molecule.energy
-    return orbital_set(molecule.positions, shells, coefficients, about)
+    return orbital_set(molecule.positions, shells, coefficients, about, columns)
+
+
+def _places(some: NDArray[np.float64], every: NDArray[np.float64]) -> list[int]:
+    """Return where some orbitals (B, n) are among all, (B, m)."""
+    return [int(np.argmin(np.abs(every - C[:, None]).max(axis=0))) for C in some.T]
 
 
 def _check(molecule: Molecule) -> None:

@@ -28,7 +28,7 @@ SPIN_SHIFT = 0.2  # hartree for each unit of <S^2> in excess: keeps higher spins
 def complete_active_space(
     field: MeanField, wanted: Mapping[str, Any], counts: tuple[int, int]
 ) -> tuple[NDArray[np.float64], dict[str, Any]]:
-    """Return the orbitals (B, core + active) of an active space, and its states for the cache of orbitals.
+    """Return the orbitals (B, core + active or more) of an active space, and its states for the cache of orbitals.
 
     States have the spin (n_up - n_dn) / 2: higher ones are shifted out of the way.
 
@@ -37,7 +37,8 @@ def complete_active_space(
     field
         Converged and spin-restricted.
     wanted
-        ``source``, ``active`` (electrons and orbitals), ``average`` (weights), ``states`` (how many).
+        ``source``, ``active`` (electrons and orbitals), ``average`` (weights), ``states`` (how many), ``virtual`` (orbitals
+        beyond core and active space).
     counts
         Electrons with spin up and down.
 
@@ -90,7 +91,7 @@ def complete_active_space(
     energies = getattr(space, "e_states", None)
     if energies is None:
         energies = np.atleast_1d(space.e_tot)
-    chosen = np.asarray(space.mo_coeff)[:, : core + orbitals]
+    chosen = np.asarray(space.mo_coeff)[:, : core + orbitals + int(wanted.get("virtual", 0))]
     one, core_energy = space.get_h1cas(space.mo_coeff)
     two = ao2mo.restore(1, np.asarray(space.get_h2cas(space.mo_coeff)), orbitals)
     return chosen, {

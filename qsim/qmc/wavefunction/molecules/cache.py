@@ -122,19 +122,21 @@ class Cache:
             ),
         )
 
-    def orbital_set(self, centres: NDArray[np.float64], orders: Orders | None = None) -> OrbitalSet:
-        """Return the orbitals on atoms (A, 3): all, or those that determinants have."""
+    def orbital_set(
+        self, centres: NDArray[np.float64], orders: Orders | None = None, virtual: int | None = None
+    ) -> OrbitalSet:
+        """Return the orbitals on atoms (A, 3): all, or those that determinants have and some more."""
         # Primitives of all shells lie in one array each of exponents and coefficients.
         ends = np.cumsum([0, *self.shell_size])
         shells = [
             Shell(int(atom), int(l), Terms.of(self.coefficient[a:b], 0, 0.0, self.exponent[a:b]))
             for atom, l, a, b in zip(self.shell_atom, self.shell_l, ends[:-1], ends[1:], strict=True)
         ]
-        chosen = self.orbitals
-        if orders is not None:
-            every = [C[:, :count] for C, count in zip(self.orbitals, self.counts, strict=True)]
-            chosen = chosen_orbitals(every, orders, "wavefunction.determinants")
-        return orbital_set(centres, shells, chosen, dict(self.about))
+        if orders is None:
+            return orbital_set(centres, shells, self.orbitals, dict(self.about))
+        every = [C[:, :count] for C, count in zip(self.orbitals, self.counts, strict=True)]
+        chosen, columns = chosen_orbitals(every, orders, "wavefunction.determinants", virtual)
+        return orbital_set(centres, shells, chosen, dict(self.about), columns)
 
 
 def open_cache(block: Pyscf, folder: Path) -> Cache | None:

@@ -211,7 +211,10 @@ def correct_cusps(
     OrbitalSet
         With one more s shell for each orbital and nucleus where there is something to correct; its ``about`` says how many.
     """
-    counts = occurring or (system.n_up, system.n_dn)
+    occurring = occurring or (system.n_up, system.n_dn)
+    counts = [
+        max(count, len(order)) for count, order in zip(occurring, orbitals.columns.numbers, strict=True)
+    ]
     # Orbitals of both spins that are the same get one correction.
     shared = counts[0] >= counts[1] and np.array_equal(
         orbitals.coefficients[0][:, : counts[1]], orbitals.coefficients[1][:, : counts[1]]
@@ -241,7 +244,8 @@ def correct_cusps(
                 column[spin, k] = 1.0
                 if shared and k < counts[1]:
                     column[1, k] = 1.0
-                change += float(column[:, k].sum()) * correction.change(float(system.charges[atom]))
+                electrons = sum(column[s, k] for s in range(2) if k < occurring[s])
+                change += float(electrons) * correction.change(float(system.charges[atom]))
                 extra.append(Shell(atom, 0, correction, correction.rc))
                 columns.append(column)
                 largest_rc = max(largest_rc, correction.rc)

@@ -43,6 +43,7 @@ DIGITS = 8  # of positions, in the identity of a calculation
 UNUSED = 1e-10  # of the largest coefficient of an orbital
 MOST_INSTABILITIES = 5  # that are followed
 ORTHONORMAL = 1e-7
+MOST_ORBITALS = 100_000  # as a word for all
 SAME_VALUE = 1e-9  # of the largest orbital value: our evaluation against PySCF's
 
 
@@ -52,11 +53,15 @@ class PyscfMissing(FileError):
     exit_code = 4  # as of a device that is not there
 
 
-def _identity(block: Pyscf, system: System, determinants: Determinants | None) -> dict[str, Any]:
+def _identity(
+    block: Pyscf, system: System, determinants: Determinants | None, virtual: int | None
+) -> dict[str, Any]:
     """Return a summary of the calculation, in types that JSON has."""
     # Keys that are not set are left out, so that a file made before they existed stays valid.
     chosen = {"occupation": block.occupation, "guess": block.guess, "stability": block.stability}
     wanted = {} if determinants is None else _wanted(determinants)
+    if virtual is not None:
+        wanted["virtual"] = min(virtual, MOST_ORBITALS)
     return {
         **{
             name: value for name, value in (chosen | wanted).items() if value
@@ -174,6 +179,7 @@ def gaussian_orbitals(
     folder: Path,
     cache: Cache | None = None,
     determinants: Determinants | None = None,
+    virtual: int | None = None,
 ) -> Cache:
     """Return the orbitals of the deck's calculation, from the cache or calculated (and then kept).
 
@@ -189,6 +195,8 @@ def gaussian_orbitals(
         What `open_cache` returned.
     determinants
         The deck's ``wavefunction.determinants``, which may want an active space.
+    virtual
+        How many orbitals are wanted beyond those, for an optimisation of orbitals.
 
     Returns
     -------
@@ -201,7 +209,7 @@ def gaussian_orbitals(
     InvalidInput, FileError, NumericsError, PyscfMissing
         Keys that do not fit, a cache of another calculation, no convergence or an unexpected energy, no PySCF.
     """
-    identity = _identity(block, system, determinants)
+    identity = _identity(block, system, determinants, virtual)
     if cache is None:
         # Compared as JSON: tuples become lists there, and nothing else changes.
         cache = _calculate(system, identity)
@@ -268,14 +276,27 @@ def _calculate(system: System, identity: dict[str, Any]) -> Cache:
     # One array for both spins, with columns of zeros for the smaller one.
     active: dict[str, Any] = {}
     if "determinants" in identity:
-        found, active = complete_active_space(field, identity["determinants"], (system.n_up, system.n_dn))
+        found, active = complete_active_space(
+            field,
+            {**identity["determinants"], "virtual": identity.get("virtual", 0)},
+            (system.n_up, system.n_dn),
+        )
         every, counts = (found, found), (found.shape[1],) * 2
     else:
         wanted, C = int(identity.get("orbitals", 0)), np.asarray(field.mo_coeff)
+        virtual = int(identity.get("virtual", 0))
         every = (C[0], C[1]) if C.ndim == 3 else (C, C)
+        if not wanted:  # those that the field occupies come first
+            occupations = np.broadcast_to(field.mo_occ, (2, C.shape[-1])) > (
+                [[0.5], [0.5]] if C.ndim == 3 else [[0.5], [1.5]]
+            )
+            first, second = (
+                one[:, np.argsort(~n, kind="stable")] for one, n in zip(every, occupations, strict=True)
+            )
+            every = first, second
+            wanted = max(up.shape[1], dn.shape[1]) if virtual else 0
+        wanted += virtual
         counts = (min(max(up.shape[1], wanted), C.shape[-1]), min(max(dn.shape[1], wanted), C.shape[-1]))
-        if not wanted:
-            every = (up, dn)
     orbitals = np.zeros((2, mol.nao, max(counts)))
     for spin in range(2):
         orbitals[spin, :, : counts[spin]] = every[spin][:, : counts[spin]]

@@ -10,7 +10,7 @@ import itertools
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from qsim.qmc.wavefunction.expansion import Orders
 
-__all__ = ["OrbitalSet", "Shell", "chosen_orbitals", "orbital_set"]
+__all__ = ["Columns", "OrbitalSet", "Shell", "chosen_orbitals", "orbital_set"]
 
 L_MAX = 4  # g, the largest that kernels know
 TINY = 1e-12  # bohr
@@ -73,9 +73,28 @@ class Shell:
         return radial.table(self.function, self.reach)
 
 
+class Columns(NamedTuple):
+    """Which orbitals of a source a set has.
+
+    Attributes
+    ----------
+    numbers : pair of list of int
+        Of each spin, in the order of the set: those of determinants first.
+    shared : bool
+        Whether both spins have the same orbitals.
+    """
+
+    numbers: tuple[list[int], list[int]]
+    shared: bool
+
+
+NO_COLUMNS = Columns(([], []), shared=False)
+"""Of sets that have no source."""
+
+
 @dataclass(frozen=True)
 class OrbitalSet:
-    """Orbitals of both spins that occur in determinants.
+    """Orbitals of both spins that occur in determinants, and behind them those that an optimisation may mix in.
 
     Attributes
     ----------
@@ -87,12 +106,15 @@ class OrbitalSet:
         Of orbital o of a spin over the atomic orbitals, zero for orbitals that a spin does not have.
     about : dict
         What is known of its origin: ``energy`` (hartree) of a self-consistent field and the like.
+    columns : Columns
+        Which orbitals of the source they are.
     """
 
     centres: NDArray[np.float64]
     shells: tuple[Shell, ...]
     coefficients: NDArray[np.float64]
     about: dict[str, Any] = field(default_factory=dict)
+    columns: Columns = NO_COLUMNS
 
     @cached_property
     def first(self) -> NDArray[np.int64]:
@@ -104,12 +126,14 @@ class OrbitalSet:
         """Number of atomic orbitals."""
         return int(self.coefficients.shape[1])
 
-    def tables(self, real: DTypeLike = np.float64) -> OrbitalTables:
+    def tables(self, real: DTypeLike = np.float64, like: OrbitalSet | None = None) -> OrbitalTables:
         """Return the arrays for the kernels, with tables and coefficients in the given precision.
 
-        Shells that no orbital uses, such as the p functions of an atom whose orbitals are s, are left out.
+        Shells that no orbital uses, such as the p functions of an atom whose orbitals are s, are left out; those that another
+        set with the same shells uses are kept.
         """
-        kept = [k for k, first in enumerate(self.first) if self._is_used(self.shells[k], first)] or [0]
+        judge = self if like is None else like
+        kept = [k for k, first in enumerate(self.first) if judge._is_used(self.shells[k], first)] or [0]
         used = [self.shells[k] for k in kept]
         rows = np.concatenate([self.first[k] + np.arange(self.shells[k].size) for k in kept])
         sizes = [shell.size for shell in used]
@@ -188,6 +212,7 @@ class OrbitalSet:
             [*self.shells, *extra],
             np.concatenate([self.coefficients, coefficients], axis=1),
             self.about,
+            self.columns,
         )
 
     def noting(self, **about: Any) -> OrbitalSet:
@@ -241,6 +266,7 @@ def orbital_set(
     shells: Iterable[Shell],
     coefficients: NDArray[np.float64],
     about: dict[str, Any] | None = None,
+    columns: Columns = NO_COLUMNS,
 ) -> OrbitalSet:
     """Build a set from shells in any order, whose coefficients (2, B, M) follow that order.
 
@@ -266,11 +292,14 @@ def orbital_set(
         tuple(shells[k] for k in by_atom),
         np.ascontiguousarray(coefficients[:, order], np.float64),
         dict(about or {}),
+        columns,
     )
 
 
-def chosen_orbitals(matrices: Sequence[NDArray[np.float64]], orders: Orders, key: str) -> NDArray[np.float64]:
-    """Return the orbitals that determinants have, (2, B, M), zero for those that a spin does not have.
+def chosen_orbitals(
+    matrices: Sequence[NDArray[np.float64]], orders: Orders, key: str, virtual: int | None = None
+) -> tuple[NDArray[np.float64], Columns]:
+    """Return the orbitals that determinants have, (2, B, M), zero for those that a spin does not have, and which they are.
 
     Parameters
     ----------
@@ -280,21 +309,33 @@ def chosen_orbitals(matrices: Sequence[NDArray[np.float64]], orders: Orders, key
         Which of them, in their order.
     key
         Of the deck, which brings the orbitals.
+    virtual
+        How many orbitals follow that no determinant has, the first ones of the source; None: not even those that determinants
+        have with the other spin alone.
 
     Raises
     ------
     InvalidInput
         If there are fewer orbitals.
     """
-    found = np.zeros((2, matrices[0].shape[0], max(map(len, orders))))
+    both = min(matrix.shape[1] for matrix in matrices)
+    shared = bool(np.array_equal(matrices[0][:, :both], matrices[1][:, :both]))
+    numbers = []
     for spin, (matrix, order) in enumerate(zip(matrices, orders, strict=True)):
-        if max(order, default=-1) >= matrix.shape[1]:
+        count = matrix.shape[1]
+        if max(order, default=-1) >= count:
             raise InvalidInput(
                 key,
-                f"a determinant has orbital {max(order)}, counted from 0; the source has {matrix.shape[1]} orbitals",
+                f"a determinant has orbital {max(order)}, counted from 0; the source has {count} orbitals",
             )
-        found[spin, :, : len(order)] = matrix[:, order]
-    return found
+        # What another spin has is no virtual orbital: both spins then have the same ones.
+        others = set(orders[1 - spin]) if shared and virtual is not None else set()
+        free = [o for o in range(count) if o not in order and o not in others][: virtual or 0]
+        numbers.append([*order, *sorted(o for o in others if o not in order and o < count), *free])
+    found = np.zeros((2, matrices[0].shape[0], max(map(len, numbers))))
+    for spin, order in enumerate(numbers):
+        found[spin, :, : len(order)] = matrices[spin][:, order]
+    return found, Columns((numbers[0], numbers[1]), shared)
 
 
 def _rounded_up(numbers: NDArray[np.float64], real: DTypeLike) -> NDArray[Any]:

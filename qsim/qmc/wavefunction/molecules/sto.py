@@ -52,7 +52,7 @@ def norm_squared(f: Terms, l: int) -> float:
     return float(f.c @ (factorials[power] / rate ** (power + 1.0)) @ f.c)
 
 
-def slater(block: blocks.Sto, system: System, orders: Orders) -> OrbitalSet:
+def slater(block: blocks.Sto, system: System, orders: Orders, virtual: int | None = None) -> OrbitalSet:
     """Build the orbitals of ``source: sto``.
 
     Parameters
@@ -60,6 +60,8 @@ def slater(block: blocks.Sto, system: System, orders: Orders) -> OrbitalSet:
     block
         Its ``molecular_orbitals`` are rows over all atomic orbitals: atom by atom, for each the shells in their order, for each
         shell its 2l + 1 components (x, y, z for p).
+    system, orders, virtual
+        Ions and electrons, orbitals of determinants, how many more there shall be.
 
     Raises
     ------
@@ -71,10 +73,12 @@ def slater(block: blocks.Sto, system: System, orders: Orders) -> OrbitalSet:
         for k, shell in enumerate(block.shells):
             if atom in _atoms(shell, k, system):
                 shells.append(Shell(atom, shell.l, _contracted(shell, k)))
-    return _occupy(shells, block.molecular_orbitals, system, orders)
+    return _occupy(shells, block.molecular_orbitals, system, orders, virtual)
 
 
-def hydrogen(block: blocks.Hydrogen, system: System, orders: Orders) -> OrbitalSet:
+def hydrogen(
+    block: blocks.Hydrogen, system: System, orders: Orders, virtual: int | None = None
+) -> OrbitalSet:
     """Build the orbitals of ``source: hydrogen``: eigenfunctions of one nucleus, in the order of their energy and of l.
 
     Parameters
@@ -92,18 +96,22 @@ def hydrogen(block: blocks.Hydrogen, system: System, orders: Orders) -> OrbitalS
         for k, (n, l) in enumerate(pairs):
             _check_numbers(n, l, f"{SHELLS}.{k}")
     Z = float(system.charges[0])
-    need = 1 + max((o for order in orders for o in order), default=0)
+    need = 1 + max((o for order in orders for o in order), default=0) + (virtual or 0)
     shells: list[Shell] = []
     for n, l in pairs:
         if sum(shell.size for shell in shells) < need:
             shells.append(Shell(0, l, hydrogen_function(n, l, Z)))
-    return _occupy(shells, None, system, orders)
+    return _occupy(shells, None, system, orders, virtual)
 
 
 def _occupy(
-    shells: list[Shell], rows: blocks.RowsBySpin | list[list[float]] | None, system: System, orders: Orders
+    shells: list[Shell],
+    rows: blocks.RowsBySpin | list[list[float]] | None,
+    system: System,
+    orders: Orders,
+    virtual: int | None,
 ) -> OrbitalSet:
-    """Return the orbitals that occur in determinants; without rows, each function is an orbital."""
+    """Return the orbitals that occur in determinants, and some more; without rows, each function is an orbital."""
     size = sum(shell.size for shell in shells)
     by_spin = (rows.up, rows.down) if isinstance(rows, RowsBySpin) else (rows, rows)
     counts = (system.n_up, system.n_dn)
@@ -124,9 +132,8 @@ def _occupy(
                 f"{count} electrons of one spin need as many orbitals, found {len(matrix)}",
             )
         matrices.append(matrix.T)
-    return orbital_set(
-        system.positions, shells, chosen_orbitals(matrices, orders, "wavefunction.determinants")
-    )
+    chosen, columns = chosen_orbitals(matrices, orders, "wavefunction.determinants", virtual)
+    return orbital_set(system.positions, shells, chosen, columns=columns)
 
 
 def _atoms(shell: blocks.Shell, k: int, system: System) -> list[int]:

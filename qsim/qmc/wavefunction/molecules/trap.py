@@ -39,7 +39,9 @@ def oscillator_function(k: int, l: int, alpha: float) -> Terms:
     return Terms.of(norm * np.array(c), 2 * np.arange(k + 1), 0.0, alpha)
 
 
-def oscillator(block: Hooke | Harmonic, system: System, orders: Orders) -> OrbitalSet:
+def oscillator(
+    block: Hooke | Harmonic, system: System, orders: Orders, virtual: int | None = None
+) -> OrbitalSet:
     """Build oscillator orbitals, counted by energy, then by ascending l.
 
     Parameters
@@ -48,8 +50,8 @@ def oscillator(block: Hooke | Harmonic, system: System, orders: Orders) -> Orbit
         Its exponent is alpha, 1/bohr^2; None: ``mass omega / 2``, that of the eigenfunctions.
     system
         Its ``omega`` and ``mass`` are those of the block already.
-    orders
-        Which orbitals.
+    orders, virtual
+        Which orbitals determinants have, and how many more there shall be.
 
     Raises
     ------
@@ -57,7 +59,7 @@ def oscillator(block: Hooke | Harmonic, system: System, orders: Orders) -> Orbit
         For more electrons than shells up to l = `L_MAX` hold.
     """
     alpha = 0.5 * system.mass * system.omega if block.exponent is None else block.exponent
-    need = 1 + max((o for order in orders for o in order), default=0)
+    need = 1 + max((o for order in orders for o in order), default=0) + (virtual or 0)
     shells: list[Shell] = []
     for quanta in range(L_MAX + 1):
         for l in range(quanta % 2, quanta + 1, 2):
@@ -70,6 +72,5 @@ def oscillator(block: Hooke | Harmonic, system: System, orders: Orders) -> Orbit
             f"oscillator shells up to l = {L_MAX} hold {size} electrons of one spin, found {max(system.n_up, system.n_dn)}",
         )
     every = np.eye(size)
-    return orbital_set(
-        system.positions, shells, chosen_orbitals((every, every), orders, "wavefunction.determinants")
-    )
+    chosen, columns = chosen_orbitals((every, every), orders, "wavefunction.determinants", virtual)
+    return orbital_set(system.positions, shells, chosen, columns=columns)
