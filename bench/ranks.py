@@ -214,6 +214,19 @@ def _qmc_few(setting: Setting) -> Measured:
     return _water(setting, setting.pick(32, 128, 2048) * setting.comm.size)
 
 
+def _qmc_determinants(setting: Setting) -> Measured:
+    """The carbon molecule in many determinants."""
+    walkers = setting.pick(32, 256, 8192) * setting.comm.size
+    blocks = setting.pick(4, 10, 20)
+    series = [
+        {"vmc": {"walkers": walkers, "blocks": blocks, "steps": 10, "timestep": 0.3, "warmup": 10}},
+        {"dmc": {"walkers": walkers, "blocks": blocks, "steps": 10, "timesteps": [0.02], "warmup": 0.2}},
+    ]
+    deck = _loaded("qmc/c2_cas.yaml", series=series, estimators=["energy"], run={"seed": 1})
+    deck["wavefunction"]["determinants"]["cutoff"] = 1e-3
+    return _deck(setting, deck, 1.0)
+
+
 def _water(setting: Setting, walkers: int) -> Measured:
     blocks = setting.pick(6, 20, 40)
     series = [
@@ -346,6 +359,32 @@ def _steps(setting: Setting, ring_axes: tuple[int, ...], field: float) -> Measur
     return Measured(seconds, 1.0, exchanges * (comm.size - 1.0), sent)
 
 
+def _trotter_levels(setting: Setting) -> Measured:
+    """Steps of Lanczos for the ground state of a transverse Ising chain, in one parity, the same amplitudes per rank."""
+    from qsim.core.device.links import links_of
+    from qsim.trotter.model.hamiltonian import Model
+    from qsim.trotter.sectors.lanczos import chain, random_start
+    from qsim.trotter.sectors.parity import ParitySector
+    from qsim.trotter.sectors.shared.operator import SharedOperator
+    from qsim.trotter.sectors.shared.space import SharedSpace, bits_of
+
+    device, comm = setting.device, setting.comm
+    local = setting.pick(12, 22, _most_spins(setting) - 1)
+    spins = local + bits_of(comm.size) + 1
+    links = links_of(comm, device)
+    bonds = np.eye(spins, k=1)
+    model = Model.zero(spins)
+    # the axis of the strings is that of the field
+    model.J[0], model.h[2] = -(bonds + bonds.T), 0.5
+    operator = SharedOperator(device, SharedSpace(ParitySector(spins, 0), links), model)
+    start = random_start(device, operator.size, 1, operator.dtype, operator.first, links)
+    made = chain(device, operator, start)
+    seconds = _median(setting, lambda: made.step(1.0), repeats=5)
+    # the chain turns one spin of the ranks with the next one, and each pair of them
+    exchanges = 2.0 * bits_of(comm.size)
+    return Measured(seconds, 1.0, exchanges, exchanges * 8.0 * 2.0**local)
+
+
 def _trotter_exchange(setting: Setting) -> Measured:
     """Exchange the bits that number ranks, with their rotation, before it and after it; on one rank the rotation alone."""
     from qsim.core.device.links import links_of
@@ -375,12 +414,14 @@ CASES = {
         Ranks("tridiag-ranks-strong", "local steps of one grid; seconds per step", _tridiag_strong),
         Ranks("tridiag-ranks-exact", "joint lines gathered in every step, the same rows per rank", _tridiag_exact),
         Ranks("qmc-ranks-weak", "H2O, the same walkers per rank, vmc and dmc; seconds of a run", _qmc_weak, STRICT, True),
+        Ranks("qmc-ranks-determinants", "carbon in many determinants, walkers per rank; seconds of a run", _qmc_determinants, STRICT),
         Ranks("qmc-ranks-few", "the same with a quarter of the walkers; seconds of a run", _qmc_few, WEAK, True),
         Ranks("sturmian-ranks-strong", "electron on hydrogen, energies x L x S; seconds of a run", _sturmian_strong, WEAK, True),
         Ranks("qoc-ranks-strong", "ensemble of field strengths; seconds of a run", _qoc_strong, WEAK, True),
         Ranks("qoc-ranks-members", "ensemble of two qubits; seconds of a run", _qoc_members, WEAK, True),
         Ranks("trotter-ranks-state", "one state, the same amplitudes per rank; seconds of a step", _trotter_state),
         Ranks("trotter-ranks-ising", "the same of an Ising ring in a transverse field", _trotter_ising),
+        Ranks("trotter-ranks-levels", "ground state of an Ising chain in one parity; seconds of a step of Lanczos", _trotter_levels),
         Ranks("trotter-ranks-exchange", "bits that number ranks and their rotation, 32 GiB per GPU", _trotter_exchange),
         Ranks("trotter-ranks-strong", "ensemble of disorder; seconds of a run", _trotter_strong, STRICT, True),
     )
