@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.arrays import ComplexArray
-    from qsim.qoc.objectives.objective import Bounded
+    from qsim.qoc.control.controls import Controls
 
 
 @dataclass(frozen=True)
@@ -46,17 +46,13 @@ class SlotSteps:
         final, _ = objective.propagator.forward(fields, objective.start)
         return SlotRun(final, objective.norm_change(final))
 
-    def keep_norm(self, run: SlotRun) -> None:
-        """Keep the norm error of a run."""
-        self.objective.norm_error = max(self.objective.norm_error, run.norm_error)
-
     def values(self, run: SlotRun, fields: NDArray[np.float64]) -> tuple[float, float]:
         """Return P and J of controls that were propagated."""
         p = self.objective.cost.value(run.final)
         return p, p - self.objective.penalty(fields)
 
     def update(
-        self, fields: NDArray[np.float64], run: SlotRun, gain: NDArray[np.float64], control: Bounded
+        self, fields: NDArray[np.float64], run: SlotRun, gain: NDArray[np.float64], control: Controls
     ) -> NDArray[np.float64]:
         """Return the controls (C, N) after one backward and one updating forward sweep."""
         objective, propagator = self.objective, self.objective.propagator
