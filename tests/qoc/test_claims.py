@@ -486,7 +486,7 @@ def test_finer_steps_end_with_what_the_claims_may_cost(qoc, monkeypatch):
     brief = qoc.run(**blocks)
     assert brief.errors.unclaimed is None
     assert abs(brief.probability - full.verification.probability) <= 10 * brief.errors.total
-    assert brief.errors.reference > 2 * full.errors.reference
+    assert brief.errors.parts["reference"] > 2 * full.errors.parts["reference"]
     monkeypatch.setattr(claims, "FOLLOWED", 1e-8)  # as if these steps were too coarse to extrapolate from
     assert "no error is claimed" in qoc.run(**blocks).errors.unclaimed
 

@@ -123,7 +123,7 @@ def verify(
     error = (
         math.nan
         if errors.unclaimed
-        else min(1.0, own + errors.reference + errors.interpolation + errors.slots)
+        else min(1.0, sum((errors.parts[name] for name in ("reference", "interpolation", "slots")), own))
     )
     points = members.molecules[0].x.size
     verification = Verification(verified, error, choice, steps, points, None)
@@ -149,7 +149,7 @@ def _warning(verification: Verification, probability: float, errors: Errors, tol
     """Return the warning that P is not confirmed, with distance and remedy; None if it is confirmed."""
     difference = abs(verification.probability - probability)
     # The course of the field between its values is a choice of the deck, and no fault of the run.
-    known = 0.0 if errors.unclaimed else errors.total - errors.interpolation
+    known = 0.0 if errors.unclaimed else errors.total - errors.parts["interpolation"]
     if max(difference, known) <= tolerance:
         return None
     size = f"{verification.steps} steps on {verification.points} points"
@@ -263,7 +263,7 @@ def _stencil_grid(problem: MoleculeProblem, judge: Judge, errors: Errors) -> tup
     """
     grid, tolerance = problem.system.grid, problem.verify.tolerance
     # The aim is a fifth of the verification's own share, so that the grid is a small part of its error.
-    excess = 0.0 if errors.unclaimed else errors.grid / (0.2 * SAFETY * tolerance)
+    excess = 0.0 if errors.unclaimed else errors.parts["grid"] / (0.2 * SAFETY * tolerance)
     finer = min(max(excess**0.25, LEAST_REFINEMENT), MOST_REFINEMENT)
     used = np.flatnonzero(judge.reached > REACHED)
     boxes = []

@@ -20,20 +20,22 @@ from qsim.qoc.models.quantum import (
     FunctionalTarget,
     GateTarget,
     ObservableTarget,
+    QuantumModel,
     SeveralTargets,
     StateTarget,
 )
 from qsim.qoc.models.thermal import Start, read_density, start
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
+    from scipy.sparse import csr_array
 
     from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.deck.systems.states import StatePair
     from qsim.qoc.models.basis import Basis
-    from qsim.qoc.models.quantum import FreePhases, Goal
+    from qsim.qoc.models.quantum import ControlTerm, FreePhases, Goal, Jump
 
 # Overlap of logical states of a file: they were written with some ten digits.
 SOUND = 1e-8
@@ -47,14 +49,11 @@ class Logical:
     ----------
     columns : (D, d) complex128
         Orthonormal.
-    indices : (d,) int64 or None
-        Their numbers, if they are basis states.
     name : str
         How messages call their space: "a, b".
     """
 
     columns: ComplexArray
-    indices: NDArray[np.int64] | None
     name: str
 
 
@@ -64,7 +63,42 @@ class Aim:
 
     start: Start
     goal: Goal
-    logical: NDArray[np.int64] | None = None
+
+    def model(
+        self,
+        basis: Basis,
+        controls: Iterable[ControlTerm],
+        jumps: tuple[Jump, ...],
+        *,
+        drift: csr_array | None = None,
+        shape: tuple[int, ...] | None = None,
+    ) -> QuantumModel:
+        """Return the system of a basis that has them.
+
+        Parameters
+        ----------
+        basis, controls, jumps
+            Of the system.
+        drift : csr_array (D, D), optional
+            H0 in a frame; by default that of the basis.
+        shape : tuple of int, optional
+            Dimensions of the parts; by default there is one.
+        """
+        units = basis.units
+        return QuantumModel(
+            drift=basis.energy if drift is None else drift,
+            controls=tuple(controls),
+            jumps=jumps,
+            labels=basis.labels,
+            shape=shape or (basis.dimension,),
+            seconds=units.seconds,
+            units=(units.of_controls, units.of_times.strip()),
+            states=self.start.states,
+            weights=self.start.weights,
+            dropped=self.start.dropped,
+            goal=self.goal,
+            doubts=basis.doubts,
+        )
 
 
 def aim(system: Any, basis: Basis, logical: Callable[[Gate, Any], Logical]) -> Aim:
@@ -214,7 +248,7 @@ def _gate(target: Gate, logical: Logical) -> Aim:
     elif free == "local":
         generators = _local_generators(size)
     goal = GateTarget(unitary, logical.columns, free, generators, family=family)
-    return Aim(Start(logical.columns, np.full(size, 1.0 / size)), goal, logical.indices)
+    return Aim(Start(logical.columns, np.full(size, 1.0 / size)), goal)
 
 
 def _family(target: Gate, size: int) -> str:
@@ -292,7 +326,4 @@ def named_states(gate: Gate, start: Any, basis: Basis, *, every: bool = False) -
         first, second = np.unravel_index(int(np.argmax(overlap)), overlap.shape)
         text = f"the logical states {names[first]} and {names[second]} are not orthogonal, by {overlap.max():.3g}"
         raise InvalidInput("system.target.on", text)
-    indices = None
-    if all(name in basis.index and name not in basis.vectors for name in names):
-        indices = np.array([basis.index[name] for name in names], dtype=np.int64)
-    return Logical(np.ascontiguousarray(columns), indices, ", ".join(names))
+    return Logical(np.ascontiguousarray(columns), ", ".join(names))

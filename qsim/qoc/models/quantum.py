@@ -207,8 +207,6 @@ class QuantumModel:
         Weight of the mixture that was left out: the error of P is at most this.
     goal : Goal
         What is wanted at T.
-    logical : (d,) int64 or None
-        Indices of the logical basis states in the full basis, for gates.
     plane : Plane or None
         Grid and wavefunctions of two coordinates; None for any other system.
     units : tuple of str
@@ -217,6 +215,12 @@ class QuantumModel:
         Grid and wavefunctions of one coordinate; None for any other system.
     doubts : mapping
         By key of the deck, numbers that may mean another state.
+    spins : tuple of (str, int)
+        Name and place in `shape` of every part whose two lowest levels have a Bloch vector.
+    revival : float or None
+        Time in which the free motion repeats itself; None where it does not.
+    whole : bool
+        True if the matrices are given as they are, so that no basis was cut.
     """
 
     drift: csr_array
@@ -229,11 +233,13 @@ class QuantumModel:
     weights: NDArray[np.float64]
     dropped: float
     goal: Goal
-    logical: NDArray[np.int64] | None
     plane: Plane | None = None
     units: tuple[str, str] = ("", "")
     line: Line | None = None
     doubts: Mapping[str, str] = field(default_factory=dict)
+    spins: tuple[tuple[str, int], ...] = ()
+    revival: float | None = None
+    whole: bool = False
 
     @cached_property
     def _kept(self) -> dict[object, object]:

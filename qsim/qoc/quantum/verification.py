@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.qoc.deck.systems.matrices import MatricesSystem
 from qsim.qoc.errors.exponentials import is_short, propagated
 from qsim.qoc.errors.levels import Held, Larger, enlarged, extrapolated, of_other_curves
 from qsim.qoc.models.plane.motion import GridMotion
@@ -267,8 +266,7 @@ def _levels(
     outcome: Outcome | None = None,
 ) -> Larger | None:
     """Return what larger bases find; None where no basis is cut, or the levels are the model."""
-    if problem.verify.levels == 0 or isinstance(problem.system, MatricesSystem):
-        # a file is taken as given
+    if problem.verify.levels == 0 or problem.model.whole:
         return None
     jumped = None
     if problem.finish is not None and objective.by_order and outcome is not None:

@@ -115,7 +115,6 @@ def test_orders_of_a_driven_damped_atom():
         np.ones(1),
         0.0,
         StateTarget((np.array([[0.0, 1.0]], complex),)),
-        None,
     )
     _, cost = cost_of(made, lindblad=False)
     found = expand(made, cost, made.weights, 4.0, np.zeros((1, 40)))
