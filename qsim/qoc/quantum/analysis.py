@@ -118,17 +118,27 @@ def analyse(
                     )
         if check is not None:
             _warn(problem, check, outcome.value if ensemble is None else ensemble.value, monitor)
+    value = outcome.value if ensemble is None else ensemble.value
+    if ensemble is not None:
+        first = ensemble.value_guess
+    error = None if check is None else check.claimed
+    continuous = None if check is None else check.continuous
     return QuantumResult(
         problem=problem,
         kind=kind,
         fields=fields,
+        value=value,
+        error=error,
+        first=(first, None if guess_check is None else guess_check.claimed),
+        verified=None if check is None else (check.value, error),
+        continuous=None if continuous is None else (continuous.value, continuous.claimed),
+        charges=problem.searched.penalty(fields) + outcome.charges,
+        norm_error=problem.searched.norm_error,
+        parts={} if check is None else _parts(check, value),
         outcome=outcome,
-        value_guess=first if ensemble is None else ensemble.value_guess,
         populations=outcome.populations[stride - 1 :: stride],
         stride=stride,
         paths=paths,
-        check=check,
-        guess_check=guess_check,
         nominal_check=nominal_check,
         ensemble=ensemble,
         controls=controls,
@@ -140,6 +150,15 @@ def analyse(
         history={k: np.array(v, dtype=float) for k, v in search.history.items()},
         extra={k: np.array(v, dtype=float) for k, v in search.extra.items()},
     )
+
+
+def _parts(check: Check, value: float) -> dict[str, float]:
+    """Return the parts of the error of the value by their names in the file."""
+    parts = {f"error_{name}": size for name, size in check.parts.items()}
+    if check.continuous is not None and "error_slots" not in parts:
+        # of controls that were searched in the slots: no part of the error
+        parts["error_slots"] = abs(check.continuous.value - value) + check.continuous.error
+    return parts
 
 
 def _judge_search(

@@ -69,21 +69,32 @@ def analyse(
             )
             if judge is not None and errors is not None:
                 verification = _verification(problem, final, probability, judge, errors, monitor)
+    claimed = None if errors is None or errors.unclaimed is not None else errors
+    parts = dict(claimed.parts) if claimed else {}
+    if problem.functions is None:
+        parts.pop("slots", None)
+    objective_value = probability - float(objective.penalty(final))
     # every stride-th time, counted from the end, so that the last row belongs to T
     stride = max(1, -(-populations.size // LARGEST_TABLE))
     return MoleculeResult(
         problem=problem,
         kind="probability",
         fields=final[None],
-        probability=probability,
-        objective=probability - float(objective.penalty(final)),
-        guess_probability=guess,
+        value=probability,
+        error=claimed.total if claimed else None,
+        first=(guess, claimed.guess if claimed and np.isfinite(claimed.guess) else None),
+        verified=(verification.probability, verification.error if claimed else None)
+        if verification
+        else (None, None),
+        continuous=errors.continuous if errors else None,
+        charges=probability - objective_value,
+        norm_error=norm,
+        parts={f"error_{name.replace(' ', '_')}": value for name, value in parts.items()},
         member_probabilities=members,
         populations=populations[stride - 1 :: stride] if stride > 1 else populations,
         stride=stride,
         amplitudes=nominal.amplitudes[0, 0, 0],
         psi=psi,
-        largest_norm_error=norm,
         truncation=leak,
         verification=verification,
         errors=errors,

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from qsim.qoc.errors.reference import Errors
     from qsim.qoc.errors.verification import Verification
     from qsim.qoc.problem import MoleculeProblem
-    from qsim.qoc.result import Pair
 
 # Largest population from which a level counts for the density at the walls.
 POPULATED = 1e-6
@@ -31,16 +30,12 @@ class MoleculeResult(Result):
 
     Attributes
     ----------
-    probability, guess_probability : float
-        P of the final field and of the first one, means over the ensemble.
-    objective : float
-        J of the final field.
     member_probabilities : (M,) float64
     amplitudes : (K,) complex128
         Of the first member and pair at T, in levels.
     psi : (L,) complex128
         The same on the grid.
-    largest_norm_error, truncation : float
+    truncation : float
     verification : Verification or None
     errors : Errors or None
     reached_levels : (K,) float64
@@ -48,13 +43,9 @@ class MoleculeResult(Result):
     """
 
     problem: MoleculeProblem
-    probability: float
-    objective: float
-    guess_probability: float
     member_probabilities: NDArray[np.float64]
     amplitudes: NDArray[np.complex128]
     psi: NDArray[np.complex128]
-    largest_norm_error: float
     truncation: float
     verification: Verification | None
     errors: Errors | None
@@ -79,53 +70,6 @@ class MoleculeResult(Result):
     def claimed(self) -> Errors | None:
         """The errors, if one of P is claimed."""
         return None if self.errors is None or self.errors.unclaimed is not None else self.errors
-
-    @property
-    def value(self) -> float:
-        """P."""
-        return self.probability
-
-    @property
-    def error(self) -> float | None:
-        """Claimed error of P; None if none is claimed."""
-        return self.claimed.total if self.claimed else None
-
-    @property
-    def first(self) -> Pair:
-        """P of the first field, and its claimed error."""
-        errors = self.claimed
-        return self.guess_probability, errors.guess if errors and np.isfinite(errors.guess) else None
-
-    @property
-    def verified(self) -> Pair:
-        """P by the independent propagator, and its claimed error."""
-        found = self.verification
-        if found is None:
-            return None, None
-        return found.probability, found.error if self.claimed else None
-
-    @property
-    def continuous_value(self) -> Pair | None:
-        """P of the function of time that the deck gives, and its error."""
-        return self.errors.continuous if self.errors else None
-
-    @property
-    def charges(self) -> float:
-        """What J subtracts from P: the fluence."""
-        return self.probability - self.objective
-
-    @property
-    def norm_error(self) -> float:
-        """Largest deviation of the norm at T."""
-        return self.largest_norm_error
-
-    @property
-    def parts(self) -> dict[str, float]:
-        """Parts of the error of P by their names in the file."""
-        parts = dict(self.claimed.parts) if self.claimed else {}
-        if self.problem.functions is None:
-            parts.pop("slots", None)
-        return {f"error_{name.replace(' ', '_')}": value for name, value in parts.items()}
 
 
 # ----------------------------------------------------------------------------------------- derived numbers
@@ -359,7 +303,7 @@ VALUES: tuple[Quantity[MoleculeResult], ...] = (
         "probability",
         "",
         "P, mean over the ensemble if there is one",
-        lambda r: r.probability,
+        lambda r: r.value,
         error=lambda r: r.error,
         headline=True,
     ),

@@ -35,14 +35,12 @@ if TYPE_CHECKING:
 
     from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.control.controls import Controls
-    from qsim.qoc.quantum.continuous import Continuous
     from qsim.qoc.quantum.ensembles.ensemble import EnsembleResult
     from qsim.qoc.quantum.fronts.search import Front
     from qsim.qoc.quantum.outcome import Outcome
     from qsim.qoc.quantum.paths import Paths
     from qsim.qoc.quantum.problem import QuantumProblem
     from qsim.qoc.quantum.verification import Check
-    from qsim.qoc.result import Pair
 
 
 @dataclass(kw_only=True)
@@ -51,10 +49,7 @@ class QuantumResult(Result):
 
     problem: QuantumProblem
     outcome: Outcome
-    value_guess: float
     paths: Paths
-    check: Check | None
-    guess_check: Check | None
     nominal_check: Check | None
     controls: Controls
     parameters: NDArray[np.float64]
@@ -67,72 +62,14 @@ class QuantumResult(Result):
         return "quantum"
 
     @property
-    def value(self) -> float:
-        """Value of the goal."""
-        return self.outcome.value if self.ensemble is None else self.ensemble.value
-
-    @property
     def nominal(self) -> float:
         """Value of the system as the deck has it."""
         return self.outcome.value
-
-    @property
-    def continuous(self) -> Continuous | None:
-        """Value under the controls as functions of time."""
-        return None if self.check is None else self.check.continuous
-
-    @property
-    def error(self) -> float | None:
-        """Claimed error of the value; None if none is claimed."""
-        return _claim_of(self.check)
-
-    @property
-    def first(self) -> Pair:
-        """Value of the first controls, and its claimed error."""
-        return self.value_guess, _claim_of(self.guess_check)
-
-    @property
-    def verified(self) -> Pair | None:
-        """Value by another algorithm, and the claimed error."""
-        return None if self.check is None else (self.check.value, self.error)
-
-    @property
-    def continuous_value(self) -> Pair | None:
-        """Value under the controls as functions of time, and its claimed error."""
-        found = self.continuous
-        return None if found is None else (found.value, found.claimed)
-
-    @property
-    def charges(self) -> float:
-        """What J subtracts from the value: fluence, leakage and the running mean."""
-        return self.problem.searched.penalty(self.fields) + self.outcome.charges
-
-    @property
-    def norm_error(self) -> float:
-        """Largest change of a norm or trace."""
-        return self.problem.searched.norm_error
-
-    @property
-    def parts(self) -> dict[str, float]:
-        """Parts of the error of the value by their names in the file."""
-        if self.check is None:
-            return {}
-        parts = {f"error_{name}": value for name, value in self.check.parts.items()}
-        c = self.continuous
-        if c is not None and "error_slots" not in parts:
-            # of controls that were searched in the slots: no part of the error
-            parts["error_slots"] = abs(c.value - self.value) + c.error
-        return parts
 
     def other_error(self, name: str) -> float | None:
         """Return the claimed error of a number of the nominal system beside the value; None if none is claimed."""
         check = self.nominal_check
         return None if check is None else check.others.get(name)
-
-
-def _claim_of(check: Check | None) -> float | None:
-    """Return the error that a check claims, None if it claims none."""
-    return None if check is None or check.unclaimed is not None else check.error
 
 
 def _beside(name: str) -> Callable[[QuantumResult], float | None]:
@@ -185,7 +122,7 @@ def _process_error(result: QuantumResult) -> float | None:
     goal = result.problem.model.goal
     if result.kind == "fidelity_process":
         return result.error
-    error, leak = _claim_of(result.nominal_check), result.other_error("leakage")
+    error, leak = (result.nominal_check and result.nominal_check.claimed), result.other_error("leakage")
     if error is None or leak is None or not isinstance(goal, GateTarget):
         return None
     d, value = goal.columns.shape[1], _process(result)

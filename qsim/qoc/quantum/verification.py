@@ -72,6 +72,11 @@ class Check:
         """Sum of the parts, no larger than the value leaves room for."""
         return min(sum(self.parts.values()), self.most)
 
+    @property
+    def claimed(self) -> float | None:
+        """The error, if it is claimed."""
+        return None if self.unclaimed is not None else self.error
+
 
 def verify(problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcome) -> Check:
     """Propagate with dense generators and SciPy's exponentials, or on the grid, and collect the parts of the error."""

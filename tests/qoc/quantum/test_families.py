@@ -135,7 +135,7 @@ def blocks(**changes):
 def reached(qoc, **changes):
     result = qoc.run(**blocks(**changes))
     assert result.reached
-    assert abs(result.check.value - result.outcome.value) < 1e-9
+    assert abs(result.verified[0] - result.outcome.value) < 1e-9
     return result
 
 

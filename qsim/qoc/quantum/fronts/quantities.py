@@ -47,10 +47,6 @@ def _checked(part: Callable[[Check], float | None]) -> Callable[[Front], NDArray
     return of_all
 
 
-def _claimed(check: Check) -> float | None:
-    return None if check.unclaimed is not None else check.error
-
-
 FRONT: tuple[Quantity[QuantumResult], ...] = (
     Quantity(
         "front_shown",
@@ -88,7 +84,12 @@ FRONT: tuple[Quantity[QuantumResult], ...] = (
                 "NaN: not searched",
             ),
             ("verified", "value of the goal by the independent propagation", _checked(lambda c: c.value), ""),
-            ("error", "claimed error of the value of the goal", _checked(_claimed), "NaN: none is claimed"),
+            (
+                "error",
+                "claimed error of the value of the goal",
+                _checked(lambda c: c.claimed),
+                "NaN: none is claimed",
+            ),
             (
                 "bound",
                 "what no controls can pass (Mandelstam-Tamm)",
