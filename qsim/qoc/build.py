@@ -17,8 +17,8 @@ from qsim.core.physics.structure import FormulaProfile
 from qsim.core.run.stages import Plan, Size
 from qsim.qoc import checks
 from qsim.qoc.control.controls import Controls, Functions, Line
-from qsim.qoc.control.fields import midpoints
 from qsim.qoc.control.guesses import Pulse, escape, first_field, weak_seed
+from qsim.qoc.control.mesh import midpoints
 from qsim.qoc.control.parametrisation import (
     EXACT,
     ROOM,
@@ -27,9 +27,9 @@ from qsim.qoc.control.parametrisation import (
     parametrisation,
     shape_function,
 )
-from qsim.qoc.control.transitions import ladder_rungs
+from qsim.qoc.control.rungs import ladder_rungs
 from qsim.qoc.deck.ensemble import values_of
-from qsim.qoc.deck.propagation import CrankNicolsonPropagator, EigenbasisPropagator
+from qsim.qoc.deck.model import CrankNicolsonPropagator, EigenbasisPropagator
 from qsim.qoc.deck.quantum import QuantumDeck
 from qsim.qoc.deck.systems.quantities import units_of
 from qsim.qoc.memory import Sizes, memory, stores
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
     from qsim.core.deck.load import LoadedDeck
     from qsim.core.device.device import Device
+    from qsim.qoc.deck.model import Propagator as PropagatorBlock
     from qsim.qoc.deck.model import QocDeck
-    from qsim.qoc.deck.propagation import Propagator as PropagatorBlock
     from qsim.qoc.problem import Problem
     from qsim.qoc.propagators.propagator import Members, Propagator
 
@@ -334,8 +334,7 @@ def make_propagator(
     deck: QocDeck, device: Device, members: Members, initial: NDArray[np.complex128], steps: int
 ) -> Propagator:
     """Return the propagator of the deck."""
-    from qsim.qoc.propagators.crank_nicolson import CrankNicolson
-    from qsim.qoc.propagators.eigenbasis import Eigenbasis
+    from qsim.qoc.propagators.propagator import CrankNicolson, Eigenbasis
 
     block, single = deck.propagator, deck.run.precision == "single"
     if isinstance(block, EigenbasisPropagator):

@@ -8,7 +8,7 @@ from scipy.linalg import expm
 
 from qsim.core.results.results import open_results
 from qsim.qoc import checks, costs
-from qsim.qoc.control.fields import resample, roughness, way_between
+from qsim.qoc.control.mesh import resample, roughness, way_between
 from qsim.qoc.errors import claims
 from qsim.qoc.errors.reference import refined
 from qsim.qoc.models.line.landscape import landscape, sine_levels

@@ -12,12 +12,10 @@ from qsim.core.run import checkpoint
 from qsim.core.run.progress import Monitor
 from qsim.qoc.build import build, nominal_molecule
 from qsim.qoc.checks import capped_probability
-from qsim.qoc.control.fields import midpoints, resample
+from qsim.qoc.control.mesh import midpoints, resample
 from qsim.qoc.models.molecule import Molecule, lowest_states, molecule
 from qsim.qoc.objectives.objective import Objective
-from qsim.qoc.propagators.crank_nicolson import CrankNicolson
-from qsim.qoc.propagators.eigenbasis import Eigenbasis
-from qsim.qoc.propagators.propagator import Members
+from qsim.qoc.propagators.propagator import CrankNicolson, Eigenbasis, Members
 from qsim.qoc.run import run
 
 MORSE = {

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qsim.qoc.control.fields import midpoints
+from qsim.qoc.control.mesh import midpoints
 from qsim.qoc.models.molecule import molecule
 from qsim.qoc.objectives.objective import Objective
 

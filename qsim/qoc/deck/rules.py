@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from qsim.core.deck.blocks import Finding
 from qsim.qoc.deck.controls import FileGuess, ZeroGuess
 from qsim.qoc.deck.ensemble import Range, values_of
-from qsim.qoc.deck.propagation import EigenbasisPropagator
-from qsim.qoc.deck.states import levels_of, parse_weight
+from qsim.qoc.deck.model import EigenbasisPropagator
+from qsim.qoc.deck.system import levels_of, parse_weight
 
 if TYPE_CHECKING:
     from qsim.qoc.deck.model import QocDeck

@@ -20,14 +20,13 @@ import numpy as np
 
 from qsim.core.device.parallel import in_shares
 from qsim.qoc import costs
-from qsim.qoc.control.fields import other_way, resample, way_between
+from qsim.qoc.control.mesh import other_way, resample, way_between
 from qsim.qoc.errors import reference
 from qsim.qoc.errors.reference import PARTS, Errors
 from qsim.qoc.models.line import landscape as lines
 from qsim.qoc.models.molecule import doubted, molecule
 from qsim.qoc.objectives.objective import Objective
-from qsim.qoc.propagators.eigenbasis import Eigenbasis
-from qsim.qoc.propagators.propagator import Members
+from qsim.qoc.propagators.propagator import Eigenbasis, Members
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,16 +15,14 @@ import numpy as np
 from qsim.core.device.parallel import agreed, in_shares
 from qsim.core.errors import NumericsError
 from qsim.qoc import costs
-from qsim.qoc.control.fields import resample
+from qsim.qoc.control.mesh import resample
 from qsim.qoc.errors import reference
 from qsim.qoc.errors.claims import REACHED
 from qsim.qoc.kernels.grid import MAX_CUDA_POINTS
 from qsim.qoc.models.line import landscape as lines
 from qsim.qoc.objectives.objective import Objective
-from qsim.qoc.propagators.crank_nicolson import CrankNicolson
-from qsim.qoc.propagators.eigenbasis import Eigenbasis
 from qsim.qoc.propagators.phases import PHASE_ERROR, energy_shifts, phase_steps
-from qsim.qoc.propagators.propagator import Members
+from qsim.qoc.propagators.propagator import CrankNicolson, Eigenbasis, Members
 
 if TYPE_CHECKING:
     from collections.abc import Callable

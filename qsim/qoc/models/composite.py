@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from qsim.core.errors import InvalidInput
-from qsim.qoc.deck.systems.parts import Damped, Transmon
+from qsim.qoc.deck.systems.model import Damped, Transmon
 from qsim.qoc.deck.systems.quantities import Units
 from qsim.qoc.deck.systems.states import Gate
 from qsim.qoc.models.basis import Basis

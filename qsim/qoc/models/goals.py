@@ -10,10 +10,9 @@ import numpy as np
 
 from qsim.core.deck.expression import Expression
 from qsim.core.errors import InvalidInput
-from qsim.qoc.deck.systems.arrays import StateArray
-from qsim.qoc.deck.systems.states import AnyOperator, Density, Formula, Gate, Observable
+from qsim.qoc.deck.systems.states import AnyOperator, Density, Formula, Gate, Observable, StateArray
+from qsim.qoc.models.basis import Start, read_density, start
 from qsim.qoc.models.files import array_of
-from qsim.qoc.models.gates import named_gate, require_unitary
 from qsim.qoc.models.operators import require_hermitian
 from qsim.qoc.models.quantum import (
     DensityTarget,
@@ -24,7 +23,6 @@ from qsim.qoc.models.quantum import (
     SeveralTargets,
     StateTarget,
 )
-from qsim.qoc.models.thermal import Start, read_density, start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -36,6 +34,90 @@ if TYPE_CHECKING:
     from qsim.qoc.deck.systems.states import StatePair
     from qsim.qoc.models.basis import Basis
     from qsim.qoc.models.quantum import ControlTerm, FreePhases, Goal, Jump
+
+# |U+ U - 1| allowed: matrices of files that were written with ten digits.
+UNITARY = 1e-9
+
+_H = np.array([[1, 1], [1, -1]]) / np.sqrt(2.0)
+_SINGLE = {
+    "id": np.eye(2),
+    "x": np.array([[0, 1], [1, 0]]),
+    "y": np.array([[0, -1j], [1j, 0]]),
+    "z": np.diag([1, -1]),
+    "h": _H,
+    "s": np.diag([1, 1j]),
+    "sdg": np.diag([1, -1j]),
+    "t": np.diag([1, np.exp(0.25j * np.pi)]),
+    "tdg": np.diag([1, np.exp(-0.25j * np.pi)]),
+    "sqrt_x": 0.5 * np.array([[1 + 1j, 1 - 1j], [1 - 1j, 1 + 1j]]),
+    "sqrt_y": 0.5 * (1 + 1j) * np.array([[1, -1], [1, 1]]),
+}
+
+
+def _exchange(angle: float) -> ComplexArray:
+    """Return ``exp(i angle (XX + YY)/2)``: pi/2 is iswap, pi/4 its square root."""
+    gate = np.eye(4, dtype=complex)
+    gate[1:3, 1:3] = [[np.cos(angle), 1j * np.sin(angle)], [1j * np.sin(angle), np.cos(angle)]]
+    return gate
+
+
+def _permutation(size: int, first: int, second: int) -> ComplexArray:
+    """Return the matrix that exchanges two basis states."""
+    gate = np.eye(size, dtype=complex)
+    gate[[first, second]] = gate[[second, first]]
+    return gate
+
+
+def named_gate(name: str) -> ComplexArray:
+    """Return the unitary (d, d) of a name of `qsim.qoc.deck.systems.states.GATES`."""
+    # Controls come first and are the slower bits: cnot exchanges 10 and 11.
+    several = {
+        "cnot": _permutation(4, 2, 3),
+        "cx": _permutation(4, 2, 3),
+        "cy": _controlled(_SINGLE["y"]),
+        "cz": np.diag([1, 1, 1, -1]),
+        "ch": _controlled(_H),
+        "cs": np.diag([1, 1, 1, 1j]),
+        "swap": _permutation(4, 1, 2),
+        "sqrt_swap": _controlled_middle(_SINGLE["sqrt_x"]),
+        "iswap": _exchange(0.5 * np.pi),
+        "sqrt_iswap": _exchange(0.25 * np.pi),
+        # any gate that takes some product state to a Bell state; this one stands for all
+        "perfect_entangler": _permutation(4, 2, 3),
+        "toffoli": _permutation(8, 6, 7),
+        "ccz": np.diag([1] * 7 + [-1]),
+        "fredkin": _permutation(8, 5, 6),
+    }
+    return np.asarray((_SINGLE | several)[name], dtype=np.complex128)
+
+
+def _controlled(gate: ComplexArray) -> ComplexArray:
+    """Return a gate on the second qubit where the first one is 1."""
+    result = np.eye(4, dtype=complex)
+    result[2:, 2:] = gate
+    return result
+
+
+def _controlled_middle(gate: ComplexArray) -> ComplexArray:
+    """Return a gate on the states 01 and 10."""
+    result = np.eye(4, dtype=complex)
+    result[1:3, 1:3] = gate
+    return result
+
+
+def require_unitary(gate: ComplexArray, key: str) -> None:
+    """Refuse a matrix that is not unitary.
+
+    Raises
+    ------
+    InvalidInput
+        With the distance, the largest entry of ``|U+ U - 1|``.
+    """
+    # Written so that a NaN is refused, too.
+    distance = float(np.abs(gate.conj().T @ gate - np.eye(len(gate))).max())
+    if not distance <= UNITARY:
+        raise InvalidInput(key, f"gate is not unitary by {distance:.3g}; at most {UNITARY:g} is allowed")
+
 
 # Overlap of logical states of a file: they were written with some ten digits.
 SOUND = 1e-8

@@ -15,8 +15,7 @@ from qsim.qoc.models.faults import Faults
 from qsim.qoc.models.goals import aim, named_states
 from qsim.qoc.models.line.jumps import Levels, level_jumps
 from qsim.qoc.models.operators import evaluate, sparse_matrix
-from qsim.qoc.models.plane.functions import remarks
-from qsim.qoc.models.plane.levels import plane
+from qsim.qoc.models.plane.levels import plane, remarks
 from qsim.qoc.models.quantum import ControlTerm
 
 if TYPE_CHECKING:

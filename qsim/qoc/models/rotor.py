@@ -16,14 +16,13 @@ from scipy import sparse
 from qsim.core.errors import InvalidInput
 from qsim.qoc.deck.systems.quantities import Units
 from qsim.qoc.deck.systems.states import Gate, Thermal
-from qsim.qoc.models.basis import Basis
+from qsim.qoc.models.basis import Basis, Start, kept
 from qsim.qoc.models.faults import Faults
 from qsim.qoc.models.goals import aim, named_states
 from qsim.qoc.models.line.jumps import Levels, between, of_entry, rates_of
 from qsim.qoc.models.operators import evaluate, sparse_matrix
 from qsim.qoc.models.parts import cos_matrix, square_of_cos
 from qsim.qoc.models.quantum import ControlTerm
-from qsim.qoc.models.thermal import Start, kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

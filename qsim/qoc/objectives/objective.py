@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from qsim.core.device.parallel import SerialComm, share, world
-from qsim.qoc.deck.states import levels_of, parse_weight
+from qsim.qoc.deck.system import levels_of, parse_weight
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.qoc.control.controls import Controls
-    from qsim.qoc.deck.states import InitialState, TargetState
+    from qsim.qoc.deck.system import InitialState, TargetState
     from qsim.qoc.propagators.propagator import Propagator, Run
 
 

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array, eye_array, kron
 from qsim.core.device.device import cpu, namespace
 from qsim.core.device.parallel import on_host
 from qsim.core.errors import NumericsError
-from qsim.qoc.kernels.norms import norm_bound
+from qsim.qoc.kernels.blocks import norm_bound
 from qsim.qoc.kernels.slots import Pattern, SlotBatch, slot_backward, slot_forward
 from qsim.qoc.propagators.layouts import Hermitian, Kets
 

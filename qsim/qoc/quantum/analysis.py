@@ -10,8 +10,8 @@ import numpy as np
 from qsim.core.errors import NumericsError
 from qsim.qoc.checks import truncation
 from qsim.qoc.objectives.costs import kind_of
+from qsim.qoc.quantum.dissipation import WEAK
 from qsim.qoc.quantum.ensembles.ensemble import looked_at, verified
-from qsim.qoc.quantum.open.dissipation import WEAK
 from qsim.qoc.quantum.outcome import outcome_of
 from qsim.qoc.quantum.paths import Paths, paths_of
 from qsim.qoc.quantum.result import QuantumResult

@@ -12,8 +12,8 @@ from qsim.core.deck.blocks import Finding
 from qsim.core.device.device import Memory
 from qsim.core.errors import InvalidInput
 from qsim.core.run.stages import Plan, Size
-from qsim.qoc.control.fields import midpoints
 from qsim.qoc.control.making import Making, penalties
+from qsim.qoc.control.mesh import midpoints
 from qsim.qoc.control.rungs import Rungs
 from qsim.qoc.deck.systems.quantities import units_of
 from qsim.qoc.kernels.slots import fits
@@ -23,14 +23,14 @@ from qsim.qoc.models.quantum import GateTarget, in_phase, measured_by
 from qsim.qoc.objectives.amplitudes import refuse_without_amplitudes
 from qsim.qoc.objectives.costs import column_count, cost_of
 from qsim.qoc.objectives.jumps import path_bytes
-from qsim.qoc.objectives.slots import SlotObjective, as_matrices
-from qsim.qoc.objectives.terms import Terms, leakage_operator
+from qsim.qoc.objectives.slots import SlotObjective, Terms, as_matrices, leakage_operator
 from qsim.qoc.objectives.unravelling import BATCH_BYTES, Unravelling, rates_of
 from qsim.qoc.optimizers.travolta import gradient_scale
 from qsim.qoc.propagators.batch import DEVICE_BYTES, HOST_BYTES
 from qsim.qoc.propagators.densities import Densities
 from qsim.qoc.propagators.slots import Motion, Slots
 from qsim.qoc.quantum.analysis import analyse
+from qsim.qoc.quantum.dissipation import Dissipation, choose
 from qsim.qoc.quantum.ensembles.ensemble import made_ensemble, same_space
 from qsim.qoc.quantum.ensembles.members import Members
 from qsim.qoc.quantum.feasible import (
@@ -43,10 +43,8 @@ from qsim.qoc.quantum.feasible import (
     require_computable,
     threshold_of,
 )
-from qsim.qoc.quantum.fronts.points import plans_of, points_of
-from qsim.qoc.quantum.open.dissipation import Dissipation, choose
-from qsim.qoc.quantum.problem import QuantumProblem
-from qsim.qoc.quantum.search import QuantumSearch
+from qsim.qoc.quantum.fronts import plans_of, points_of
+from qsim.qoc.quantum.problem import QuantumProblem, QuantumSearch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from qsim.qoc.control.controls import Controls
     from qsim.qoc.deck.quantum import QuantumDeck
     from qsim.qoc.models.quantum import QuantumModel
+    from qsim.qoc.quantum.dissipation import Dissipation
     from qsim.qoc.quantum.ensembles.members import Members
-    from qsim.qoc.quantum.open.dissipation import Dissipation
 
 
 # Threshold of `auto`.

@@ -12,7 +12,7 @@ from qsim.core.results.quantities import Quantity
 from qsim.qoc.models.quantum import GateTarget
 from qsim.qoc.objectives.families import family_of
 from qsim.qoc.objectives.weyl import invariants, nearest_unitary, weyl_coordinates
-from qsim.qoc.quantum.state_errors import leakage_of, purity_of
+from qsim.qoc.quantum.outcome import leakage_of, purity_of
 from qsim.qoc.result import (
     CHECKED,
     ERRORS,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.control.controls import Controls
     from qsim.qoc.quantum.ensembles.ensemble import EnsembleResult
-    from qsim.qoc.quantum.fronts.search import Front
+    from qsim.qoc.quantum.fronts import Front
     from qsim.qoc.quantum.outcome import Outcome
     from qsim.qoc.quantum.paths import Paths
     from qsim.qoc.quantum.problem import QuantumProblem
@@ -72,7 +72,7 @@ class QuantumResult(Result):
         return None if check is None else check.others.get(name)
 
 
-def _beside(name: str) -> Callable[[QuantumResult], float | None]:
+def beside(name: str) -> Callable[[QuantumResult], float | None]:
     """Return the function that gives the error of a number beside the value."""
     return lambda result: result.other_error(name)
 
@@ -229,7 +229,7 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
         "",
         "mean population outside of the logical space, of an ensemble that of the nominal system",
         _leakage,
-        error=_beside("leakage"),
+        error=beside("leakage"),
         when=lambda r: r.kind in GATES,
         headline=True,
     ),
@@ -238,7 +238,7 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
         "",
         "what comes back into the logical space from the mean of all other states, of an ensemble that of the nominal system",
         lambda r: r.outcome.seepage,
-        error=_beside("seepage"),
+        error=beside("seepage"),
         when=lambda r: r.outcome.seepage is not None,
     ),
     Quantity(
@@ -253,7 +253,7 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
         "",
         "purity of the mean final state, of an ensemble that of the nominal system",
         lambda r: purity_of(r.outcome.density),
-        error=_beside("purity"),
+        error=beside("purity"),
     ),
 )
 PEAK: Quantity[QuantumResult] = Quantity(

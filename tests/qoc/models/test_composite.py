@@ -13,7 +13,7 @@ from qsim.qoc.deck.systems.quantities import Units
 from qsim.qoc.deck.systems.states import GATES
 from qsim.qoc.models.builders import model
 from qsim.qoc.models.faults import InvalidSystem
-from qsim.qoc.models.gates import named_gate
+from qsim.qoc.models.goals import named_gate
 from qsim.qoc.models.quantum import GateTarget, ObservableTarget, StateTarget
 from tests.qoc.models.oracle import average_fidelity, evolved, liouvillian, unit
 

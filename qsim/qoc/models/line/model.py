@@ -13,9 +13,9 @@ from qsim.qoc.deck.systems.quantities import Units
 from qsim.qoc.models.basis import Basis
 from qsim.qoc.models.faults import Faults
 from qsim.qoc.models.goals import aim, named_states
-from qsim.qoc.models.line.findings import level_findings
 from qsim.qoc.models.line.jumps import Levels, level_jumps
 from qsim.qoc.models.line.levels import line, used_levels
+from qsim.qoc.models.molecule import level_findings
 from qsim.qoc.models.operators import sparse_matrix
 from qsim.qoc.models.quantum import ControlTerm
 
