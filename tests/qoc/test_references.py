@@ -255,7 +255,7 @@ def test_fixed_step_ascent(qoc, reference):
     field, found = problem.guess[0], {"P": [], "J": [], "fluence": []}
     for _ in range(p["iterations"] + 1):
         result = objective.evaluate(field)
-        found["P"].append(result.value)
+        found["P"].append(result.probability)
         found["J"].append(result.objective)
         found["fluence"].append(np.sum(field**2) * objective.tau)
         field = field + p["gamma"] * result.gradient / objective.tau

@@ -11,7 +11,6 @@ import numpy as np
 
 from qsim.core.errors import InvalidInput
 from qsim.qoc.deck.system import levels_of
-from qsim.qoc.models.basis import eigenstates
 from qsim.qoc.models.quantum import GateTarget, StateTarget
 
 if TYPE_CHECKING:
@@ -135,6 +134,9 @@ class Rungs:
         diagonal = drift.diagonal()
         if (abs(drift).sum() - np.abs(diagonal).sum()) == 0.0:
             return np.asarray(diagonal.real), np.eye(diagonal.size, dtype=complex)
+        # loaded for systems alone whose H0 has other levels than its basis
+        from qsim.qoc.models.basis import eigenstates
+
         return eigenstates(drift)
 
     def of(self, number: int, key: str, *, direct: bool = False) -> list[tuple[float, float]]:

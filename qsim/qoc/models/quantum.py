@@ -11,10 +11,11 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, cast
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
     from scipy.sparse import csr_array
 
@@ -320,3 +321,16 @@ def measured_like(model: QuantumModel, other: QuantumModel) -> QuantumModel:
 def has_process(model: QuantumModel) -> bool:
     """Return True if the process fidelity of a gate is meant."""
     return any(isinstance(one.goal, GateTarget) and one.goal.process for _, one in model.each())
+
+
+def purity_of(density: ComplexArray) -> float:
+    """Return Tr rho^2 of a density matrix (D, D)."""
+    return float(np.sum(np.abs(density) ** 2))
+
+
+def leakage_of(goal: object, density: ComplexArray) -> float | None:
+    """Return the mean population outside of the logical space of a gate, from the density matrix (D, D) of its mixture."""
+    if not isinstance(goal, GateTarget):
+        return None
+    inside = goal.columns.conj().T @ density @ goal.columns
+    return float(1.0 - np.trace(inside).real)

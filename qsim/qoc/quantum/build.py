@@ -44,7 +44,8 @@ from qsim.qoc.quantum.feasible import (
     threshold_of,
 )
 from qsim.qoc.quantum.fronts import plans_of, points_of
-from qsim.qoc.quantum.problem import QuantumProblem, QuantumSearch
+from qsim.qoc.quantum.problem import QuantumProblem
+from qsim.qoc.quantum.search import QuantumSearch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -141,7 +142,7 @@ def _one_plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
             raise InvalidInput("dissipation", _too_large(made, columns, slots))
         cost_of(made, chosen.lindblad)
         _terms(deck, made)
-        _observed(deck)
+        loaded.once(observed)
         _states_at(deck, made)
         findings += coarse_slots(deck, made)
         findings += out_of_reach(deck, made, limits_for(deck, made, controls, chosen, members))
@@ -338,8 +339,8 @@ def _terms(deck: QuantumDeck, made: QuantumModel) -> Terms:
     return Terms(block.leakage_weight, outside, weight, running)
 
 
-def _observed(deck: QuantumDeck) -> dict[str, csr_array]:
-    """Return the operators whose mean values are kept, by name.
+def observed(deck: QuantumDeck) -> dict[str, csr_array]:
+    """Return the operators whose mean values are kept, by name: made once by plan and build.
 
     Raises
     ------
@@ -476,7 +477,7 @@ def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProb
         gradient_scale=gradient_scale(search, units_of(deck.system), duration / slots),
         verify=deck.verify,
         leak_tolerance=None if deck.propagator is None else deck.propagator.truncation_tolerance,
-        observed=_observed(deck),
+        observed=loaded.once(observed),
         states_at=_states_at(deck, made),
         warnings=warnings,
         notices=notices,

@@ -23,7 +23,8 @@ from qsim.qoc.optimizers.maximisation import Maximisation
 from qsim.qoc.optimizers.search import CriticalPoint
 from qsim.qoc.quantum.ensembles.ensemble import looked_at, verified
 from qsim.qoc.quantum.outcome import outcome_of
-from qsim.qoc.quantum.problem import Points, QuantumSearch
+from qsim.qoc.quantum.problem import Points
+from qsim.qoc.quantum.search import QuantumSearch
 from qsim.qoc.quantum.verification import verify
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from qsim.qoc.optimizers.maximisation import Maximisation
     from qsim.qoc.problem import MoleculeProblem
     from qsim.qoc.propagators.propagator import Run
+    from qsim.qoc.result import Pair
 
 MEMBERS_AT_ONCE = 4096
 # Numbers of the population table; above, times are thinned out.
@@ -73,6 +74,9 @@ def analyse(
     parts = dict(claimed.parts) if claimed else {}
     if problem.functions is None:
         parts.pop("slots", None)
+    verified: Pair = (None, None)
+    if verification is not None:
+        verified = verification.probability, verification.error if claimed else None
     objective_value = probability - float(objective.penalty(final))
     # every stride-th time, counted from the end, so that the last row belongs to T
     stride = max(1, -(-populations.size // LARGEST_TABLE))
@@ -83,9 +87,7 @@ def analyse(
         value=probability,
         error=claimed.total if claimed else None,
         first=(guess, claimed.guess if claimed and np.isfinite(claimed.guess) else None),
-        verified=(verification.probability, verification.error if claimed else None)
-        if verification
-        else (None, None),
+        verified=verified,
         continuous=errors.continuous if errors else None,
         charges=probability - objective_value,
         norm_error=norm,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.qoc.models.quantum import GateTarget
+from qsim.qoc.models.quantum import GateTarget, leakage_of, purity_of
 from qsim.qoc.objectives.costs import Several, cost_of, is_quadratic
 from qsim.qoc.objectives.jumps import budget, expand
 from qsim.qoc.objectives.unravelling import Unravelling
@@ -272,19 +272,6 @@ class Found:
     unclaimed: str | None = None
     numbers: dict[str, float] | None = None
     zero: float | None = None
-
-
-def purity_of(density: ComplexArray) -> float:
-    """Return Tr rho^2 of a density matrix (D, D)."""
-    return float(np.sum(np.abs(density) ** 2))
-
-
-def leakage_of(goal: object, density: ComplexArray) -> float | None:
-    """Return the mean population outside of the logical space of a gate, from the density matrix (D, D) of its mixture."""
-    if not isinstance(goal, GateTarget):
-        return None
-    inside = goal.columns.conj().T @ density @ goal.columns
-    return float(1.0 - np.trace(inside).real)
 
 
 def numbers_of(objective: SlotObjective, columns: ComplexArray) -> dict[str, float]:

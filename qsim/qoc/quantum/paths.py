@@ -121,11 +121,11 @@ def _curves_of(problem: QuantumProblem, fields: FloatArray, stride: int, outcome
     goal = free_time = free_goal = None
     # Kets that lose what jumps have a part of the value alone.
     if not is_gate and not objective.lossy and len(columns) <= MOST_TIMES:
-        goal = np.array([cost.value(x) for x in columns])
+        goal = cost.values(columns)
         if problem.model.revival is not None and not objective.lindblad:
             after = np.linspace(0.0, problem.model.revival, FREE_TIMES)
             energies = problem.model.drift.diagonal().real[:, None]
-            free_goal = np.array([cost.value(np.exp(-1j * energies * t) * final) for t in after])
+            free_goal = cost.values(np.exp(-1j * energies * after[:, None, None]) * final)
             free_time = problem.duration + after
     curves: dict[str, FloatArray | ComplexArray] = {}
     if not objective.lossy:
@@ -152,8 +152,10 @@ def _means(
         rho = (columns @ weights).reshape(len(columns), size * size)
         found = np.asarray(rho @ operator.T.toarray().ravel())
     else:
-        moved = np.stack([operator @ x for x in columns])
-        found = np.asarray(np.einsum("nis,nis,s->n", columns.conj(), moved, weights))
+        # all times beside each other, for one product
+        rows = np.moveaxis(columns, 0, 1)
+        moved = (operator @ rows.reshape(size, -1)).reshape(rows.shape)
+        found = np.asarray(np.einsum("ins,ins,s->n", rows.conj(), moved, weights))
     off = abs(operator - operator.conj().T)
     return found if off.max() > HERMITIAN * abs(operator).max() else np.asarray(found.real)
 

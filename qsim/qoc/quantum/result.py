@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
-from qsim.qoc.models.quantum import GateTarget
+from qsim.qoc.models.quantum import GateTarget, leakage_of, purity_of
 from qsim.qoc.objectives.families import family_of
 from qsim.qoc.objectives.weyl import invariants, nearest_unitary, weyl_coordinates
-from qsim.qoc.quantum.outcome import leakage_of, purity_of
 from qsim.qoc.result import (
     CHECKED,
     ERRORS,
