@@ -178,14 +178,14 @@ def _build_grid(loaded: LoadedDeck[QocDeck], device: Device) -> MoleculeProblem:
 
     controls = _controls(deck, pulse, control)
     return MoleculeProblem(
-        objective=Objective(propagator, targets, goal.alpha, goal.coherent),
+        objective=Objective(propagator, targets, deck.objective.alpha, goal.coherent),
         begin=begin,
         analyse=analyse,
         controls=controls,
         functions=Functions(controls, controls.parameters(guess[None]), given=True)
         if controls.given
         else None,
-        threshold=goal.threshold,
+        threshold=deck.objective.threshold,
         gradient_scale=gradient_scale(deck.optimizer, units_of(deck.system), propagator.tau),
         device=device,
         system=deck.system,
@@ -232,9 +232,8 @@ def _controls(deck: QocDeck, pulse: Pulse, control: Parametrisation) -> Controls
 
 
 def goal_of(deck: QocDeck) -> Goal:
-    """Return the goal of the deck: its pairs of states, alpha and threshold."""
-    block = deck.objective
-    return Goal(deck.system.state_pairs(), block.alpha, block.combine == "coherent", block.threshold)
+    """Return the goal of the deck."""
+    return Goal(deck.system.state_pairs(), deck.objective.combine == "coherent")
 
 
 def nominal_molecule(deck: QocDeck) -> Molecule:
@@ -246,25 +245,13 @@ def _fits_the_kernels(loaded: LoadedDeck[QocDeck], levels: int, block: Propagato
     from qsim.qoc.kernels.eigenbasis import MAX_CUDA_STATES
     from qsim.qoc.kernels.grid import MAX_CUDA_POINTS
 
-    points = loaded.deck.system.grid.points
-    if isinstance(block, EigenbasisPropagator) and levels > MAX_CUDA_STATES:
-        loaded.raise_for(
-            [
-                Finding(
-                    "propagator.states",
-                    f"{levels} states; the CUDA kernels hold up to {MAX_CUDA_STATES}. Use --device cpu or fewer states",
-                )
-            ]
-        )
-    if isinstance(block, CrankNicolsonPropagator) and points > MAX_CUDA_POINTS:
-        loaded.raise_for(
-            [
-                Finding(
-                    "system.grid.points",
-                    f"{points} points; the CUDA kernels hold up to {MAX_CUDA_POINTS}. Use --device cpu or fewer points",
-                )
-            ]
-        )
+    key, what, count, most = "propagator.states", "states", levels, MAX_CUDA_STATES
+    if isinstance(block, CrankNicolsonPropagator):
+        points = loaded.deck.system.grid.points
+        key, what, count, most = "system.grid.points", "points", points, MAX_CUDA_POINTS
+    if count > most:
+        text = f"{count} {what}; the CUDA kernels hold up to {most}. Use --device cpu or fewer {what}"
+        loaded.raise_for([Finding(key, text)])
 
 
 # ------------------------------------------------------------------------------------------- pieces

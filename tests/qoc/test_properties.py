@@ -40,7 +40,7 @@ PROPAGATORS = pytest.mark.parametrize(
 
 
 def objective_of(problem):
-    return Objective(problem.propagator, problem.targets, problem.goal.alpha, problem.goal.coherent)
+    return Objective(problem.propagator, problem.targets, problem.objective.alpha, problem.goal.coherent)
 
 
 def derivative(function, step):

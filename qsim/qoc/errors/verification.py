@@ -7,7 +7,7 @@ when another propagator agrees, with its own steps, on its own grid, behind its 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -74,7 +74,7 @@ class Verification:
     propagator: str
     steps: int
     points: int
-    warning: str | None
+    warning: str | None = None
 
 
 def verify(
@@ -124,10 +124,8 @@ def verify(
         else min(1.0, sum((errors.parts[name] for name in ("reference", "interpolation", "slots")), own))
     )
     points = members.molecules[0].x.size
-    verification = Verification(verified, error, choice, steps, points, None)
-    return Verification(
-        verified, error, choice, steps, points, _warning(verification, probability, errors, block.tolerance)
-    )
+    found = Verification(verified, error, choice, steps, points)
+    return replace(found, warning=_warning(found, probability, errors, block.tolerance))
 
 
 def _too_long(problem: MoleculeProblem, members: Members, steps: int, judge: Judge) -> bool:

@@ -27,25 +27,6 @@ if TYPE_CHECKING:
     from qsim.qoc.models.quantum import QuantumModel
     from qsim.qoc.objectives.families import Family
 
-__all__ = [
-    "Closeness",
-    "Cost",
-    "FreeGate",
-    "FreeOpenGate",
-    "GateCost",
-    "Linear",
-    "Mean",
-    "Overlap",
-    "Several",
-    "column_count",
-    "cost_of",
-    "hermitian_units",
-    "is_mixed",
-    "is_quadratic",
-    "kind_of",
-    "open_gate_rows",
-]
-
 # Purity below which a density matrix is no state.
 PURE = 1.0 - 1e-9
 

@@ -28,24 +28,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Goal:
-    """Goal of the field: ``J = P - alpha integral eps^2 dt``, Eq. (6), until P reaches the threshold.
+    """States that a field is to reach.
 
     Attributes
     ----------
     transfers : tuple of pairs
         Initial state and target of each pair, in levels.
-    alpha : float
-        Fluence penalty, a.u.
     coherent : bool
         Whether the overlaps of the pairs are averaged with their phases.
-    threshold : float
-        Probability that ends the search.
     """
 
     transfers: tuple[tuple[InitialState, TargetState], ...]
-    alpha: float
     coherent: bool
-    threshold: float
 
     @property
     def top(self) -> int:

@@ -7,7 +7,7 @@ optimisers) does not know which one runs.  A trajectory is (field, ensemble memb
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -412,16 +412,7 @@ class CrankNicolson(Propagator):
         one, bras = slice(0, 1), self._states[self.members.system[0]] * self._dx
         eps, psi = self._fields(field), self._start(1, slice(0, 1))[:1]
         batch = self._batch(1, one)
-        batch = GridBatch(
-            batch.h,
-            batch.mu,
-            batch.off,
-            batch.system[:1],
-            batch.field[:1],
-            batch.scale[:1],
-            self.tau,
-            self._dx,
-        )
+        batch = replace(batch, system=batch.system[:1], field=batch.field[:1], scale=batch.scale[:1])
         length = max(1, int(SEGMENT_BYTES // (self.points * self.complex.itemsize)))
         out = np.empty((self.steps, self.levels))
         c = self.initial[0].copy()

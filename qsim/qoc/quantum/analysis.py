@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.run.progress import Monitor
-    from qsim.qoc.control.controls import Controls
     from qsim.qoc.optimizers.maximisation import Maximisation
     from qsim.qoc.optimizers.search import Search
     from qsim.qoc.quantum.ensembles.ensemble import EnsembleResult
@@ -42,20 +41,6 @@ REMEDIES = {
 }
 # Largest number of entries of the population table.
 LARGEST_TABLE = 30_000_000
-
-
-def _found(
-    problem: QuantumProblem, search: Search, maximisation: Maximisation, fields: NDArray[np.float64]
-) -> tuple[Controls, NDArray[np.float64]]:
-    """Return the controls with the functions that were found, and their parameters."""
-    controls = maximisation.controls_of(search.best_tag)
-    u = search.parameters
-    return controls, controls.parameters(fields) if u is None else u
-
-
-def _first(problem: QuantumProblem) -> tuple[Controls, NDArray[np.float64]]:
-    """Return the controls of the first values, and their parameters."""
-    return problem.controls, problem.controls.parameters(problem.guess)
 
 
 def analyse(
@@ -95,12 +80,15 @@ def analyse(
     stride = max(1, -(-outcome.populations.size // LARGEST_TABLE))
     with monitor.stage("paths"):
         paths = monitor.judged("paths", lambda: paths_of(problem, fields, stride, outcome), Paths())
-    controls, u = _found(problem, search, maximisation, fields)
+    controls = maximisation.controls_of(search.best_tag)
+    u = controls.parameters(fields) if search.parameters is None else search.parameters
     check = guess_check = nominal_check = None
     if problem.verify.propagator != "none":
         with monitor.stage("verify"):
             # Controls that are held in slots anyway have no other course in time.
-            first_problem = problem.with_functions(*_first(problem))
+            first_problem = problem.with_functions(
+                problem.controls, problem.controls.parameters(problem.guess)
+            )
             problem = problem.with_functions(controls, u)
             alone = dataclasses.replace(problem, ensemble=None)
             nominal_check = monitor.judged(

@@ -104,21 +104,6 @@ class QuantumProblem(Problem):
         """Return the function that the search maximises: the value of the ensemble if there is one."""
         return self.objective if self.ensemble is None else self.ensemble.objective
 
-    @property
-    def units(self) -> tuple[str, str]:
-        """Units of controls and times in the results."""
-        return self.model.units
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the controls."""
-        return tuple(term.name for term in self.model.controls)
-
-    @property
-    def redraws(self) -> int:
-        """Times that new random functions are drawn in a start."""
-        return self.making.redraws
-
     def start(self, attempt: int) -> tuple[Controls, NDArray[np.float64]]:
         """Return the controls and the first values (C, N) of a start."""
         return self.making.start(attempt) if attempt else (self.controls, self.guess)

@@ -296,8 +296,7 @@ def _front_fields(result: QuantumResult) -> dict[str, NDArray[np.float64]]:
     if front is None or len({f.shape for f in front.fields}) > 1:
         return {}
     rows = np.array(front.fields)
-    names = [c.name for c in result.problem.model.controls]
-    return {f"front/control/{name}": rows[:, i] for i, name in enumerate(names)}
+    return {f"front/control/{name}": rows[:, i] for i, name in enumerate(result.problem.names)}
 
 
 def _checked(part: Callable[[Check], float | None]) -> Callable[[Front], NDArray[np.float64]]:

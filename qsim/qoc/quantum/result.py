@@ -78,8 +78,7 @@ def beside(name: str) -> Callable[[QuantumResult], float | None]:
 
 def named(result: QuantumResult, rows: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
     """Return one row per control by its path in the file."""
-    names = [c.name for c in result.problem.model.controls]
-    return dict(zip(names, rows, strict=True))
+    return dict(zip(result.problem.names, rows, strict=True))
 
 
 def _fields(result: QuantumResult) -> dict[str, NDArray[np.float64]]:
