@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.qoc.deck.controls import Control
-    from qsim.qoc.deck.shapes import Shape
+    from qsim.qoc.deck.controls import Control, Shape
 
 # Of the soft clip: 5e-4 low at half the bound, 8 % low at the bound itself.
 CLIP_POWER = 8

@@ -16,9 +16,8 @@ from qsim.qoc.models.quantum import (
     SeveralTargets,
     StateTarget,
 )
-from qsim.qoc.objectives.cost import Cost
+from qsim.qoc.objectives.cost import Cost, functional_cost
 from qsim.qoc.objectives.families import family_of
-from qsim.qoc.objectives.functional import functional_cost
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

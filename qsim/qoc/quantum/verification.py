@@ -16,8 +16,8 @@ from qsim.qoc.errors.exponentials import is_short, propagated
 from qsim.qoc.errors.levels import ROUNDING, Held, Larger, Look, enlarged, extrapolated, of_other_curves
 from qsim.qoc.models.plane.motion import GridMotion
 from qsim.qoc.models.quantum import FunctionalTarget, ObservableTarget
+from qsim.qoc.objectives.cost import range_of
 from qsim.qoc.objectives.costs import is_mixed
-from qsim.qoc.objectives.functional import range_of
 from qsim.qoc.objectives.jumps import jump_free
 from qsim.qoc.objectives.slots import SlotObjective
 from qsim.qoc.objectives.unravelling import Unravelling
