@@ -126,29 +126,16 @@ def _verified(result: MoleculeResult) -> bool:
     return result.verification is not None
 
 
+def _of_verification(name: str) -> Callable[[MoleculeResult], object]:
+    return lambda result: result.verification and getattr(result.verification, name)
+
+
 def _has_ensemble(result: MoleculeResult) -> bool:
     return result.problem.members.count > 1
 
 
-def _has_gradients(result: MoleculeResult) -> bool:
-    return "gradient_norm" in result.history and result.history["gradient_norm"].size > 0
-
-
 def _searches_lines(result: MoleculeResult) -> bool:
     return result.problem.optimizer.type == "travolta"
-
-
-def _if_whole(result: MoleculeResult) -> bool:
-    """Return True if the populations of all steps are kept."""
-    return result.stride == 1
-
-
-def _if_thinned(result: MoleculeResult) -> bool:
-    return not _if_whole(result)
-
-
-def _if_judged(result: MoleculeResult) -> bool:
-    return result.errors is not None
 
 
 # ---------------------------------------------------------------------------------------------- quantities
@@ -162,7 +149,7 @@ ARRAYS: tuple[Quantity[MoleculeResult], ...] = (
         "time of the thinned-out populations",
         lambda r: r.problem.times[r.stride - 1 :: r.stride],
         ("time_populations",),
-        when=_if_thinned,
+        when=lambda r: r.stride > 1,
     ),
     Quantity(
         "field",
@@ -180,7 +167,7 @@ ARRAYS: tuple[Quantity[MoleculeResult], ...] = (
         "level populations",
         lambda r: r.populations,
         ("time", "level"),
-        when=_if_whole,
+        when=lambda r: r.stride == 1,
         note="at the end of the step whose midpoint is in time; the last row belongs to T",
     ),
     Quantity(
@@ -189,7 +176,7 @@ ARRAYS: tuple[Quantity[MoleculeResult], ...] = (
         "level populations at the end of some steps",
         lambda r: r.populations,
         ("time_populations", "level"),
-        when=_if_thinned,
+        when=lambda r: r.stride > 1,
     ),
     Quantity("level", "", "vibrational level", lambda r: np.arange(r.levels), ("level",)),
     Quantity(
@@ -267,33 +254,17 @@ ARRAYS: tuple[Quantity[MoleculeResult], ...] = (
         ("member",),
         when=_has_ensemble,
     ),
-    Quantity(
-        "history/gamma", "", "step that the line search returned", _extra("history/gamma"), ("iteration",)
-    ),
-    Quantity("history/beta", "", "amplification, Eq. (10)", _extra("history/beta"), ("iteration",)),
-    Quantity(
-        "history/line_search_evaluations",
-        "",
-        "evaluations of the growing sequence, Eq. (9)",
-        _extra("history/line_search_evaluations"),
-        ("iteration",),
-    ),
-    Quantity(
-        "line_search/gamma",
-        "",
-        "sequence of Eq. (9) in the first iteration",
-        _extra("line_search/gamma"),
-        ("candidate",),
-    ),
-    Quantity(
-        "line_search/objective", "", "J along the sequence", _extra("line_search/objective"), ("candidate",)
-    ),
-    Quantity(
-        "line_search/bisection",
-        "",
-        "midpoints of the bisection in the first iteration",
-        _extra("line_search/bisection"),
-        ("midpoint",),
+    # of the paper's line search
+    *(
+        Quantity(name, "", text, _extra(name), (axis,))
+        for name, text, axis in (
+            ("history/gamma", "step that the line search returned", "iteration"),
+            ("history/beta", "amplification, Eq. (10)", "iteration"),
+            ("history/line_search_evaluations", "evaluations of the growing sequence, Eq. (9)", "iteration"),
+            ("line_search/gamma", "sequence of Eq. (9) in the first iteration", "candidate"),
+            ("line_search/objective", "J along the sequence", "candidate"),
+            ("line_search/bisection", "midpoints of the bisection in the first iteration", "midpoint"),
+        )
     ),
 )
 
@@ -353,29 +324,14 @@ SCALARS: tuple[Quantity[Any], ...] = (
         "a.u.",
         "norm of dJ/d eps at the end",
         lambda r: float(r.history["gradient_norm"][-1]),
-        when=_has_gradients,
+        when=lambda r: bool(r.history.get("gradient_norm", np.zeros(0)).size),
         exact=True,
     ),
-    Quantity(
-        "verification_steps",
-        "",
-        "time steps of the verification",
-        lambda r: r.verification and r.verification.steps,
-        when=_verified,
-    ),
-    Quantity(
-        "verification_propagator",
-        "",
-        "propagator of the verification",
-        lambda r: r.verification and r.verification.propagator,
-        when=_verified,
-    ),
-    Quantity(
-        "verification_points",
-        "",
-        "grid points of the verification",
-        lambda r: r.verification and r.verification.points,
-        when=_verified,
+    *(
+        Quantity(
+            f"verification_{name}", "", f"{text} of the verification", _of_verification(name), when=_verified
+        )
+        for name, text in (("steps", "time steps"), ("propagator", "propagator"), ("points", "grid points"))
     ),
     ERRORS,
     Quantity(
@@ -383,7 +339,7 @@ SCALARS: tuple[Quantity[Any], ...] = (
         "",
         "the field between its values: hold (constant in each step) or cubic",
         lambda r: r.errors and r.errors.between,
-        when=_if_judged,
+        when=lambda r: r.errors is not None,
     ),
     Quantity(
         "probability_worst",

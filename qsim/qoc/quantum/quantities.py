@@ -45,6 +45,15 @@ def _coherent_error(result: QuantumResult) -> float | None:
     return own + max(check.error for check in ensemble.checks.values())
 
 
+def _limit(name: str) -> Callable[[QuantumResult], float | None]:
+    """Return the function that gives a limit of the value by its name."""
+    return lambda result: getattr(result.problem.limits, name)
+
+
+def _is_known(part: Callable[[QuantumResult], object]) -> Callable[[QuantumResult], bool]:
+    return lambda result: part(result) is not None
+
+
 def _expanded_kind(name: str) -> Callable[[QuantumResult], bool]:
     return lambda result: result.kind == name and result.outcome.expansion is not None
 
@@ -69,21 +78,19 @@ BY_JUMPS: tuple[Quantity[QuantumResult], ...] = tuple(
 
 JUMPS: tuple[Quantity[QuantumResult], ...] = (
     *BY_JUMPS,
-    Quantity(
-        "jump_free",
-        "",
-        "probability of no jump until T",
-        _expanded(lambda e: e.jump_free),
-        error=beside("no_jump"),
-        when=lambda r: r.outcome.expansion is not None,
-    ),
-    Quantity(
-        "jump_single",
-        "",
-        "probability of one jump until T",
-        _expanded(lambda e: e.one_jump),
-        error=beside("one_jump"),
-        when=lambda r: r.outcome.expansion is not None,
+    *(
+        Quantity(
+            name,
+            "",
+            f"probability of {count} jump until T",
+            _expanded(part),
+            error=beside(claim),
+            when=lambda r: r.outcome.expansion is not None,
+        )
+        for name, count, part, claim in (
+            ("jump_free", "no", lambda e: e.jump_free, "no_jump"),
+            ("jump_single", "one", lambda e: e.one_jump, "one_jump"),
+        )
     ),
     Quantity(
         "coherent_value",
@@ -91,7 +98,7 @@ JUMPS: tuple[Quantity[QuantumResult], ...] = (
         "value of the same controls without any jump",
         _coherent,
         error=_coherent_error,
-        when=lambda r: _coherent(r) is not None,
+        when=_is_known(_coherent),
     ),
     Quantity(
         "coherent_value_nominal",
@@ -101,37 +108,22 @@ JUMPS: tuple[Quantity[QuantumResult], ...] = (
         error=beside("coherent_value"),
         when=lambda r: r.outcome.budget is not None and r.ensemble is not None,
     ),
-    Quantity(
-        "fidelity_coherence_limit",
-        "",
-        "first-order estimate of the fidelity that jumps leave of the gate, by a formula",
-        lambda r: r.problem.limits.coherence,
-        exact=True,
-        when=lambda r: r.problem.limits.coherence is not None,
-    ),
-    Quantity(
-        "bound_mixture",
-        "",
-        "the most that unitary motion can make of the start",
-        lambda r: r.problem.limits.mixture,
-        exact=True,
-        when=lambda r: r.problem.limits.mixture is not None,
-    ),
-    Quantity(
-        "bound_connection",
-        "",
-        "the most where parts of the space are connected by no control, coupling or jump",
-        lambda r: r.problem.limits.connection,
-        exact=True,
-        when=lambda r: r.problem.limits.connection is not None,
-    ),
-    Quantity(
-        "speed_limit_bound",
-        "",
-        "the most that controls within their bounds reach in T",
-        lambda r: r.problem.limits.speed,
-        exact=True,
-        when=lambda r: r.problem.limits.speed is not None,
+    *(
+        Quantity(name, "", text, limit, exact=True, when=_is_known(limit))
+        for name, text, limit in (
+            (
+                "fidelity_coherence_limit",
+                "first-order estimate of the fidelity that jumps leave of the gate, by a formula",
+                _limit("coherence"),
+            ),
+            ("bound_mixture", "the most that unitary motion can make of the start", _limit("mixture")),
+            (
+                "bound_connection",
+                "the most where parts of the space are connected by no control, coupling or jump",
+                _limit("connection"),
+            ),
+            ("speed_limit_bound", "the most that controls within their bounds reach in T", _limit("speed")),
+        )
     ),
     Quantity(
         "mean_jumps",
@@ -186,8 +178,7 @@ def _largest_error(result: QuantumResult) -> float | None:
 
 def _nominal_error(result: QuantumResult) -> float | None:
     """Return the claimed error of the nominal system's value; None if none is claimed."""
-    check = result.nominal_check
-    return None if check is None or check.unclaimed is not None else check.error
+    return None if result.nominal_check is None else result.nominal_check.claimed
 
 
 def _of_kind(kind: str) -> Callable[[QuantumResult], bool]:
