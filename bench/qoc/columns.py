@@ -74,5 +74,4 @@ def _chain(qubits: int) -> QuantumModel:
         weights=np.full(size, 1.0 / size),
         dropped=0.0,
         goal=GateTarget(gate, states, "none", np.zeros((size, 0), dtype=np.int64)),
-        logical=np.arange(size),
     )

@@ -114,7 +114,6 @@ def _objective(
         weights=np.full(count, 1.0 / count),
         dropped=0.0,
         goal=GateTarget(unitary, logical, "none", np.zeros((count, 0), dtype=np.int64)),
-        logical=np.arange(count),
     )
     return SlotObjective(model, Motion(DURATION, slots, lindblad=bool(jumps)))
 

@@ -12,9 +12,7 @@ import numpy as np
 from qsim.core.device.device import Device
 from qsim.qoc.models.molecule import Molecule, molecule
 from qsim.qoc.objectives.objective import Objective
-from qsim.qoc.propagators.crank_nicolson import CrankNicolson
-from qsim.qoc.propagators.eigenbasis import Eigenbasis
-from qsim.qoc.propagators.propagator import Members
+from qsim.qoc.propagators.propagator import CrankNicolson, Eigenbasis, Members
 
 DURATION = 30000.0  # T, a.u.
 

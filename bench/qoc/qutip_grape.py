@@ -95,7 +95,7 @@ def _solve(built: Any) -> Any:
     from qsim.qoc.optimizers.search import Search
 
     objective = Objective(built.propagator, built.targets, 0.0)
-    search = Search(objective, built.controls, built.goal.threshold, 500)
+    search = Search(objective, built.controls, built.threshold, 500)
     drive(Maximisation(built, search, None), Monitor.silent(), total=500, unit="sweeps")
     return search, objective
 

@@ -17,8 +17,8 @@ from qsim.core.physics.structure import FormulaProfile
 from qsim.core.run.stages import Plan, Size
 from qsim.qoc import checks
 from qsim.qoc.control.controls import Controls, Functions, Line
-from qsim.qoc.control.fields import midpoints
 from qsim.qoc.control.guesses import Pulse, escape, first_field, weak_seed
+from qsim.qoc.control.mesh import midpoints
 from qsim.qoc.control.parametrisation import (
     EXACT,
     ROOM,
@@ -27,9 +27,9 @@ from qsim.qoc.control.parametrisation import (
     parametrisation,
     shape_function,
 )
-from qsim.qoc.control.transitions import ladder_rungs
+from qsim.qoc.control.rungs import ladder_rungs
 from qsim.qoc.deck.ensemble import values_of
-from qsim.qoc.deck.propagation import CrankNicolsonPropagator, EigenbasisPropagator
+from qsim.qoc.deck.model import CrankNicolsonPropagator, EigenbasisPropagator
 from qsim.qoc.deck.quantum import QuantumDeck
 from qsim.qoc.deck.systems.quantities import units_of
 from qsim.qoc.memory import Sizes, memory, stores
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
     from qsim.core.deck.load import LoadedDeck
     from qsim.core.device.device import Device
+    from qsim.qoc.deck.model import Propagator as PropagatorBlock
     from qsim.qoc.deck.model import QocDeck
-    from qsim.qoc.deck.propagation import Propagator as PropagatorBlock
     from qsim.qoc.problem import Problem
     from qsim.qoc.propagators.propagator import Members, Propagator
 
@@ -178,14 +178,14 @@ def _build_grid(loaded: LoadedDeck[QocDeck], device: Device) -> MoleculeProblem:
 
     controls = _controls(deck, pulse, control)
     return MoleculeProblem(
-        objective=Objective(propagator, targets, goal.alpha, goal.coherent),
+        objective=Objective(propagator, targets, deck.objective.alpha, goal.coherent),
         begin=begin,
         analyse=analyse,
         controls=controls,
         functions=Functions(controls, controls.parameters(guess[None]), given=True)
         if controls.given
         else None,
-        threshold=goal.threshold,
+        threshold=deck.objective.threshold,
         gradient_scale=gradient_scale(deck.optimizer, units_of(deck.system), propagator.tau),
         device=device,
         system=deck.system,
@@ -232,9 +232,8 @@ def _controls(deck: QocDeck, pulse: Pulse, control: Parametrisation) -> Controls
 
 
 def goal_of(deck: QocDeck) -> Goal:
-    """Return the goal of the deck: its pairs of states, alpha and threshold."""
-    block = deck.objective
-    return Goal(deck.system.state_pairs(), block.alpha, block.combine == "coherent", block.threshold)
+    """Return the goal of the deck."""
+    return Goal(deck.system.state_pairs(), deck.objective.combine == "coherent")
 
 
 def nominal_molecule(deck: QocDeck) -> Molecule:
@@ -246,25 +245,13 @@ def _fits_the_kernels(loaded: LoadedDeck[QocDeck], levels: int, block: Propagato
     from qsim.qoc.kernels.eigenbasis import MAX_CUDA_STATES
     from qsim.qoc.kernels.grid import MAX_CUDA_POINTS
 
-    points = loaded.deck.system.grid.points
-    if isinstance(block, EigenbasisPropagator) and levels > MAX_CUDA_STATES:
-        loaded.raise_for(
-            [
-                Finding(
-                    "propagator.states",
-                    f"{levels} states; the CUDA kernels hold up to {MAX_CUDA_STATES}. Use --device cpu or fewer states",
-                )
-            ]
-        )
-    if isinstance(block, CrankNicolsonPropagator) and points > MAX_CUDA_POINTS:
-        loaded.raise_for(
-            [
-                Finding(
-                    "system.grid.points",
-                    f"{points} points; the CUDA kernels hold up to {MAX_CUDA_POINTS}. Use --device cpu or fewer points",
-                )
-            ]
-        )
+    key, what, count, most = "propagator.states", "states", levels, MAX_CUDA_STATES
+    if isinstance(block, CrankNicolsonPropagator):
+        points = loaded.deck.system.grid.points
+        key, what, count, most = "system.grid.points", "points", points, MAX_CUDA_POINTS
+    if count > most:
+        text = f"{count} {what}; the CUDA kernels hold up to {most}. Use --device cpu or fewer {what}"
+        loaded.raise_for([Finding(key, text)])
 
 
 # ------------------------------------------------------------------------------------------- pieces
@@ -334,8 +321,7 @@ def make_propagator(
     deck: QocDeck, device: Device, members: Members, initial: NDArray[np.complex128], steps: int
 ) -> Propagator:
     """Return the propagator of the deck."""
-    from qsim.qoc.propagators.crank_nicolson import CrankNicolson
-    from qsim.qoc.propagators.eigenbasis import Eigenbasis
+    from qsim.qoc.propagators.propagator import CrankNicolson, Eigenbasis
 
     block, single = deck.propagator, deck.run.precision == "single"
     if isinstance(block, EigenbasisPropagator):

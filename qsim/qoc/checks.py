@@ -16,9 +16,9 @@ from qsim.core.deck.table_units import Tabulated
 from qsim.core.deck.units import to_unit
 from qsim.core.errors import InvalidInput, QsimError
 from qsim.core.physics.functions import curve_of, remark_on
-from qsim.qoc.control.transitions import ladder_rungs
-from qsim.qoc.deck.states import levels_of
-from qsim.qoc.models.line.findings import WALL_DENSITY, level_findings
+from qsim.qoc.control.rungs import ladder_rungs
+from qsim.qoc.deck.system import levels_of
+from qsim.qoc.models.molecule import WALL_DENSITY, level_findings
 from qsim.qoc.models.molecule import molecule as solved
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from qsim.core.device.device import Memory
-from qsim.qoc.deck.propagation import CrankNicolsonPropagator
+from qsim.qoc.deck.model import CrankNicolsonPropagator
 
 if TYPE_CHECKING:
     from qsim.qoc.deck.model import QocDeck

@@ -8,10 +8,8 @@ from qsim.qoc.figures import FIGURES
 from qsim.qoc.quantum import curves
 from qsim.qoc.quantum import result as quantum_result
 from qsim.qoc.quantum.curves import CONTROLS
-from qsim.qoc.quantum.ensembles import quantities as ensemble_quantities
-from qsim.qoc.quantum.fronts.quantities import FRONT
 from qsim.qoc.quantum.molecule_result import MOLECULE
-from qsim.qoc.quantum.open import quantities as jumps
+from qsim.qoc.quantum.quantities import FRONT, JUMPS, MEMBERS
 
 if TYPE_CHECKING:
     from qsim.core.results.quantities import Quantity
@@ -23,10 +21,10 @@ QUANTITIES: dict[str, tuple[Quantity[Any], ...]] = {
     "grid": MOLECULE,
     "quantum": (
         *quantum_result.QUANTITIES,
-        *jumps.QUANTITIES,
+        *JUMPS,
         *CONTROLS,
         *curves.QUANTITIES,
         *FRONT,
-        *ensemble_quantities.QUANTITIES,
+        *MEMBERS,
     ),
 }

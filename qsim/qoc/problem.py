@@ -62,6 +62,14 @@ class Problem:
         The controls that are looked at, as functions of time; None if they are constant in the slots.
     points : Points or None
         Searches of a front, in whose place this problem stands.
+    units : (str, str)
+        Units of controls and times in the results.
+    names : tuple of str
+        Names of the controls.
+    redraws : int
+        Times that new random functions are drawn in a start.
+    stalled : float
+        P below which a search that has converged has not left its first values.
     """
 
     objective: Any
@@ -80,21 +88,15 @@ class Problem:
     leak_tolerance: float | None = None
     functions: Functions | None = None
     points: Any = None
+    units: tuple[str, str] = ("a.u.", "a.u.")
+    names: tuple[str, ...] = ("field",)
+    redraws: int = 0
+    stalled: float = 0.0
 
     @property
     def searched(self) -> Any:
         """The function that the search maximises."""
         return self.objective
-
-    @property
-    def units(self) -> tuple[str, str]:
-        """Units of controls and times in the results."""
-        return "a.u.", "a.u."
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the controls."""
-        return ("field",)
 
     @property
     def max_sweeps(self) -> int:
@@ -105,16 +107,6 @@ class Problem:
     def restarts(self) -> int:
         """Further starts after the first."""
         return int(getattr(self.optimizer, "restarts", 0))
-
-    @property
-    def redraws(self) -> int:
-        """Times that new random functions are drawn in a start."""
-        return 0
-
-    @property
-    def stalled(self) -> float:
-        """P below which a search that has converged has not left its first values."""
-        return 0.0
 
     @property
     def first(self) -> NDArray[np.float64]:
@@ -178,6 +170,7 @@ class MoleculeProblem(Problem):
     escape: NDArray[np.float64]
     guess_given: bool
     intensity_limit: float | None
+    stalled: float = STALLED
 
     @property
     def molecule(self) -> Molecule:
@@ -188,11 +181,6 @@ class MoleculeProblem(Problem):
     def control(self) -> Parametrisation:
         """The map from parameters to the field."""
         return self.controls.lines[0].map
-
-    @property
-    def stalled(self) -> float:
-        """P below which a search that has converged has not left its first field."""
-        return STALLED
 
     @property
     def first(self) -> NDArray[np.float64]:

@@ -52,6 +52,22 @@ class Result:
         Whether the threshold was reached.
     reason : str
         Why the search ended.
+    value : float
+        Value of the goal.
+    error : float or None
+        Claimed error of the value; None if none is claimed.
+    first : (float, float or None)
+        Value of the first controls, and its claimed error.
+    verified : (float, float or None) or None
+        Value by another propagator, and its claimed error; None where nothing was verified.
+    continuous : (float, float or None) or None
+        Value under the controls as functions of time, and its claimed error; None where they are not followed.
+    charges : float
+        What J subtracts from the value.
+    norm_error : float
+        Largest change of a norm or trace.
+    parts : dict
+        Parts of the error of the value by their names in the file.
     history, extra : dict of arrays
         What the search and its optimiser leave.
     """
@@ -65,48 +81,21 @@ class Result:
     iterations: int
     reached: bool
     reason: str
+    value: float
+    error: float | None
+    first: Pair
+    verified: Pair | None
+    continuous: Pair | None
+    charges: float
+    norm_error: float
+    parts: dict[str, float]
     history: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     extra: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
     @property
-    def value(self) -> float:
-        """Value of the goal."""
-        raise NotImplementedError
-
-    @property
-    def error(self) -> float | None:
-        """Claimed error of the value; None if none is claimed."""
-        raise NotImplementedError
-
-    @property
-    def first(self) -> Pair:
-        """Value of the first controls, and its claimed error."""
-        raise NotImplementedError
-
-    @property
-    def verified(self) -> Pair | None:
-        """Value by another propagator, and its claimed error; None where nothing was verified."""
-        raise NotImplementedError
-
-    @property
-    def continuous_value(self) -> Pair | None:
-        """Value under the controls as functions of time, and its claimed error; None where they are not followed."""
-        raise NotImplementedError
-
-    @property
-    def charges(self) -> float:
-        """What J subtracts from the value."""
-        raise NotImplementedError
-
-    @property
-    def norm_error(self) -> float:
-        """Largest change of a norm or trace."""
-        raise NotImplementedError
-
-    @property
-    def parts(self) -> dict[str, float]:
-        """Parts of the error of the value by their names in the file."""
-        raise NotImplementedError
+    def objective(self) -> float:
+        """J."""
+        return self.value - self.charges
 
 
 # ---------------------------------------------------------------------------------------------- units of the deck
@@ -164,7 +153,7 @@ BESIDE: tuple[tuple[str, str, Callable[[Result], Pair | None]], ...] = (
     (
         "continuous",
         "of the formulas and functions themselves instead of values that are held in slots",
-        lambda r: r.continuous_value,
+        lambda r: r.continuous,
     ),
     ("guess", "of the first values", lambda r: r.first),
 )
@@ -186,7 +175,7 @@ OBJECTIVE: Quantity[Result] = Quantity(
     "objective",
     "",
     "J, the value less alpha times the fluence, leakage_weight times the leakage, and the running mean",
-    lambda r: r.value - r.charges,
+    lambda r: r.objective,
     error=lambda r: r.error,
 )
 FLUENCE: Quantity[Result] = Quantity(

@@ -53,7 +53,7 @@ def run(problem: Problem, monitor: Monitor) -> Result:
 def _front(points: Points, monitor: Monitor) -> QuantumResult:
     """Search the points of a front, and analyse the one that is shown."""
     # loaded for these decks alone
-    from qsim.qoc.quantum.fronts.search import search_front
+    from qsim.qoc.quantum.fronts import search_front
 
     front, search, maximisation = search_front(points, monitor)
     shown = points.problems[front.shown]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import erf
 
-from qsim.qoc.control.fields import way_between
-from qsim.qoc.deck.states import parse_weight
+from qsim.qoc.control.mesh import way_between
+from qsim.qoc.deck.system import parse_weight
 from qsim_checks.coverage import Claim, Kind, Trial
 from qsim_checks.qoc import oracle
 from qsim_checks.qoc.decks import Drawn, draw_deck

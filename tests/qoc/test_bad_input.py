@@ -742,4 +742,4 @@ def run_small(qoc, changes):
     with suppress(QsimError):
         result = qoc.run(**loaded)
         assert np.all(np.isfinite(result.field))
-        assert -1e-6 <= result.probability <= 1.0 + 1e-6  # single precision
+        assert -1e-6 <= result.value <= 1.0 + 1e-6  # single precision

@@ -12,10 +12,9 @@ import pytest
 from qsim.core.deck.load import load_deck
 from qsim.core.deck.units import to_unit
 from qsim.qoc import checks
-from qsim.qoc.control.transitions import ladder_rungs
+from qsim.qoc.control.rungs import ladder_rungs
 from qsim.qoc.deck import DECK
-from qsim.qoc.models.line.findings import level_findings
-from qsim.qoc.models.molecule import molecule
+from qsim.qoc.models.molecule import level_findings, molecule
 from tests.qoc.test_claims import MORSE
 from tests.qoc.test_claims import deck as blocks
 

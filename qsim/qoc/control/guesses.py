@@ -13,7 +13,7 @@ from qsim.core.device import rng
 from qsim.core.errors import FileError, InvalidInput
 from qsim.core.physics.curves import table_curve
 from qsim.core.physics.functions import formula
-from qsim.qoc.control.transitions import direct_rungs, ladder_rungs
+from qsim.qoc.control.rungs import direct_rungs, ladder_rungs
 
 if TYPE_CHECKING:
     from collections.abc import Callable

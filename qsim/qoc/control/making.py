@@ -13,7 +13,7 @@ from qsim.core.errors import InvalidInput
 from qsim.core.physics.structure import FormulaProfile
 from qsim.qoc.control import modes
 from qsim.qoc.control.controls import Controls, Line, Pair
-from qsim.qoc.control.fields import midpoints
+from qsim.qoc.control.mesh import midpoints
 from qsim.qoc.control.parametrisation import EXACT, ROOM, Parametrisation
 from qsim.qoc.control.values import Setting, first_values
 from qsim.qoc.deck.systems.quantities import units_of

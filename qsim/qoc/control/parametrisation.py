@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.qoc.deck.controls import Control
-    from qsim.qoc.deck.shapes import Shape
+    from qsim.qoc.deck.controls import Control, Shape
 
 # Of the soft clip: 5e-4 low at half the bound, 8 % low at the bound itself.
 CLIP_POWER = 8
@@ -139,14 +138,11 @@ class Parametrisation:
             return after * self._changes(u)[1]
         return g if self.modes is None else g @ self.modes.T
 
-    def metric(
-        self, u: NDArray[np.float64], weights: NDArray[np.float64] | None = None
-    ) -> NDArray[np.float64]:
-        """Return the squared diagonal response of the field to each parameter, for scaling; times a weight (1,) if given."""
-        weight = 1.0 if weights is None else float(weights[0])
+    def metric(self, u: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the squared diagonal response of the field to each parameter, for scaling."""
         if self.modes is not None:
-            return np.full(self.size, weight)
-        return weight * (self.shape * self._clip(self._before_clip(u))[1]) ** 2
+            return np.ones(self.size)
+        return (self.shape * self._clip(self._before_clip(u))[1]) ** 2
 
     def parameters(self, field: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return parameters whose field is closest to a wanted one (before the clip, with a band: least squares)."""

@@ -229,21 +229,21 @@ def _given(guess: GivenValues, key: str, setting: Setting, ends: tuple[float, fl
     values, slots = np.array(guess.values), setting.times.size
     if slots % values.size:
         raise InvalidInput(key, f"{values.size} values do not divide {slots} slots into equal blocks")
-
-    def curve(t: Array) -> Array:
-        place = np.clip((t / setting.duration * values.size).astype(int), 0, values.size - 1)
-        return np.clip(values[place], *ends)
-
-    return First(curve, held=True)
+    return First(_steps(values, setting, ends), held=True)
 
 
 def _noise(setting: Setting, size: float, number: int, ends: tuple[float, float]) -> Curve:
     """Return independent normal values of the slots with a standard deviation, held in each."""
     slots = setting.times.size
     values = size * rng.normal(rng.key_from_seed(setting.seed), STREAM + number, setting.attempt, slots)
+    return _steps(values, setting, ends)
+
+
+def _steps(values: Array, setting: Setting, ends: tuple[float, float]) -> Curve:
+    """Return values that are held in equal parts of the duration."""
 
     def curve(t: Array) -> Array:
-        place = np.clip((t / setting.duration * slots).astype(int), 0, slots - 1)
+        place = np.clip((t / setting.duration * values.size).astype(int), 0, values.size - 1)
         return np.clip(values[place], *ends)
 
     return curve

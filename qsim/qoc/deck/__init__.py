@@ -1,7 +1,6 @@
 """The qoc deck: its model, its blocks and its rules."""
 
-from qsim.qoc.deck.model import QocDeck, references
-from qsim.qoc.deck.rules import rules
+from qsim.qoc.deck.model import QocDeck, references, rules
 
 __all__ = ["DECK", "references", "rules"]
 

@@ -14,20 +14,19 @@ import math
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from qsim.core.device.parallel import in_shares
 from qsim.qoc import costs
-from qsim.qoc.control.fields import other_way, resample, way_between
+from qsim.qoc.control.mesh import other_way, resample, way_between
 from qsim.qoc.errors import reference
 from qsim.qoc.errors.reference import PARTS, Errors
 from qsim.qoc.models.line import landscape as lines
 from qsim.qoc.models.molecule import doubted, molecule
 from qsim.qoc.objectives.objective import Objective
-from qsim.qoc.propagators.eigenbasis import Eigenbasis
-from qsim.qoc.propagators.propagator import Members
+from qsim.qoc.propagators.propagator import Eigenbasis, Members
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,9 +36,6 @@ if TYPE_CHECKING:
     from qsim.qoc.control.controls import Functions
     from qsim.qoc.models.molecule import Molecule
     from qsim.qoc.problem import MoleculeProblem
-
-    Masks = tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]
-    Grids = tuple[Molecule, Molecule, Molecule, Masks, NDArray[np.float64], NDArray[np.float64]]
 
 # Levels of the reference beyond those of the run.
 EXTRA_LEVELS = 8
@@ -129,7 +125,7 @@ class Judge:
             found = _Chain(self, count).errors()
         except TooCostly as problem:
             return _Chain(self, count, followed=False).levels_only(str(problem))
-        if found.reference <= aim or found.levels <= aim or count >= MOST_LEVELS:
+        if found.parts["reference"] <= aim or found.parts["levels"] <= aim or count >= MOST_LEVELS:
             return found
         try:
             return _Chain(self, min(MOST_LEVELS, 2 * count)).errors()
@@ -187,6 +183,29 @@ class Judge:
         return np.maximum(np.abs(pa - pb), ALIGNED * np.minimum(bound, 1.0))
 
 
+class Grids(NamedTuple):
+    """Levels of one molecule on all grids of a reference.
+
+    Attributes
+    ----------
+    outer, inner, second : Molecule
+        The reference; the same between the walls of the run; the second reference.
+    missed, angles : (K,), (K, K) float64
+        What the reference leaves open, see :func:`qsim.qoc.errors.reference.refined`.
+    same_stencil, same_inner, same_second : (levels + 1,) bool
+        Levels of the reference that are the same in the run, between its walls, and in the second one.
+    """
+
+    outer: Molecule
+    inner: Molecule
+    second: Molecule
+    missed: NDArray[np.float64]
+    angles: NDArray[np.float64]
+    same_stencil: NDArray[np.bool_]
+    same_inner: NDArray[np.bool_]
+    same_second: NDArray[np.bool_]
+
+
 class _Chain:
     """The run's members on every grid, and their final amplitudes under the run's field."""
 
@@ -218,7 +237,9 @@ class _Chain:
                 molecule(other, one.energies.size, *self._factors(s))
                 for s, one in zip(self.systems, self.stencil, strict=True)
             ]
-        self._grids()
+        # ranks share the molecules
+        self.grids = list(in_shares(judge.objective.comm, range(len(self.systems)), self._grids_of).values())
+        self.outer = [grids.outer for grids in self.grids]
 
     def _afford(self) -> None:
         """Take the cost of the levels and of the coarsest steps from what is left.
@@ -251,26 +272,8 @@ class _Chain:
         """Mass and potential factor of a molecule."""
         return self.problem.factors[system]
 
-    def _grids(self) -> None:
-        judge = self.judge
-        self.outer, self.inner, self.second = [], [], []
-        self.same_stencil, self.same_inner, self.same_second = [], [], []
-        self.missed, self.angles = [], []
-        # ranks share the molecules
-        made = in_shares(judge.objective.comm, range(len(self.systems)), self._grids_of)
-        for outer, inner, second, masks, missed, angles in made.values():
-            self.outer.append(outer)
-            self.inner.append(inner)
-            self.second.append(second)
-            self.missed.append(missed)
-            self.angles.append(angles)
-            of_stencil, of_inner, of_second = masks
-            self.same_stencil.append(of_stencil)
-            self.same_inner.append(of_inner)
-            self.same_second.append(of_second)
-
     def _grids_of(self, number: int) -> Grids:
-        """Return the levels of one molecule on all grids, which of them are the same, and what the reference leaves open."""
+        """Return the levels of one molecule on all grids."""
         ground, judge, s = self.judge.ground, self.judge, self.systems[number]
         scale = self._factors(s)[1]
         run = self.problem.members.molecules[s]
@@ -288,8 +291,8 @@ class _Chain:
         walls = ground.box(top, run.mass, scale, 0.0)
         points = lines.enough_points(ground, walls, top, self.kept, run.mass, scale)
         inner, of_inner = reference.aligned(self._refined(walls, points, self.kept, s)[0], outer)
-        masks = (self._mask(of_stencil), self._mask(of_inner), self._mask(of_second))
-        return outer, inner, second, masks, missed, angles
+        masks = map(self._mask, (of_stencil, of_inner, of_second))
+        return Grids(outer, inner, second, missed, angles, *masks)
 
     def _refined(
         self, box: tuple[float, float], points: int, levels: int, system: int
@@ -306,8 +309,9 @@ class _Chain:
         mask[: overlap.size] = overlap[: self.levels + 1] > SAME_LEVEL
         return mask
 
-    def _rows(self, masks: list[NDArray[np.bool_]]) -> NDArray[np.bool_]:
-        return np.array(masks)[self.system]
+    def _of_members(self, name: str) -> NDArray[Any]:
+        """Return an array of the grids by its name, for each member of the sample."""
+        return np.array([getattr(grids, name) for grids in self.grids])[self.system]
 
     def final(
         self,
@@ -344,16 +348,9 @@ class _Chain:
         substeps, coarse, fine = self._substeps()
         parts, best = self._parts(substeps, coarse, fine)
         energies, dipoles = self._levels()
-        mean = {name: float(parts[name].mean()) for name in PARTS}
         return Errors(
-            time=mean["time"],
-            grid=mean["grid"],
-            box=mean["box"],
-            levels=mean["levels"],
-            interpolation=mean["interpolation"],
-            slots=mean["slots"],
+            parts={name: float(parts[name].mean()) for name in PARTS},
             continuous=self.continuous,
-            reference=mean["reference"],
             between=self.judge.between,
             energies=energies,
             dipoles=dipoles,
@@ -395,11 +392,11 @@ class _Chain:
         final = self._finals(substeps)
         stencil, inner, outer, second = (final[name] for name in ("stencil", "inner", "outer", "second"))
         # Levels must be the same on all grids that are compared, as amplitudes are told apart by level.
-        same_grid = self._rows(self.same_stencil) & self._rows(self.same_inner)
+        same_grid = self._of_members("same_stencil") & self._of_members("same_inner")
         steps = judge.change(fine, best)
         # Parts of the reference's own error: what the extrapolation leaves, the other basis,
         # and what lies between the points or mixes close levels.
-        own = 0.25 * steps + judge.change(fine, second, self._rows(self.same_second))
+        own = 0.25 * steps + judge.change(fine, second, self._of_members("same_second"))
         own += self._unseen(best) + self._mixed(best)
         if self.rows:
             own += judge.change(stencil, final["rows"])
@@ -412,9 +409,9 @@ class _Chain:
             p = judge.probability(final["course"])
             self.continuous = float(p.mean()), float((rest + own + judge.change(fine, best)).mean())
         parts = {
-            "time": judge.change(final["run"], stencil) + steps,
+            "time step": judge.change(final["run"], stencil) + steps,
             "grid": judge.change(stencil, inner, same_grid),
-            "box": judge.change(inner, outer, self._rows(self.same_inner)),
+            "box": judge.change(inner, outer, self._of_members("same_inner")),
             "levels": judge.change(outer, fine),
             "interpolation": between,
             "slots": slots,
@@ -426,9 +423,9 @@ class _Chain:
         """Return the final amplitudes along the chain; ranks share the propagations, as one takes as long for fewer members."""
         propagations: dict[str, Callable[[], NDArray[np.complex128]]] = {
             "stencil": lambda: self.final(self.stencil, self.kept, substeps),
-            "inner": lambda: self.final(self.inner, self.kept, substeps),
+            "inner": lambda: self.final([grids.inner for grids in self.grids], self.kept, substeps),
             "outer": lambda: self.final(self.outer, self.kept, substeps),
-            "second": lambda: self.final(self.second, self.fewer, substeps),
+            "second": lambda: self.final([grids.second for grids in self.grids], self.fewer, substeps),
             "run": self.of_the_run,
         }
         if self.rows:
@@ -451,12 +448,7 @@ class _Chain:
         """Return the errors of energies and dipoles alone; the errors of P are unknown."""
         energies, dipoles = self._levels()
         return Errors(
-            time=math.nan,
-            grid=math.nan,
-            box=math.nan,
-            levels=math.nan,
-            interpolation=math.nan,
-            reference=math.nan,
+            parts=dict.fromkeys(PARTS, math.nan),
             between=self.judge.between,
             energies=energies,
             dipoles=dipoles,
@@ -490,7 +482,7 @@ class _Chain:
     def _unseen(self, final: NDArray[np.complex128]) -> NDArray[np.float64]:
         """Return the change of P by the phases that the potential between the points of the reference gives its levels."""
         duration = self.problem.duration
-        missed = np.array([m[: self.levels] for m in self.missed])[self.system]
+        missed = self._of_members("missed")[:, : self.levels]
         # Populations on the way count as well, since levels gather phases whenever they are populated.
         p = np.abs(final) ** 2
         known = min(self.judge.reached.size, p.shape[-1])
@@ -506,7 +498,7 @@ class _Chain:
         and the target; within a list of target levels it changes nothing.
         """
         # (S, K, K)
-        angles = np.array([a[: self.levels, : self.levels] for a in self.angles])[self.system]
+        angles = self._of_members("angles")[:, : self.levels, : self.levels]
         goal, levels = self.problem.goal, angles.shape[-1]
         turned = []
         for start, targets in zip(goal.initial(levels), goal.targets(levels), strict=True):
@@ -528,9 +520,8 @@ class _Chain:
         """Return the errors of the first molecule's energies and dipole matrix elements."""
         count = self.judge.levels
         energies, dipoles = np.full(count, np.nan), np.full((count, count), np.nan)
-        # the nominal molecule
-        index = 0
-        run, outer, second = self.problem.members.molecules[0], self.outer[index], self.second[index]
+        run, grids = self.problem.molecule, self.grids[0]
+        outer, second = grids.outer, grids.second
         ground = self.judge.ground
         # Above the potential at the far walls levels are those of a box, and no error is claimed.
         a, b = outer.x[0] - outer.dx, outer.x[-1] + outer.dx
@@ -542,22 +533,22 @@ class _Chain:
         energies[:n] = (
             np.abs(run.energies[:n] - outer.energies[:n])
             + np.abs(second.energies[:n] - outer.energies[:n])
-            + self.missed[index][:n]
+            + grids.missed[:n]
             + rounding
         )
         if self.rows:
-            energies[:n] += np.abs(self.rows[index].energies[:n] - self.stencil[index].energies[:n])
+            energies[:n] += np.abs(self.rows[0].energies[:n] - self.stencil[0].energies[:n])
         mu = outer.dipole_matrix[:n, :n]
         largest = float(np.abs(mu).max(initial=0.0))
         # Mixing turns both levels of a matrix element, by at most the largest dipole per angle.
-        turned = np.minimum(self.angles[index][:n].sum(axis=1), 1.0)
-        same = self.same_stencil[index][:n] & self.same_second[index][:n]
+        turned = np.minimum(grids.angles[:n].sum(axis=1), 1.0)
+        same = grids.same_stencil[:n] & grids.same_second[:n]
         known = run.dipole_matrix[:n, :n]
         apart = np.abs(known - mu) + np.abs(second.dipole_matrix[:n, :n] - mu)
         # a level that is not recognised on the other grid has no sign there
         apart = np.where(np.outer(same, same), apart, np.abs(known) + np.abs(mu))
         if self.rows:
-            rows, own = (one[index].dipole_matrix[:n, :n] for one in (self.rows, self.stencil))
+            rows, own = (one[0].dipole_matrix[:n, :n] for one in (self.rows, self.stencil))
             apart = apart + np.abs(rows - own)
         dipoles[:n, :n] = apart + largest * (turned[:, None] + turned)
         return energies, dipoles

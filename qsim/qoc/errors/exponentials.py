@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from qsim.qoc.objectives.slots import SlotObjective
 
 # Levels up to which every slot has its own exponential: products of matrices then cost less than the calls for products with
-# columns; and the same of slots whose 1-norm is above `LONG`.
+# columns; and the same of slots whose 1-norm is above `LONG`, with dense generators in any case.
 FEW, DENSE = 32, 100
 # 1-norm of one part of a slot: terms of alternating sign lose no digits there.
 LONGEST = 2.0
@@ -83,9 +83,12 @@ def propagated(made: QuantumModel, objective: SlotObjective, fields: NDArray[np.
         for one in _exponentials(parts, objective.tau * factors):
             x = one @ x
         return x
-    for generator, norm in _sparse(parts, factors):
+    pieces = max(1, math.ceil(longest / LONGEST))
+    terms = _terms(longest / pieces)
+    for generator in _of_slots(parts, factors):
         look()
-        x = _acted(generator, objective.tau, objective.tau * norm, x)
+        for _ in range(pieces):
+            x = _acted(generator, objective.tau / pieces, terms, x)
     return x
 
 
@@ -119,30 +122,29 @@ def _exponentials(parts: list[csr_array], factors: NDArray[np.float64]) -> Itera
         yield from found
 
 
-def _acted(generator: csr_array, tau: float, size: float, x: ComplexArray) -> ComplexArray:
-    """Return ``exp(tau A) x`` for ``||tau A|| <= size``."""
-    pieces = max(1, math.ceil(size / LONGEST))
-    terms = _terms(size / pieces)
-    for _ in range(pieces):
-        term_of = x
-        total = x.copy()
-        for k in range(1, terms + 1):
-            term_of = (generator @ term_of) * (tau / pieces / k)
-            total += term_of
-        x = total
-    return x
+def _acted(generator: csr_array | ComplexArray, tau: float, terms: int, x: ComplexArray) -> ComplexArray:
+    """Return ``exp(tau A) x`` by the terms of its series."""
+    total = term_of = x
+    for k in range(1, terms + 1):
+        term_of = (generator @ term_of) * (tau / k)
+        total = total + term_of
+    return total
 
 
-def _sparse(parts: list[csr_array], factors: NDArray[np.float64]) -> Iterator[tuple[csr_array, float]]:
-    """Yield the generator of every slot and its 1-norm."""
+def _of_slots(parts: list[csr_array], factors: NDArray[np.float64]) -> Iterator[csr_array | ComplexArray]:
+    """Yield the generator of every slot: dense where products are shorter than the calls for sparse ones."""
+    if parts[0].shape[0] <= DENSE:
+        stack = np.array([part.toarray().ravel() for part in parts])
+        yield from ((own @ stack).reshape(parts[0].shape) for own in factors.T)
+        return
     union = csr_array(sum(abs(part) for part in parts))
     union.sort_indices()
-    rows, columns = np.repeat(np.arange(union.shape[0]), np.diff(union.indptr)), union.indices
-    values = np.array([np.asarray(part[rows, columns]).ravel() for part in parts])
+    rows = np.repeat(np.arange(union.shape[0]), np.diff(union.indptr))
+    values = np.array([np.asarray(part[rows, union.indices]).ravel() for part in parts])
     made = union.astype(complex)
     for own in factors.T:
         made.data = own @ values
-        yield made, float(np.bincount(columns, np.abs(made.data), union.shape[0]).max())
+        yield made
 
 
 def _generators(made: QuantumModel, lossy: bool) -> list[csr_array]:

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from qsim.qoc.models.line.landscape import Landscape
 
 
-# Parts of the error of P, in the order of `Errors`.
-PARTS = ("time", "grid", "box", "levels", "interpolation", "slots", "reference")
+# Parts of the error of P: changes by the run's time step, the stencil's grid, the walls, and the truncation to K levels; between
+# a field that is constant in each step and a spline, if the deck leaves open which is meant; from these to the function of time
+# that the deck gives; and the error of the reference itself with what the rows of tables leave open.
+PARTS = ("time step", "grid", "box", "levels", "interpolation", "slots", "reference")
 
 
 @dataclass(frozen=True)
@@ -27,12 +29,8 @@ class Errors:
 
     Attributes
     ----------
-    time, grid, box, levels : float
-        Change of P from the run's time step, from the stencil's grid, from the walls, and from the truncation to K levels.
-    interpolation : float
-        Change of P between a field that is constant in each step and a spline, if the deck leaves open which is meant.
-    reference : float
-        Error of the reference itself, and what the rows of tables leave open.
+    parts : dict
+        Change of P by the names of `PARTS`; NaN where it is not known.
     between : str
         Course of the field between its values: ``hold`` or ``cubic``.
     energies : (K,) float64
@@ -51,18 +49,11 @@ class Errors:
         Reason why the levels do not belong to the whole potential.
     unclaimed : str or None
         Why no error of P is known; the parts are NaN then, and no member was followed.
-    slots : float
-        Change of P from values that are constant in each step, or a spline through them, to the function that the deck gives.
     continuous : (float, float) or None
         P under that function, and its error.
     """
 
-    time: float
-    grid: float
-    box: float
-    levels: float
-    interpolation: float
-    reference: float
+    parts: dict[str, float]
     between: str
     energies: NDArray[np.float64]
     dipoles: NDArray[np.float64]
@@ -72,21 +63,7 @@ class Errors:
     guess: float = math.nan
     fallen: str | None = None
     unclaimed: str | None = None
-    slots: float = 0.0
     continuous: tuple[float, float] | None = None
-
-    @property
-    def parts(self) -> dict[str, float]:
-        """The parts by name."""
-        return {
-            "time step": self.time,
-            "grid": self.grid,
-            "box": self.box,
-            "levels": self.levels,
-            "interpolation": self.interpolation,
-            "slots": self.slots,
-            "reference": self.reference,
-        }
 
     @property
     def total(self) -> float:

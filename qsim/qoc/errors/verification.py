@@ -7,7 +7,7 @@ when another propagator agrees, with its own steps, on its own grid, behind its 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,16 +15,14 @@ import numpy as np
 from qsim.core.device.parallel import agreed, in_shares
 from qsim.core.errors import NumericsError
 from qsim.qoc import costs
-from qsim.qoc.control.fields import resample
+from qsim.qoc.control.mesh import resample
 from qsim.qoc.errors import reference
 from qsim.qoc.errors.claims import REACHED
 from qsim.qoc.kernels.grid import MAX_CUDA_POINTS
 from qsim.qoc.models.line import landscape as lines
 from qsim.qoc.objectives.objective import Objective
-from qsim.qoc.propagators.crank_nicolson import CrankNicolson
-from qsim.qoc.propagators.eigenbasis import Eigenbasis
 from qsim.qoc.propagators.phases import PHASE_ERROR, energy_shifts, phase_steps
-from qsim.qoc.propagators.propagator import Members
+from qsim.qoc.propagators.propagator import CrankNicolson, Eigenbasis, Members
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +74,7 @@ class Verification:
     propagator: str
     steps: int
     points: int
-    warning: str | None
+    warning: str | None = None
 
 
 def verify(
@@ -123,13 +121,11 @@ def verify(
     error = (
         math.nan
         if errors.unclaimed
-        else min(1.0, own + errors.reference + errors.interpolation + errors.slots)
+        else min(1.0, sum((errors.parts[name] for name in ("reference", "interpolation", "slots")), own))
     )
     points = members.molecules[0].x.size
-    verification = Verification(verified, error, choice, steps, points, None)
-    return Verification(
-        verified, error, choice, steps, points, _warning(verification, probability, errors, block.tolerance)
-    )
+    found = Verification(verified, error, choice, steps, points)
+    return replace(found, warning=_warning(found, probability, errors, block.tolerance))
 
 
 def _too_long(problem: MoleculeProblem, members: Members, steps: int, judge: Judge) -> bool:
@@ -149,7 +145,7 @@ def _warning(verification: Verification, probability: float, errors: Errors, tol
     """Return the warning that P is not confirmed, with distance and remedy; None if it is confirmed."""
     difference = abs(verification.probability - probability)
     # The course of the field between its values is a choice of the deck, and no fault of the run.
-    known = 0.0 if errors.unclaimed else errors.total - errors.interpolation
+    known = 0.0 if errors.unclaimed else errors.total - errors.parts["interpolation"]
     if max(difference, known) <= tolerance:
         return None
     size = f"{verification.steps} steps on {verification.points} points"
@@ -263,7 +259,7 @@ def _stencil_grid(problem: MoleculeProblem, judge: Judge, errors: Errors) -> tup
     """
     grid, tolerance = problem.system.grid, problem.verify.tolerance
     # The aim is a fifth of the verification's own share, so that the grid is a small part of its error.
-    excess = 0.0 if errors.unclaimed else errors.grid / (0.2 * SAFETY * tolerance)
+    excess = 0.0 if errors.unclaimed else errors.parts["grid"] / (0.2 * SAFETY * tolerance)
     finer = min(max(excess**0.25, LEAST_REFINEMENT), MOST_REFINEMENT)
     used = np.flatnonzero(judge.reached > REACHED)
     boxes = []

@@ -25,12 +25,28 @@ import numba as nb
 import numpy as np
 
 from qsim.core.device import kernels
+from qsim.core.device.pool import each_part
 from qsim.qoc.kernels.banded import JIT, LANES, MIN_POINTS, PART, factor, factor_shape, split_rows, substitute
-from qsim.qoc.kernels.threads import each_trajectory
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from qsim.core.device.arrays import ComplexArray, IndexArray, RealArray
     from qsim.core.device.device import Device
+
+
+def each_trajectory(count: int, work: Callable[[int], object], threads: int) -> None:
+    """Call ``work(0) ... work(count - 1)`` on at most ``threads`` threads and wait.
+
+    Trajectories share no output, so the result does not depend on the number of threads.
+    """
+
+    def several(first: int, last: int) -> None:
+        for index in range(first, last):
+            work(index)
+
+    each_part(several, count, count, threads, smallest=2, alike=work)
+
 
 MAX_THREADS = 256
 # 224 threads of 16 rows fill a block's shared memory.

@@ -7,7 +7,7 @@ rotate; the operators of controls are those in the frame, and a jump may only tu
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from qsim.core.errors import InvalidInput
-from qsim.qoc.deck.systems.parts import Transmon
+from qsim.qoc.deck.systems.model import Damped, Transmon
 from qsim.qoc.deck.systems.quantities import Units
 from qsim.qoc.deck.systems.states import Gate
 from qsim.qoc.models.basis import Basis
@@ -24,7 +24,7 @@ from qsim.qoc.models.faults import Faults
 from qsim.qoc.models.goals import Logical, aim
 from qsim.qoc.models.operators import embedded, evaluate, reach, require_hermitian, sparse_matrix
 from qsim.qoc.models.parts import STEPS, PartMatrices, part_matrices
-from qsim.qoc.models.quantum import ControlTerm, Jump, QuantumModel
+from qsim.qoc.models.quantum import ControlTerm, Jump
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from qsim.core.device.arrays import FloatArray, IndexArray
     from qsim.qoc.deck.systems.model import ModelSystem
+    from qsim.qoc.models.quantum import QuantumModel
 
 # Largest dimension D of a product of parts.
 LARGEST = 50_000
@@ -156,21 +157,10 @@ def composite_model(system: ModelSystem, extra: int = 0) -> QuantumModel:
         goal = aim(system, basis, lambda gate, start: _logical(gate, start, space, basis))
         _require_guard_levels(system)
     faults.stop()
-    return QuantumModel(
-        drift=sparse_matrix(energy - _diagonal(frame)),
-        controls=controls,
-        jumps=jumps,
-        labels=space.labels,
-        shape=space.shape,
-        seconds=units.seconds,
-        units=(units.of_controls, units.of_times.strip()),
-        states=goal.start.states,
-        weights=goal.start.weights,
-        dropped=goal.start.dropped,
-        goal=goal.goal,
-        logical=goal.logical,
-        doubts=basis.doubts,
-    )
+    drift = sparse_matrix(energy - _diagonal(frame))
+    made = goal.model(basis, controls, jumps, drift=drift, shape=space.shape)
+    spins = ((part.name, place) for place, part in enumerate(system.parts) if isinstance(part, Damped))
+    return replace(made, spins=tuple(spins))
 
 
 def _space(system: ModelSystem, units: Units, faults: Faults, extra: int) -> Space:
@@ -355,16 +345,14 @@ def _logical(gate: Gate, start: Any, space: Space, basis: Basis) -> Logical:
             )
             raise InvalidInput("system.initial", text)
         others = [int(k) for k in np.unravel_index(basis.place(start, "system.initial"), space.shape)]
-    indices = []
+    columns = np.zeros((space.dimension, 2 ** len(names)), dtype=np.complex128)
     # The first named part is the slowest bit, whatever its place in the product.
-    for bits in product((0, 1), repeat=len(names)):
+    for place, bits in enumerate(product((0, 1), repeat=len(names))):
         numbers = list(others)
         for name, bit in zip(names, bits, strict=True):
             numbers[known.index(name)] = bit
-        indices.append(int(np.ravel_multi_index(numbers, space.shape)))
-    columns = np.zeros((space.dimension, len(indices)), dtype=np.complex128)
-    columns[indices, np.arange(len(indices))] = 1.0
-    return Logical(columns, np.array(indices, dtype=np.int64), ", ".join(names))
+        columns[np.ravel_multi_index(numbers, space.shape), place] = 1.0
+    return Logical(columns, ", ".join(names))
 
 
 def _require_guard_levels(system: ModelSystem) -> None:

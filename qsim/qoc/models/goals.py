@@ -10,30 +10,114 @@ import numpy as np
 
 from qsim.core.deck.expression import Expression
 from qsim.core.errors import InvalidInput
-from qsim.qoc.deck.systems.arrays import StateArray
-from qsim.qoc.deck.systems.states import AnyOperator, Density, Formula, Gate, Observable
+from qsim.qoc.deck.systems.states import AnyOperator, Density, Formula, Gate, Observable, StateArray
+from qsim.qoc.models.basis import Start, read_density, start
 from qsim.qoc.models.files import array_of
-from qsim.qoc.models.gates import named_gate, require_unitary
 from qsim.qoc.models.operators import require_hermitian
 from qsim.qoc.models.quantum import (
     DensityTarget,
     FunctionalTarget,
     GateTarget,
     ObservableTarget,
+    QuantumModel,
     SeveralTargets,
     StateTarget,
 )
-from qsim.qoc.models.thermal import Start, read_density, start
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
+    from scipy.sparse import csr_array
 
     from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.deck.systems.states import StatePair
     from qsim.qoc.models.basis import Basis
-    from qsim.qoc.models.quantum import FreePhases, Goal
+    from qsim.qoc.models.quantum import ControlTerm, FreePhases, Goal, Jump
+
+# |U+ U - 1| allowed: matrices of files that were written with ten digits.
+UNITARY = 1e-9
+
+_H = np.array([[1, 1], [1, -1]]) / np.sqrt(2.0)
+_SINGLE = {
+    "id": np.eye(2),
+    "x": np.array([[0, 1], [1, 0]]),
+    "y": np.array([[0, -1j], [1j, 0]]),
+    "z": np.diag([1, -1]),
+    "h": _H,
+    "s": np.diag([1, 1j]),
+    "sdg": np.diag([1, -1j]),
+    "t": np.diag([1, np.exp(0.25j * np.pi)]),
+    "tdg": np.diag([1, np.exp(-0.25j * np.pi)]),
+    "sqrt_x": 0.5 * np.array([[1 + 1j, 1 - 1j], [1 - 1j, 1 + 1j]]),
+    "sqrt_y": 0.5 * (1 + 1j) * np.array([[1, -1], [1, 1]]),
+}
+
+
+def _exchange(angle: float) -> ComplexArray:
+    """Return ``exp(i angle (XX + YY)/2)``: pi/2 is iswap, pi/4 its square root."""
+    gate = np.eye(4, dtype=complex)
+    gate[1:3, 1:3] = [[np.cos(angle), 1j * np.sin(angle)], [1j * np.sin(angle), np.cos(angle)]]
+    return gate
+
+
+def _permutation(size: int, first: int, second: int) -> ComplexArray:
+    """Return the matrix that exchanges two basis states."""
+    gate = np.eye(size, dtype=complex)
+    gate[[first, second]] = gate[[second, first]]
+    return gate
+
+
+def named_gate(name: str) -> ComplexArray:
+    """Return the unitary (d, d) of a name of `qsim.qoc.deck.systems.states.GATES`."""
+    # Controls come first and are the slower bits: cnot exchanges 10 and 11.
+    several = {
+        "cnot": _permutation(4, 2, 3),
+        "cx": _permutation(4, 2, 3),
+        "cy": _controlled(_SINGLE["y"]),
+        "cz": np.diag([1, 1, 1, -1]),
+        "ch": _controlled(_H),
+        "cs": np.diag([1, 1, 1, 1j]),
+        "swap": _permutation(4, 1, 2),
+        "sqrt_swap": _controlled_middle(_SINGLE["sqrt_x"]),
+        "iswap": _exchange(0.5 * np.pi),
+        "sqrt_iswap": _exchange(0.25 * np.pi),
+        # any gate that takes some product state to a Bell state; this one stands for all
+        "perfect_entangler": _permutation(4, 2, 3),
+        "toffoli": _permutation(8, 6, 7),
+        "ccz": np.diag([1] * 7 + [-1]),
+        "fredkin": _permutation(8, 5, 6),
+    }
+    return np.asarray((_SINGLE | several)[name], dtype=np.complex128)
+
+
+def _controlled(gate: ComplexArray) -> ComplexArray:
+    """Return a gate on the second qubit where the first one is 1."""
+    result = np.eye(4, dtype=complex)
+    result[2:, 2:] = gate
+    return result
+
+
+def _controlled_middle(gate: ComplexArray) -> ComplexArray:
+    """Return a gate on the states 01 and 10."""
+    result = np.eye(4, dtype=complex)
+    result[1:3, 1:3] = gate
+    return result
+
+
+def require_unitary(gate: ComplexArray, key: str) -> None:
+    """Refuse a matrix that is not unitary.
+
+    Raises
+    ------
+    InvalidInput
+        With the distance, the largest entry of ``|U+ U - 1|``.
+    """
+    # Written so that a NaN is refused, too.
+    distance = float(np.abs(gate.conj().T @ gate - np.eye(len(gate))).max())
+    if not distance <= UNITARY:
+        raise InvalidInput(key, f"gate is not unitary by {distance:.3g}; at most {UNITARY:g} is allowed")
+
 
 # Overlap of logical states of a file: they were written with some ten digits.
 SOUND = 1e-8
@@ -47,14 +131,11 @@ class Logical:
     ----------
     columns : (D, d) complex128
         Orthonormal.
-    indices : (d,) int64 or None
-        Their numbers, if they are basis states.
     name : str
         How messages call their space: "a, b".
     """
 
     columns: ComplexArray
-    indices: NDArray[np.int64] | None
     name: str
 
 
@@ -64,7 +145,42 @@ class Aim:
 
     start: Start
     goal: Goal
-    logical: NDArray[np.int64] | None = None
+
+    def model(
+        self,
+        basis: Basis,
+        controls: Iterable[ControlTerm],
+        jumps: tuple[Jump, ...],
+        *,
+        drift: csr_array | None = None,
+        shape: tuple[int, ...] | None = None,
+    ) -> QuantumModel:
+        """Return the system of a basis that has them.
+
+        Parameters
+        ----------
+        basis, controls, jumps
+            Of the system.
+        drift : csr_array (D, D), optional
+            H0 in a frame; by default that of the basis.
+        shape : tuple of int, optional
+            Dimensions of the parts; by default there is one.
+        """
+        units = basis.units
+        return QuantumModel(
+            drift=basis.energy if drift is None else drift,
+            controls=tuple(controls),
+            jumps=jumps,
+            labels=basis.labels,
+            shape=shape or (basis.dimension,),
+            seconds=units.seconds,
+            units=(units.of_controls, units.of_times.strip()),
+            states=self.start.states,
+            weights=self.start.weights,
+            dropped=self.start.dropped,
+            goal=self.goal,
+            doubts=basis.doubts,
+        )
 
 
 def aim(system: Any, basis: Basis, logical: Callable[[Gate, Any], Logical]) -> Aim:
@@ -214,7 +330,7 @@ def _gate(target: Gate, logical: Logical) -> Aim:
     elif free == "local":
         generators = _local_generators(size)
     goal = GateTarget(unitary, logical.columns, free, generators, family=family)
-    return Aim(Start(logical.columns, np.full(size, 1.0 / size)), goal, logical.indices)
+    return Aim(Start(logical.columns, np.full(size, 1.0 / size)), goal)
 
 
 def _family(target: Gate, size: int) -> str:
@@ -292,7 +408,4 @@ def named_states(gate: Gate, start: Any, basis: Basis, *, every: bool = False) -
         first, second = np.unravel_index(int(np.argmax(overlap)), overlap.shape)
         text = f"the logical states {names[first]} and {names[second]} are not orthogonal, by {overlap.max():.3g}"
         raise InvalidInput("system.target.on", text)
-    indices = None
-    if all(name in basis.index and name not in basis.vectors for name in names):
-        indices = np.array([basis.index[name] for name in names], dtype=np.int64)
-    return Logical(np.ascontiguousarray(columns), indices, ", ".join(names))
+    return Logical(np.ascontiguousarray(columns), ", ".join(names))

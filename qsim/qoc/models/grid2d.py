@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,9 +15,8 @@ from qsim.qoc.models.faults import Faults
 from qsim.qoc.models.goals import aim, named_states
 from qsim.qoc.models.line.jumps import Levels, level_jumps
 from qsim.qoc.models.operators import evaluate, sparse_matrix
-from qsim.qoc.models.plane.functions import remarks
-from qsim.qoc.models.plane.levels import plane
-from qsim.qoc.models.quantum import ControlTerm, QuantumModel
+from qsim.qoc.models.plane.levels import plane, remarks
+from qsim.qoc.models.quantum import ControlTerm
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.deck.systems.grid2d import Grid2dSystem
     from qsim.qoc.models.plane.levels import Plane
+    from qsim.qoc.models.quantum import QuantumModel
 
 # Largest probability at the points next to a wall in a level of the start or the goal.
 WALL = 1e-8
@@ -87,22 +88,7 @@ def grid2d_model(system: Grid2dSystem, extra: int = 0) -> QuantumModel:
     faults.stop()
     # systems with more levels, for the error, have the same tables
     doubts = remarks(system) if extra == 0 else {}
-    return QuantumModel(
-        drift=drift,
-        controls=tuple(controls),
-        jumps=jumps,
-        labels=labels,
-        shape=(count,),
-        seconds=basis.units.seconds,
-        units=(basis.units.of_controls, basis.units.of_times.strip()),
-        states=goal.start.states,
-        weights=goal.start.weights,
-        dropped=goal.start.dropped,
-        goal=goal.goal,
-        logical=goal.logical,
-        plane=levels,
-        doubts=doubts,
-    )
+    return replace(goal.model(basis, controls, jumps), plane=levels, doubts=doubts)
 
 
 def _require_room(levels: Plane, columns: ComplexArray) -> None:

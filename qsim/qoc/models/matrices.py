@@ -7,6 +7,7 @@ The file holds ``H0``, ``controls/NAME``, and where they are needed ``jumps/NAME
 from __future__ import annotations
 
 import difflib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from qsim.qoc.models.files import LARGEST, dense_matrix, matrices, read_tree
 from qsim.qoc.models.goals import aim, named_states
 from qsim.qoc.models.line.jumps import Levels, level_jumps
 from qsim.qoc.models.operators import evaluate, require_hermitian, sparse_matrix
-from qsim.qoc.models.quantum import ControlTerm, Jump, QuantumModel
+from qsim.qoc.models.quantum import ControlTerm, Jump
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.deck.systems.matrices import MatricesSystem, MatrixJump
+    from qsim.qoc.models.quantum import QuantumModel
 
 GROUPS = ("controls", "jumps", "states", "observables")
 # Arrays that targets and starts read from the same file.
@@ -85,21 +87,7 @@ def matrices_model(system: MatricesSystem) -> QuantumModel:
     with faults.catch():
         goal = aim(system, basis, lambda gate, start: named_states(gate, start, basis, every=True))
     faults.stop()
-    return QuantumModel(
-        drift=energy,
-        controls=controls,
-        jumps=jumps,
-        labels=labels,
-        shape=(size,),
-        seconds=units.seconds,
-        units=(units.of_controls, units.of_times.strip()),
-        states=goal.start.states,
-        weights=goal.start.weights,
-        dropped=goal.start.dropped,
-        goal=goal.goal,
-        logical=goal.logical,
-        doubts=basis.doubts,
-    )
+    return replace(goal.model(basis, controls, jumps), whole=True)
 
 
 def _contents(system: MatricesSystem, faults: Faults) -> Mapping[str, csr_array | ComplexArray]:

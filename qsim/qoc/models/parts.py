@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from qsim.core.errors import InvalidInput
-from qsim.qoc.deck.systems.parts import Ladder, Qubit, RotorPart, Spin, Transmon
+from qsim.qoc.deck.systems.model import Ladder, Qubit, RotorPart, Spin, Transmon
 from qsim.qoc.models.operators import sparse_matrix
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from qsim.core.device.arrays import FloatArray
-    from qsim.qoc.deck.systems.parts import Part
+    from qsim.qoc.deck.systems.model import Part
     from qsim.qoc.deck.systems.quantities import Units
 
 STEPS = {"b": 1, "bd": 1, "x": 1, "y": 1, "cos": 1, "cos2": 2}

@@ -11,10 +11,11 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, cast
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
     from scipy.sparse import csr_array
 
@@ -207,8 +208,6 @@ class QuantumModel:
         Weight of the mixture that was left out: the error of P is at most this.
     goal : Goal
         What is wanted at T.
-    logical : (d,) int64 or None
-        Indices of the logical basis states in the full basis, for gates.
     plane : Plane or None
         Grid and wavefunctions of two coordinates; None for any other system.
     units : tuple of str
@@ -217,6 +216,12 @@ class QuantumModel:
         Grid and wavefunctions of one coordinate; None for any other system.
     doubts : mapping
         By key of the deck, numbers that may mean another state.
+    spins : tuple of (str, int)
+        Name and place in `shape` of every part whose two lowest levels have a Bloch vector.
+    revival : float or None
+        Time in which the free motion repeats itself; None where it does not.
+    whole : bool
+        True if the matrices are given as they are, so that no basis was cut.
     """
 
     drift: csr_array
@@ -229,11 +234,13 @@ class QuantumModel:
     weights: NDArray[np.float64]
     dropped: float
     goal: Goal
-    logical: NDArray[np.int64] | None
     plane: Plane | None = None
     units: tuple[str, str] = ("", "")
     line: Line | None = None
     doubts: Mapping[str, str] = field(default_factory=dict)
+    spins: tuple[tuple[str, int], ...] = ()
+    revival: float | None = None
+    whole: bool = False
 
     @cached_property
     def _kept(self) -> dict[object, object]:
@@ -314,3 +321,16 @@ def measured_like(model: QuantumModel, other: QuantumModel) -> QuantumModel:
 def has_process(model: QuantumModel) -> bool:
     """Return True if the process fidelity of a gate is meant."""
     return any(isinstance(one.goal, GateTarget) and one.goal.process for _, one in model.each())
+
+
+def purity_of(density: ComplexArray) -> float:
+    """Return Tr rho^2 of a density matrix (D, D)."""
+    return float(np.sum(np.abs(density) ** 2))
+
+
+def leakage_of(goal: object, density: ComplexArray) -> float | None:
+    """Return the mean population outside of the logical space of a gate, from the density matrix (D, D) of its mixture."""
+    if not isinstance(goal, GateTarget):
+        return None
+    inside = goal.columns.conj().T @ density @ goal.columns
+    return float(1.0 - np.trace(inside).real)

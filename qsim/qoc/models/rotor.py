@@ -7,7 +7,7 @@ same, so that a mixture holds |M| once with the weight of both.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,14 +16,13 @@ from scipy import sparse
 from qsim.core.errors import InvalidInput
 from qsim.qoc.deck.systems.quantities import Units
 from qsim.qoc.deck.systems.states import Gate, Thermal
-from qsim.qoc.models.basis import Basis
+from qsim.qoc.models.basis import Basis, Start, kept
 from qsim.qoc.models.faults import Faults
 from qsim.qoc.models.goals import aim, named_states
 from qsim.qoc.models.line.jumps import Levels, between, of_entry, rates_of
 from qsim.qoc.models.operators import evaluate, sparse_matrix
 from qsim.qoc.models.parts import cos_matrix, square_of_cos
-from qsim.qoc.models.quantum import ControlTerm, QuantumModel
-from qsim.qoc.models.thermal import Start, kept
+from qsim.qoc.models.quantum import ControlTerm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
     from qsim.core.device.arrays import FloatArray
     from qsim.qoc.deck.systems.rotor import RotorSystem
-    from qsim.qoc.models.quantum import Jump
+    from qsim.qoc.models.quantum import Jump, QuantumModel
 
 # Levels above those of the start, below which no field can do anything but reflect at J_max.
 ROOM = 4
@@ -121,21 +120,11 @@ def rotor_model(system: RotorSystem, extra: int = 0) -> QuantumModel:
             lambda gate, start: named_states(_plain_gate(gate), start, basis),
         )
     faults.stop()
-    start = goal.start if populations is None else _columns(populations, basis)
-    return QuantumModel(
-        drift=drift,
-        controls=_controls(system, cos, cos2),
-        jumps=jumps,
-        labels=labels,
-        shape=(len(labels),),
-        seconds=units.seconds,
-        units=(units.of_controls, units.of_times.strip()),
-        states=start.states,
-        weights=start.weights,
-        dropped=start.dropped,
-        goal=goal.goal,
-        logical=goal.logical,
-    )
+    if populations is not None:
+        goal = replace(goal, start=_columns(populations, basis))
+    # Every phase exp(-i B J(J+1) t) is 1 after pi/B.
+    # J(J+1) is even, so one revival is half as long as 2 pi/B.
+    return replace(goal.model(basis, _controls(system, cos, cos2), jumps), revival=np.pi / system.B)
 
 
 def _settled(system: RotorSystem, units: Units) -> RotorSystem:

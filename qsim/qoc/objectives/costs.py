@@ -16,9 +16,8 @@ from qsim.qoc.models.quantum import (
     SeveralTargets,
     StateTarget,
 )
-from qsim.qoc.objectives.cost import Cost
+from qsim.qoc.objectives.cost import Cost, functional_cost
 from qsim.qoc.objectives.families import family_of
-from qsim.qoc.objectives.functional import functional_cost
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,25 +25,6 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import ComplexArray as Columns
     from qsim.qoc.models.quantum import QuantumModel
     from qsim.qoc.objectives.families import Family
-
-__all__ = [
-    "Closeness",
-    "Cost",
-    "FreeGate",
-    "FreeOpenGate",
-    "GateCost",
-    "Linear",
-    "Mean",
-    "Overlap",
-    "Several",
-    "column_count",
-    "cost_of",
-    "hermitian_units",
-    "is_mixed",
-    "is_quadratic",
-    "kind_of",
-    "open_gate_rows",
-]
 
 # Purity below which a density matrix is no state.
 PURE = 1.0 - 1e-9

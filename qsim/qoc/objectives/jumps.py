@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.qoc.models.quantum import FunctionalTarget, ObservableTarget
-from qsim.qoc.objectives.functional import range_of
+from qsim.qoc.objectives.cost import range_of
 from qsim.qoc.propagators.slots import Motion, Slots, row_and_column_norm, total_rate
 
 if TYPE_CHECKING:

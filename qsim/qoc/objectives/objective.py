@@ -11,40 +11,35 @@ averaged.  ``J = P - alpha sum_j eps_j^2 tau`` (Eq. Q1; Eq. 6 of the paper).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from qsim.core.device.parallel import SerialComm, share, world
-from qsim.qoc.deck.states import levels_of, parse_weight
+from qsim.qoc.deck.system import levels_of, parse_weight
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.qoc.deck.states import InitialState, TargetState
+    from qsim.qoc.control.controls import Controls
+    from qsim.qoc.deck.system import InitialState, TargetState
     from qsim.qoc.propagators.propagator import Propagator, Run
 
 
 @dataclass(frozen=True)
 class Goal:
-    """Goal of the field: ``J = P - alpha integral eps^2 dt``, Eq. (6), until P reaches the threshold.
+    """States that a field is to reach.
 
     Attributes
     ----------
     transfers : tuple of pairs
         Initial state and target of each pair, in levels.
-    alpha : float
-        Fluence penalty, a.u.
     coherent : bool
         Whether the overlaps of the pairs are averaged with their phases.
-    threshold : float
-        Probability that ends the search.
     """
 
     transfers: tuple[tuple[InitialState, TargetState], ...]
-    alpha: float
     coherent: bool
-    threshold: float
 
     @property
     def top(self) -> int:
@@ -79,18 +74,6 @@ def target_vectors(state: TargetState, levels: int) -> NDArray[np.complex128]:
 
 
 T = TypeVar("T")
-
-
-class Bounded(Protocol):
-    """Controls (C, N) with bounds."""
-
-    @property
-    def low(self) -> NDArray[np.float64]:
-        """Lower bounds."""
-
-    @property
-    def high(self) -> NDArray[np.float64]:
-        """Upper bounds."""
 
 
 @dataclass(frozen=True)
@@ -285,17 +268,13 @@ class MoleculeSteps:
         """Propagate a field."""
         return self.objective.propagator.forward(field)
 
-    def keep_norm(self, run: Run) -> None:
-        """Keep the norm error of a run."""
-        self.objective.norm_error = max(self.objective.norm_error, run.norm_error)
-
     def values(self, run: Run, field: NDArray[np.float64]) -> tuple[float, float]:
         """Return P and J of a field that was propagated."""
         p = float(self.objective.member_probabilities(run.amplitudes)[0].mean())
         return p, p - float(self.objective.penalty(field[0]))
 
     def update(
-        self, field: NDArray[np.float64], run: Run, gain: NDArray[np.float64], control: Bounded
+        self, field: NDArray[np.float64], run: Run, gain: NDArray[np.float64], control: Controls
     ) -> NDArray[np.float64]:
         """Return the field after one backward and one updating forward sweep."""
         # Costates under the old field, weighted by the overlaps: the update at each step needs them at all

@@ -1,8 +1,12 @@
-"""P, J and their exact gradient for a quantum system under controls (C, N)."""
+"""P, J and their exact gradient for a quantum system under controls (C, N), and the sweeps of Krotov's method.
+
+J may have terms beside the goal: what leaks out of the logical space of a gate, and mean values along the way (Eq. Q25).
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,20 +15,176 @@ from qsim.qoc.models.quantum import GateTarget
 from qsim.qoc.objectives.costs import column_count, cost_of
 from qsim.qoc.objectives.jumps import jump_free
 from qsim.qoc.objectives.objective import Evaluation
-from qsim.qoc.objectives.sequential import SlotSteps
-from qsim.qoc.objectives.terms import Mean, Terms, along, gradient_with_sources
 from qsim.qoc.propagators.densities import Densities
 from qsim.qoc.propagators.slots import Slots
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from scipy.sparse import csr_array
 
     from qsim.core.device.arrays import ComplexArray
     from qsim.core.device.device import Device
     from qsim.core.device.parallel import Comm
+    from qsim.qoc.control.controls import Controls
     from qsim.qoc.models.quantum import QuantumModel
     from qsim.qoc.objectives.amplitudes import SlotAmplitudes
     from qsim.qoc.propagators.slots import Motion, Trajectory
+
+
+@dataclass(frozen=True)
+class Mean:
+    """Columns whose weighted mean is asked: kets (D, S), or density matrices (D^2, S)."""
+
+    columns: ComplexArray
+    weights: NDArray[np.float64]
+    lindblad: bool
+
+    def of(self, operator: ComplexArray | csr_array) -> tuple[float, ComplexArray]:
+        """Return ``<O>`` and its derivative by the conjugate columns."""
+        if not self.lindblad:
+            moved = (operator @ self.columns) * self.weights
+            return float(np.sum(self.columns.conj() * moved).real), np.asarray(moved)
+        dense = operator if isinstance(operator, np.ndarray) else operator.toarray()
+        row = dense.reshape(-1, 1)
+        value = float((row.conj().T @ self.columns @ self.weights)[0].real)
+        return value, np.asarray(0.5 * row * self.weights)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Terms that are subtracted from the value: ``leakage_weight leak + (weight/T) int <O> dt``, in the mean state.
+
+    Attributes
+    ----------
+    leakage_weight : float
+    outside : (D, D) complex128 or None
+        Projector on all that is not logical; None: no leakage counts.
+    weight : float
+        Of the running observable.
+    running : csr_array (D, D) or None
+        O.
+    """
+
+    leakage_weight: float = 0.0
+    outside: ComplexArray | None = None
+    weight: float = 0.0
+    running: csr_array | None = None
+
+    @property
+    def empty(self) -> bool:
+        """True if nothing is subtracted."""
+        return self.outside is None and self.running is None
+
+
+def leakage_operator(logical: ComplexArray) -> ComplexArray:
+    """Return ``1 - V V+`` (D, D)."""
+    return np.asarray(np.eye(logical.shape[0]) - logical @ logical.conj().T)
+
+
+def along(
+    terms: Terms, states: ComplexArray, final: ComplexArray, weights: NDArray[np.float64], lindblad: bool
+) -> tuple[float, list[ComplexArray]]:
+    """Return the running part by the trapezoidal rule over the slots, and its derivatives at the ends of slots 0, ..., N.
+
+    Parameters
+    ----------
+    states : (N, D or D^2, S) complex128
+        Columns at the start of each slot.
+    final : (D or D^2, S) complex128
+        Columns at T, in the same frame.
+    """
+    count = states.shape[0]
+    total, sources = 0.0, []
+    for n in range(count + 1):
+        share = terms.weight * (0.5 if n in (0, count) else 1.0) / count
+        value, derivative = Mean(states[n] if n < count else final, weights, lindblad).of(terms.running)
+        total += share * value
+        sources.append(share * derivative)
+    return total, sources
+
+
+def gradient_with_sources(
+    propagator: Slots,
+    fields: NDArray[np.float64],
+    trajectory: Trajectory,
+    costate: ComplexArray,
+    sources: list[ComplexArray],
+) -> NDArray[np.float64]:
+    """Return dJ/du (C, N) where J has the derivatives `sources` by the columns at the start of every slot as well."""
+    out = np.empty(fields.shape)
+    lam = propagator.enter(costate)
+    for n in range(fields.shape[1] - 1, -1, -1):
+        out[:, n : n + 1] = propagator.back(trajectory.slot(n), lam)
+        # A source acts at the start of slot n, so it joins after that slot has been passed.
+        lam += propagator.enter(sources[n])
+    return propagator.by_controls(fields, out)
+
+
+@dataclass(frozen=True)
+class SlotRun:
+    """Result of a forward sweep: the columns (D, S) at T, and how far a norm is off."""
+
+    final: ComplexArray
+    norm_error: float
+
+
+class SlotSteps:
+    """Sweeps of any quantum system for Krotov's method.
+
+    In slot n the derivative ``dP/du_c`` is taken between the columns under the new controls and the costates under the old
+    ones; ``u_c <- u_c + S/lambda (dP/du_c / tau - 2 alpha_c u_c)``, clipped to the bounds.
+
+    Parameters
+    ----------
+    objective : SlotObjective
+    """
+
+    def __init__(self, objective: Any) -> None:
+        self.objective = objective
+        # A+ carries costates from the end of a slot to its start
+        self.back = Slots(objective.model, objective.motion, adjoint=True)
+
+    def forward(self, fields: NDArray[np.float64]) -> SlotRun:
+        """Propagate controls (C, N)."""
+        objective = self.objective
+        final, _ = objective.propagator.forward(fields, objective.start)
+        return SlotRun(final, objective.norm_change(final))
+
+    def values(self, run: SlotRun, fields: NDArray[np.float64]) -> tuple[float, float]:
+        """Return P and J of controls that were propagated."""
+        p = self.objective.cost.value(run.final)
+        return p, p - self.objective.penalty(fields)
+
+    def update(
+        self, fields: NDArray[np.float64], run: SlotRun, gain: NDArray[np.float64], control: Controls
+    ) -> NDArray[np.float64]:
+        """Return the controls (C, N) after one backward and one updating forward sweep."""
+        objective, propagator = self.objective, self.objective.propagator
+        ends = self._costates(fields, run)
+        new, x = fields.copy(), objective.start
+        low, high, alpha = control.low, control.high, objective.alpha[:, 0]
+        for n, costate in enumerate(ends):
+            # the state has already passed all earlier slots under their new controls
+            old = np.ascontiguousarray(fields[:, n : n + 1])
+            _, trajectory = propagator.forward(old, x)
+            slope = propagator.gradient(old, trajectory, costate)[:, 0]
+            moved = old[:, 0] + gain[:, n] * (slope / objective.tau - 2.0 * alpha * old[:, 0])
+            # a control that is fixed has no gain, and need not lie within its bounds
+            moved = np.where(gain[:, n] > 0.0, np.clip(moved, low[:, n], high[:, n]), old[:, 0])
+            new[:, n] = moved
+            x, _ = propagator.forward(np.ascontiguousarray(new[:, n : n + 1]), x)
+        return new
+
+    def _costates(self, fields: NDArray[np.float64], run: SlotRun) -> list[ComplexArray]:
+        """Return the costates (D, S) at the end of every slot under the old controls."""
+        costate = self.objective.cost.derivative(run.final)
+        ends = [costate]
+        for n in range(fields.shape[1] - 1, 0, -1):
+            costate, _ = self.back.forward(np.ascontiguousarray(fields[:, n : n + 1]), costate)
+            ends.append(costate)
+        # collected from T backwards, but used from time 0 forwards
+        return ends[::-1]
+
 
 # Levels up to which a GPU carries density matrices.
 FEW_LEVELS = 8

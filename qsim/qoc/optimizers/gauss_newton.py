@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.run.loop import Report, State
-    from qsim.qoc.optimizers.search import Map, Search
+    from qsim.qoc.control.controls import Controls
+    from qsim.qoc.optimizers.search import Search
 
 # Damping values tried in one iteration.
 TRIALS = 10
@@ -124,7 +125,7 @@ class GaussNewton:
         return control.pull_back(self.u, weight * field), control.metric(self.u, weight[:, 0])
 
 
-def _into_box(control: Map, u: NDArray[np.float64]) -> NDArray[np.float64]:
+def _into_box(control: Controls, u: NDArray[np.float64]) -> NDArray[np.float64]:
     box = control.box()
     return u if box is None else np.clip(u, box[0], box[1])
 

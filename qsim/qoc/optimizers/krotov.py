@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,30 +15,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.run.loop import Report, State
-    from qsim.qoc.optimizers.search import Map, Search
+    from qsim.qoc.optimizers.search import Search
 
 # Doublings of lambda in one iteration.
 TRIALS = 25
 # Factor of lambda after a step that raised J.
 EASE = 0.8
-
-
-class Steps(Protocol):
-    """Sweeps of a propagator that Krotov's method needs; a run is what one forward sweep leaves."""
-
-    def forward(self, field: NDArray[np.float64], /) -> Any:
-        """Propagate a field."""
-
-    def keep_norm(self, run: Any, /) -> None:
-        """Keep the norm error of a run."""
-
-    def values(self, run: Any, field: NDArray[np.float64], /) -> tuple[float, float]:
-        """Return P and J of a field that was propagated."""
-
-    def update(
-        self, field: NDArray[np.float64], run: Any, gain: NDArray[np.float64], control: Map, /
-    ) -> NDArray[np.float64]:
-        """Return the field after one backward and one updating forward sweep."""
 
 
 class Krotov:
@@ -65,7 +47,8 @@ class Krotov:
         saved: Mapping[str, Any] | None = None,
     ) -> None:
         self.search = search
-        self.steps: Steps = search.objective.sequential()
+        # sweeps of the propagator; a run is what one forward sweep leaves
+        self.steps = search.objective.sequential()
         self.field = np.clip(field, search.control.low, search.control.high)
         self.automatic = step == "auto"
         self.lam = 0.0 if self.automatic else float(step)
@@ -100,7 +83,7 @@ class Krotov:
                 new = self.steps.update(self.field, run, control.shape / self.lam, control)
                 objective.sweeps += 1
                 next_run = self.steps.forward(new)
-                self.steps.keep_norm(next_run)
+                objective.norm_error = max(objective.norm_error, next_run.norm_error)
                 p, value = self.steps.values(next_run, new)
                 if value > self.j:
                     break

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.run.loop import Report
+    from qsim.qoc.control.controls import Controls
     from qsim.qoc.objectives.objective import Evaluation
 
 COLUMNS = ("sweeps", "probability", "objective", "fluence", "gradient_norm", "seconds")
@@ -44,36 +45,6 @@ class Aim(Protocol):
         """Return P, J and the exact gradient."""
 
 
-class Map(Protocol):
-    """Free parameters of a field, or of several controls."""
-
-    def box(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-        """Return bounds on the parameters, or None."""
-
-    def field(self, u: NDArray[np.float64], /) -> NDArray[np.float64]:
-        """Return the field of parameters."""
-
-    def pull_back(self, u: NDArray[np.float64], gradient: NDArray[np.float64], /) -> NDArray[np.float64]:
-        """Return the gradient by the parameters from the one by the field."""
-
-    def metric(
-        self, u: NDArray[np.float64], weights: NDArray[np.float64] | None = None, /
-    ) -> NDArray[np.float64]:
-        """Return the squared response of the field to each parameter; times a weight (C,) of each control."""
-
-    @property
-    def shape(self) -> NDArray[np.float64]:
-        """S at every value of the field."""
-
-    @property
-    def low(self) -> NDArray[np.float64]:
-        """Lower bounds of the field."""
-
-    @property
-    def high(self) -> NDArray[np.float64]:
-        """Upper bounds of the field."""
-
-
 class Finished(Exception):
     """The threshold is reached or the budget is spent."""
 
@@ -87,8 +58,8 @@ class Search:
 
     Parameters
     ----------
-    objective : Objective or SlotObjective
-    control : Parametrisation or Controls
+    objective : Aim
+    control : Controls
     threshold : float
         Probability that ends the search.
     max_sweeps : int
@@ -104,7 +75,7 @@ class Search:
 
     objective: Any
 
-    def __init__(self, objective: Aim, control: Map, threshold: float, max_sweeps: int) -> None:
+    def __init__(self, objective: Aim, control: Controls, threshold: float, max_sweeps: int) -> None:
         self.objective = objective
         self.control = control
         self.threshold = threshold

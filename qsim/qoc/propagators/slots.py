@@ -13,7 +13,7 @@ from scipy.sparse import csr_array, eye_array, kron
 from qsim.core.device.device import cpu, namespace
 from qsim.core.device.parallel import on_host
 from qsim.core.errors import NumericsError
-from qsim.qoc.kernels.norms import norm_bound
+from qsim.qoc.kernels.blocks import norm_bound
 from qsim.qoc.kernels.slots import Pattern, SlotBatch, slot_backward, slot_forward
 from qsim.qoc.propagators.layouts import Hermitian, Kets
 
@@ -128,7 +128,7 @@ def _made(model: QuantumModel, motion: Motion, layout: Layout, *, adjoint: bool)
     """Return the generators of a model without the phase of their shift."""
     parts = generators(model, motion.lindblad, motion.lossy)
     # the middle of the diagonal of H0 multiplies kets by a phase alone, and the series is shorter without it
-    shift = 0.0 if motion.lindblad else _middle(model.drift)
+    shift = 0.0 if motion.lindblad else middle_of(model.drift)
     parts[0] = csr_array(parts[0] + 1j * shift * eye_array(parts[0].shape[0]))
     if adjoint:
         parts, shift = [csr_array(a.conj().T) for a in parts], -shift
@@ -386,7 +386,8 @@ class Trajectory:
         return np.asarray(on_host(layout.leave(states, count)))
 
 
-def _middle(drift: csr_array) -> float:
+def middle_of(drift: csr_array) -> float:
+    """Return the middle of the diagonal of H0."""
     diagonal = drift.diagonal().real
     return 0.5 * float(diagonal.min() + diagonal.max())
 

@@ -10,8 +10,8 @@ import numpy as np
 from qsim.core.errors import NumericsError
 from qsim.qoc.checks import truncation
 from qsim.qoc.objectives.costs import kind_of
+from qsim.qoc.quantum.dissipation import WEAK
 from qsim.qoc.quantum.ensembles.ensemble import looked_at, verified
-from qsim.qoc.quantum.open.dissipation import WEAK
 from qsim.qoc.quantum.outcome import outcome_of
 from qsim.qoc.quantum.paths import Paths, paths_of
 from qsim.qoc.quantum.result import QuantumResult
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.run.progress import Monitor
-    from qsim.qoc.control.controls import Controls
     from qsim.qoc.optimizers.maximisation import Maximisation
     from qsim.qoc.optimizers.search import Search
     from qsim.qoc.quantum.ensembles.ensemble import EnsembleResult
@@ -42,20 +41,6 @@ REMEDIES = {
 }
 # Largest number of entries of the population table.
 LARGEST_TABLE = 30_000_000
-
-
-def _found(
-    problem: QuantumProblem, search: Search, maximisation: Maximisation, fields: NDArray[np.float64]
-) -> tuple[Controls, NDArray[np.float64]]:
-    """Return the controls with the functions that were found, and their parameters."""
-    controls = maximisation.controls_of(search.best_tag)
-    u = search.parameters
-    return controls, controls.parameters(fields) if u is None else u
-
-
-def _first(problem: QuantumProblem) -> tuple[Controls, NDArray[np.float64]]:
-    """Return the controls of the first values, and their parameters."""
-    return problem.controls, problem.controls.parameters(problem.guess)
 
 
 def analyse(
@@ -95,12 +80,15 @@ def analyse(
     stride = max(1, -(-outcome.populations.size // LARGEST_TABLE))
     with monitor.stage("paths"):
         paths = monitor.judged("paths", lambda: paths_of(problem, fields, stride, outcome), Paths())
-    controls, u = _found(problem, search, maximisation, fields)
+    controls = maximisation.controls_of(search.best_tag)
+    u = controls.parameters(fields) if search.parameters is None else search.parameters
     check = guess_check = nominal_check = None
     if problem.verify.propagator != "none":
         with monitor.stage("verify"):
             # Controls that are held in slots anyway have no other course in time.
-            first_problem = problem.with_functions(*_first(problem))
+            first_problem = problem.with_functions(
+                problem.controls, problem.controls.parameters(problem.guess)
+            )
             problem = problem.with_functions(controls, u)
             alone = dataclasses.replace(problem, ensemble=None)
             nominal_check = monitor.judged(
@@ -118,17 +106,27 @@ def analyse(
                     )
         if check is not None:
             _warn(problem, check, outcome.value if ensemble is None else ensemble.value, monitor)
+    value = outcome.value if ensemble is None else ensemble.value
+    if ensemble is not None:
+        first = ensemble.value_guess
+    error = None if check is None else check.claimed
+    continuous = None if check is None else check.continuous
     return QuantumResult(
         problem=problem,
         kind=kind,
         fields=fields,
+        value=value,
+        error=error,
+        first=(first, None if guess_check is None else guess_check.claimed),
+        verified=None if check is None else (check.value, error),
+        continuous=None if continuous is None else (continuous.value, continuous.claimed),
+        charges=problem.searched.penalty(fields) + outcome.charges,
+        norm_error=problem.searched.norm_error,
+        parts={} if check is None else _parts(check, value),
         outcome=outcome,
-        value_guess=first if ensemble is None else ensemble.value_guess,
         populations=outcome.populations[stride - 1 :: stride],
         stride=stride,
         paths=paths,
-        check=check,
-        guess_check=guess_check,
         nominal_check=nominal_check,
         ensemble=ensemble,
         controls=controls,
@@ -140,6 +138,15 @@ def analyse(
         history={k: np.array(v, dtype=float) for k, v in search.history.items()},
         extra={k: np.array(v, dtype=float) for k, v in search.extra.items()},
     )
+
+
+def _parts(check: Check, value: float) -> dict[str, float]:
+    """Return the parts of the error of the value by their names in the file."""
+    parts = {f"error_{name}": size for name, size in check.parts.items()}
+    if check.continuous is not None and "error_slots" not in parts:
+        # of controls that were searched in the slots: no part of the error
+        parts["error_slots"] = abs(check.continuous.value - value) + check.continuous.error
+    return parts
 
 
 def _judge_search(

@@ -12,8 +12,8 @@ from qsim.core.deck.blocks import Finding
 from qsim.core.device.device import Memory
 from qsim.core.errors import InvalidInput
 from qsim.core.run.stages import Plan, Size
-from qsim.qoc.control.fields import midpoints
 from qsim.qoc.control.making import Making, penalties
+from qsim.qoc.control.mesh import midpoints
 from qsim.qoc.control.rungs import Rungs
 from qsim.qoc.deck.systems.quantities import units_of
 from qsim.qoc.kernels.slots import fits
@@ -23,14 +23,14 @@ from qsim.qoc.models.quantum import GateTarget, in_phase, measured_by
 from qsim.qoc.objectives.amplitudes import refuse_without_amplitudes
 from qsim.qoc.objectives.costs import column_count, cost_of
 from qsim.qoc.objectives.jumps import path_bytes
-from qsim.qoc.objectives.slots import SlotObjective, as_matrices
-from qsim.qoc.objectives.terms import Terms, leakage_operator
+from qsim.qoc.objectives.slots import SlotObjective, Terms, as_matrices, leakage_operator
 from qsim.qoc.objectives.unravelling import BATCH_BYTES, Unravelling, rates_of
 from qsim.qoc.optimizers.travolta import gradient_scale
 from qsim.qoc.propagators.batch import DEVICE_BYTES, HOST_BYTES
 from qsim.qoc.propagators.densities import Densities
 from qsim.qoc.propagators.slots import Motion, Slots
 from qsim.qoc.quantum.analysis import analyse
+from qsim.qoc.quantum.dissipation import Dissipation, choose
 from qsim.qoc.quantum.ensembles.ensemble import made_ensemble, same_space
 from qsim.qoc.quantum.ensembles.members import Members
 from qsim.qoc.quantum.feasible import (
@@ -43,8 +43,7 @@ from qsim.qoc.quantum.feasible import (
     require_computable,
     threshold_of,
 )
-from qsim.qoc.quantum.fronts.points import plans_of, points_of
-from qsim.qoc.quantum.open.dissipation import Dissipation, choose
+from qsim.qoc.quantum.fronts import plans_of, points_of
 from qsim.qoc.quantum.problem import QuantumProblem
 from qsim.qoc.quantum.search import QuantumSearch
 
@@ -143,7 +142,7 @@ def _one_plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
             raise InvalidInput("dissipation", _too_large(made, columns, slots))
         cost_of(made, chosen.lindblad)
         _terms(deck, made)
-        _observed(deck)
+        loaded.once(observed)
         _states_at(deck, made)
         findings += coarse_slots(deck, made)
         findings += out_of_reach(deck, made, limits_for(deck, made, controls, chosen, members))
@@ -340,8 +339,8 @@ def _terms(deck: QuantumDeck, made: QuantumModel) -> Terms:
     return Terms(block.leakage_weight, outside, weight, running)
 
 
-def _observed(deck: QuantumDeck) -> dict[str, csr_array]:
-    """Return the operators whose mean values are kept, by name.
+def observed(deck: QuantumDeck) -> dict[str, csr_array]:
+    """Return the operators whose mean values are kept, by name: made once by plan and build.
 
     Raises
     ------
@@ -464,6 +463,9 @@ def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProb
         analyse=analyse,
         system=deck.system,
         model=made,
+        units=made.units,
+        names=tuple(term.name for term in made.controls),
+        redraws=making.redraws,
         objective=objective,
         dissipation=chosen,
         finish=finish,
@@ -478,7 +480,7 @@ def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProb
         gradient_scale=gradient_scale(search, units_of(deck.system), duration / slots),
         verify=deck.verify,
         leak_tolerance=None if deck.propagator is None else deck.propagator.truncation_tolerance,
-        observed=_observed(deck),
+        observed=loaded.once(observed),
         states_at=_states_at(deck, made),
         warnings=warnings,
         notices=notices,

@@ -244,9 +244,8 @@ def _peak(values: NDArray[np.float64], tau: float) -> float:
 def _coefficients(result: QuantumResult) -> dict[str, NDArray[np.float64]]:
     """Return the coefficients of the functions of each control, of all draws one after another."""
     found = {}
-    names = [c.name for c in result.problem.model.controls]
     parts = result.controls.parts(result.parameters)
-    for name, line, u in zip(names, result.controls.lines, parts, strict=True):
+    for name, line, u in zip(result.problem.names, result.controls.lines, parts, strict=True):
         if line.basis is not None and line.fixed is None:
             drawn = [basis.coefficients(old) for basis, old in (*line.past, (line.basis, u))]
             found[f"parameters/{name}/coefficients"] = np.concatenate(drawn)
@@ -256,8 +255,7 @@ def _coefficients(result: QuantumResult) -> dict[str, NDArray[np.float64]]:
 def _frequencies(result: QuantumResult) -> dict[str, NDArray[np.float64]]:
     """Return the angular frequencies of the Fourier modes of each control, of all draws one after another."""
     found = {}
-    names = [c.name for c in result.problem.model.controls]
-    for name, line in zip(names, result.controls.lines, strict=True):
+    for name, line in zip(result.problem.names, result.controls.lines, strict=True):
         bases = [basis for basis, _ in line.past] + ([] if line.basis is None else [line.basis])
         drawn = [b.frequencies for b in bases if b.frequencies is not None]
         if drawn and line.fixed is None:

@@ -7,13 +7,14 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.sparse import eye_array
 
 from qsim.core.deck.blocks import Finding
 from qsim.core.errors import InvalidInput
 from qsim.qoc.deck.systems.model import ModelSystem
 from qsim.qoc.deck.systems.quantities import units_of
 from qsim.qoc.objectives.bounds import Limits, limits_of
-from qsim.qoc.propagators.slots import LONGEST
+from qsim.qoc.propagators.slots import LONGEST, middle_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from qsim.qoc.control.controls import Controls
     from qsim.qoc.deck.quantum import QuantumDeck
     from qsim.qoc.models.quantum import QuantumModel
+    from qsim.qoc.quantum.dissipation import Dissipation
     from qsim.qoc.quantum.ensembles.members import Members
-    from qsim.qoc.quantum.open.dissipation import Dissipation
 
 
 # Threshold of `auto`.
@@ -181,7 +182,7 @@ def require_computable(model: QuantumModel, duration: float, guess: NDArray[np.f
     """
     for name, matrix in _named(model):
         _require_elements(name, matrix, least=LEAST if name.startswith("the control") else 0.0)
-    sizes = {"H0": _norm(model.drift - _middle(model.drift))}
+    sizes = {"H0": _norm(model.drift - middle_of(model.drift) * eye_array(model.dimension))}
     for control, values in zip(model.controls, guess, strict=True):
         sizes[f"the control {control.name}"] = _norm(control.operator) * np.abs(values).max() ** control.power
     for jump in model.jumps:
@@ -230,11 +231,3 @@ def _require_elements(name: str, matrix: csr_array, least: float) -> None:
 def _norm(matrix: csr_array) -> float:
     """Return the norm by rows."""
     return float(abs(matrix).sum(axis=1).max(initial=0.0))
-
-
-def _middle(drift: csr_array) -> csr_array:
-    """Return the middle of the diagonal, a phase alone, as a matrix."""
-    from scipy.sparse import eye_array
-
-    diagonal = drift.diagonal().real
-    return 0.5 * float(diagonal.min() + diagonal.max()) * eye_array(drift.shape[0], format="csr")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from qsim.qoc.optimizers.maximisation import Maximisation
     from qsim.qoc.problem import MoleculeProblem
     from qsim.qoc.propagators.propagator import Run
+    from qsim.qoc.result import Pair
 
 MEMBERS_AT_ONCE = 4096
 # Numbers of the population table; above, times are thinned out.
@@ -69,21 +70,33 @@ def analyse(
             )
             if judge is not None and errors is not None:
                 verification = _verification(problem, final, probability, judge, errors, monitor)
+    claimed = None if errors is None or errors.unclaimed is not None else errors
+    parts = dict(claimed.parts) if claimed else {}
+    if problem.functions is None:
+        parts.pop("slots", None)
+    verified: Pair = (None, None)
+    if verification is not None:
+        verified = verification.probability, verification.error if claimed else None
+    objective_value = probability - float(objective.penalty(final))
     # every stride-th time, counted from the end, so that the last row belongs to T
     stride = max(1, -(-populations.size // LARGEST_TABLE))
     return MoleculeResult(
         problem=problem,
         kind="probability",
         fields=final[None],
-        probability=probability,
-        objective=probability - float(objective.penalty(final)),
-        guess_probability=guess,
+        value=probability,
+        error=claimed.total if claimed else None,
+        first=(guess, claimed.guess if claimed and np.isfinite(claimed.guess) else None),
+        verified=verified,
+        continuous=errors.continuous if errors else None,
+        charges=probability - objective_value,
+        norm_error=norm,
+        parts={f"error_{name.replace(' ', '_')}": value for name, value in parts.items()},
         member_probabilities=members,
         populations=populations[stride - 1 :: stride] if stride > 1 else populations,
         stride=stride,
         amplitudes=nominal.amplitudes[0, 0, 0],
         psi=psi,
-        largest_norm_error=norm,
         truncation=leak,
         verification=verification,
         errors=errors,

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from qsim.qoc.errors.reference import Errors
     from qsim.qoc.errors.verification import Verification
     from qsim.qoc.problem import MoleculeProblem
-    from qsim.qoc.result import Pair
 
 # Largest population from which a level counts for the density at the walls.
 POPULATED = 1e-6
@@ -31,16 +30,12 @@ class MoleculeResult(Result):
 
     Attributes
     ----------
-    probability, guess_probability : float
-        P of the final field and of the first one, means over the ensemble.
-    objective : float
-        J of the final field.
     member_probabilities : (M,) float64
     amplitudes : (K,) complex128
         Of the first member and pair at T, in levels.
     psi : (L,) complex128
         The same on the grid.
-    largest_norm_error, truncation : float
+    truncation : float
     verification : Verification or None
     errors : Errors or None
     reached_levels : (K,) float64
@@ -48,13 +43,9 @@ class MoleculeResult(Result):
     """
 
     problem: MoleculeProblem
-    probability: float
-    objective: float
-    guess_probability: float
     member_probabilities: NDArray[np.float64]
     amplitudes: NDArray[np.complex128]
     psi: NDArray[np.complex128]
-    largest_norm_error: float
     truncation: float
     verification: Verification | None
     errors: Errors | None
@@ -79,53 +70,6 @@ class MoleculeResult(Result):
     def claimed(self) -> Errors | None:
         """The errors, if one of P is claimed."""
         return None if self.errors is None or self.errors.unclaimed is not None else self.errors
-
-    @property
-    def value(self) -> float:
-        """P."""
-        return self.probability
-
-    @property
-    def error(self) -> float | None:
-        """Claimed error of P; None if none is claimed."""
-        return self.claimed.total if self.claimed else None
-
-    @property
-    def first(self) -> Pair:
-        """P of the first field, and its claimed error."""
-        errors = self.claimed
-        return self.guess_probability, errors.guess if errors and np.isfinite(errors.guess) else None
-
-    @property
-    def verified(self) -> Pair:
-        """P by the independent propagator, and its claimed error."""
-        found = self.verification
-        if found is None:
-            return None, None
-        return found.probability, found.error if self.claimed else None
-
-    @property
-    def continuous_value(self) -> Pair | None:
-        """P of the function of time that the deck gives, and its error."""
-        return self.errors.continuous if self.errors else None
-
-    @property
-    def charges(self) -> float:
-        """What J subtracts from P: the fluence."""
-        return self.probability - self.objective
-
-    @property
-    def norm_error(self) -> float:
-        """Largest deviation of the norm at T."""
-        return self.largest_norm_error
-
-    @property
-    def parts(self) -> dict[str, float]:
-        """Parts of the error of P by their names in the file."""
-        parts = dict(self.claimed.parts) if self.claimed else {}
-        if self.problem.functions is None:
-            parts.pop("slots", None)
-        return {f"error_{name.replace(' ', '_')}": value for name, value in parts.items()}
 
 
 # ----------------------------------------------------------------------------------------- derived numbers
@@ -182,29 +126,16 @@ def _verified(result: MoleculeResult) -> bool:
     return result.verification is not None
 
 
+def _of_verification(name: str) -> Callable[[MoleculeResult], object]:
+    return lambda result: result.verification and getattr(result.verification, name)
+
+
 def _has_ensemble(result: MoleculeResult) -> bool:
     return result.problem.members.count > 1
 
 
-def _has_gradients(result: MoleculeResult) -> bool:
-    return "gradient_norm" in result.history and result.history["gradient_norm"].size > 0
-
-
 def _searches_lines(result: MoleculeResult) -> bool:
     return result.problem.optimizer.type == "travolta"
-
-
-def _if_whole(result: MoleculeResult) -> bool:
-    """Return True if the populations of all steps are kept."""
-    return result.stride == 1
-
-
-def _if_thinned(result: MoleculeResult) -> bool:
-    return not _if_whole(result)
-
-
-def _if_judged(result: MoleculeResult) -> bool:
-    return result.errors is not None
 
 
 # ---------------------------------------------------------------------------------------------- quantities
@@ -218,7 +149,7 @@ ARRAYS: tuple[Quantity[MoleculeResult], ...] = (
         "time of the thinned-out populations",
         lambda r: r.problem.times[r.stride - 1 :: r.stride],
         ("time_populations",),
-        when=_if_thinned,
+        when=lambda r: r.stride > 1,
     ),
     Quantity(
         "field",
@@ -236,7 +167,7 @@ ARRAYS: tuple[Quantity[MoleculeResult], ...] = (
         "level populations",
         lambda r: r.populations,
         ("time", "level"),
-        when=_if_whole,
+        when=lambda r: r.stride == 1,
         note="at the end of the step whose midpoint is in time; the last row belongs to T",
     ),
     Quantity(
@@ -245,7 +176,7 @@ ARRAYS: tuple[Quantity[MoleculeResult], ...] = (
         "level populations at the end of some steps",
         lambda r: r.populations,
         ("time_populations", "level"),
-        when=_if_thinned,
+        when=lambda r: r.stride > 1,
     ),
     Quantity("level", "", "vibrational level", lambda r: np.arange(r.levels), ("level",)),
     Quantity(
@@ -323,33 +254,17 @@ ARRAYS: tuple[Quantity[MoleculeResult], ...] = (
         ("member",),
         when=_has_ensemble,
     ),
-    Quantity(
-        "history/gamma", "", "step that the line search returned", _extra("history/gamma"), ("iteration",)
-    ),
-    Quantity("history/beta", "", "amplification, Eq. (10)", _extra("history/beta"), ("iteration",)),
-    Quantity(
-        "history/line_search_evaluations",
-        "",
-        "evaluations of the growing sequence, Eq. (9)",
-        _extra("history/line_search_evaluations"),
-        ("iteration",),
-    ),
-    Quantity(
-        "line_search/gamma",
-        "",
-        "sequence of Eq. (9) in the first iteration",
-        _extra("line_search/gamma"),
-        ("candidate",),
-    ),
-    Quantity(
-        "line_search/objective", "", "J along the sequence", _extra("line_search/objective"), ("candidate",)
-    ),
-    Quantity(
-        "line_search/bisection",
-        "",
-        "midpoints of the bisection in the first iteration",
-        _extra("line_search/bisection"),
-        ("midpoint",),
+    # of the paper's line search
+    *(
+        Quantity(name, "", text, _extra(name), (axis,))
+        for name, text, axis in (
+            ("history/gamma", "step that the line search returned", "iteration"),
+            ("history/beta", "amplification, Eq. (10)", "iteration"),
+            ("history/line_search_evaluations", "evaluations of the growing sequence, Eq. (9)", "iteration"),
+            ("line_search/gamma", "sequence of Eq. (9) in the first iteration", "candidate"),
+            ("line_search/objective", "J along the sequence", "candidate"),
+            ("line_search/bisection", "midpoints of the bisection in the first iteration", "midpoint"),
+        )
     ),
 )
 
@@ -359,7 +274,7 @@ VALUES: tuple[Quantity[MoleculeResult], ...] = (
         "probability",
         "",
         "P, mean over the ensemble if there is one",
-        lambda r: r.probability,
+        lambda r: r.value,
         error=lambda r: r.error,
         headline=True,
     ),
@@ -409,29 +324,14 @@ SCALARS: tuple[Quantity[Any], ...] = (
         "a.u.",
         "norm of dJ/d eps at the end",
         lambda r: float(r.history["gradient_norm"][-1]),
-        when=_has_gradients,
+        when=lambda r: bool(r.history.get("gradient_norm", np.zeros(0)).size),
         exact=True,
     ),
-    Quantity(
-        "verification_steps",
-        "",
-        "time steps of the verification",
-        lambda r: r.verification and r.verification.steps,
-        when=_verified,
-    ),
-    Quantity(
-        "verification_propagator",
-        "",
-        "propagator of the verification",
-        lambda r: r.verification and r.verification.propagator,
-        when=_verified,
-    ),
-    Quantity(
-        "verification_points",
-        "",
-        "grid points of the verification",
-        lambda r: r.verification and r.verification.points,
-        when=_verified,
+    *(
+        Quantity(
+            f"verification_{name}", "", f"{text} of the verification", _of_verification(name), when=_verified
+        )
+        for name, text in (("steps", "time steps"), ("propagator", "propagator"), ("points", "grid points"))
     ),
     ERRORS,
     Quantity(
@@ -439,7 +339,7 @@ SCALARS: tuple[Quantity[Any], ...] = (
         "",
         "the field between its values: hold (constant in each step) or cubic",
         lambda r: r.errors and r.errors.between,
-        when=_if_judged,
+        when=lambda r: r.errors is not None,
     ),
     Quantity(
         "probability_worst",

@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.qoc.deck.systems.model import ModelSystem
-from qsim.qoc.deck.systems.parts import Damped
-from qsim.qoc.deck.systems.rotor import RotorSystem
 from qsim.qoc.models.quantum import GateTarget
 
 if TYPE_CHECKING:
@@ -124,13 +121,11 @@ def _curves_of(problem: QuantumProblem, fields: FloatArray, stride: int, outcome
     goal = free_time = free_goal = None
     # Kets that lose what jumps have a part of the value alone.
     if not is_gate and not objective.lossy and len(columns) <= MOST_TIMES:
-        goal = np.array([cost.value(x) for x in columns])
-        if isinstance(problem.system, RotorSystem) and not objective.lindblad:
-            # Every phase exp(-i B J(J+1) t) is 1 after pi/B.
-            # J(J+1) is even, so one revival is half as long as 2 pi/B.
-            after = np.linspace(0.0, np.pi / problem.system.B, FREE_TIMES)
+        goal = cost.values(columns)
+        if problem.model.revival is not None and not objective.lindblad:
+            after = np.linspace(0.0, problem.model.revival, FREE_TIMES)
             energies = problem.model.drift.diagonal().real[:, None]
-            free_goal = np.array([cost.value(np.exp(-1j * energies * t) * final) for t in after])
+            free_goal = cost.values(np.exp(-1j * energies * after[:, None, None]) * final)
             free_time = problem.duration + after
     curves: dict[str, FloatArray | ComplexArray] = {}
     if not objective.lossy:
@@ -139,7 +134,12 @@ def _curves_of(problem: QuantumProblem, fields: FloatArray, stride: int, outcome
             name: _means(whole, weights, operator, objective.lindblad)
             for name, operator in problem.observed.items()
         }
-    return Paths(_bloch(problem, objective.lindblad, columns, weights), goal, free_time, free_goal, curves)
+    reduced = _reduced_density if objective.lindblad else _reduced_kets
+    bloch = {
+        name: _vector(reduced(columns, weights, problem.model.shape, place))
+        for name, place in problem.model.spins
+    }
+    return Paths(bloch, goal, free_time, free_goal, curves)
 
 
 def _means(
@@ -152,25 +152,12 @@ def _means(
         rho = (columns @ weights).reshape(len(columns), size * size)
         found = np.asarray(rho @ operator.T.toarray().ravel())
     else:
-        moved = np.stack([operator @ x for x in columns])
-        found = np.asarray(np.einsum("nis,nis,s->n", columns.conj(), moved, weights))
+        # all times beside each other, for one product
+        rows = np.moveaxis(columns, 0, 1)
+        moved = (operator @ rows.reshape(size, -1)).reshape(rows.shape)
+        found = np.asarray(np.einsum("ins,ins,s->n", rows.conj(), moved, weights))
     off = abs(operator - operator.conj().T)
     return found if off.max() > HERMITIAN * abs(operator).max() else np.asarray(found.real)
-
-
-def _bloch(
-    problem: QuantumProblem, lindblad: bool, columns: ComplexArray, weights: FloatArray
-) -> dict[str, FloatArray]:
-    """Return the Bloch vectors (n, 3) of all parts with levels 0, 1, ..., of the weighted sum of columns."""
-    if not isinstance(problem.system, ModelSystem):
-        return {}
-    shape = problem.model.shape
-    reduced = _reduced_density if lindblad else _reduced_kets
-    return {
-        part.name: _vector(reduced(columns, weights, shape, place))
-        for place, part in enumerate(problem.system.parts)
-        if isinstance(part, Damped)
-    }
 
 
 def _reduced_kets(

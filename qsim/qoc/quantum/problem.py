@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from qsim.qoc.objectives.bounds import Limits
     from qsim.qoc.objectives.ensemble import EnsembleObjective
     from qsim.qoc.objectives.slots import SlotObjective
+    from qsim.qoc.quantum.dissipation import Dissipation
     from qsim.qoc.quantum.ensembles.members import Ensemble
-    from qsim.qoc.quantum.open.dissipation import Dissipation
 
 
 # Random numbers of values beside a critical point, their modes, and their size in turns by pi of each control.
@@ -103,21 +103,6 @@ class QuantumProblem(Problem):
     def searched(self) -> SlotObjective | EnsembleObjective:
         """Return the function that the search maximises: the value of the ensemble if there is one."""
         return self.objective if self.ensemble is None else self.ensemble.objective
-
-    @property
-    def units(self) -> tuple[str, str]:
-        """Units of controls and times in the results."""
-        return self.model.units
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the controls."""
-        return tuple(term.name for term in self.model.controls)
-
-    @property
-    def redraws(self) -> int:
-        """Times that new random functions are drawn in a start."""
-        return self.making.redraws
 
     def start(self, attempt: int) -> tuple[Controls, NDArray[np.float64]]:
         """Return the controls and the first values (C, N) of a start."""

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
-from qsim.qoc.models.quantum import GateTarget
+from qsim.qoc.models.quantum import GateTarget, leakage_of, purity_of
 from qsim.qoc.objectives.families import family_of
 from qsim.qoc.objectives.weyl import invariants, nearest_unitary, weyl_coordinates
-from qsim.qoc.quantum.state_errors import leakage_of, purity_of
 from qsim.qoc.result import (
     CHECKED,
     ERRORS,
@@ -35,14 +34,12 @@ if TYPE_CHECKING:
 
     from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.control.controls import Controls
-    from qsim.qoc.quantum.continuous import Continuous
     from qsim.qoc.quantum.ensembles.ensemble import EnsembleResult
-    from qsim.qoc.quantum.fronts.search import Front
+    from qsim.qoc.quantum.fronts import Front
     from qsim.qoc.quantum.outcome import Outcome
     from qsim.qoc.quantum.paths import Paths
     from qsim.qoc.quantum.problem import QuantumProblem
     from qsim.qoc.quantum.verification import Check
-    from qsim.qoc.result import Pair
 
 
 @dataclass(kw_only=True)
@@ -51,10 +48,7 @@ class QuantumResult(Result):
 
     problem: QuantumProblem
     outcome: Outcome
-    value_guess: float
     paths: Paths
-    check: Check | None
-    guess_check: Check | None
     nominal_check: Check | None
     controls: Controls
     parameters: NDArray[np.float64]
@@ -67,62 +61,9 @@ class QuantumResult(Result):
         return "quantum"
 
     @property
-    def value(self) -> float:
-        """Value of the goal."""
-        return self.outcome.value if self.ensemble is None else self.ensemble.value
-
-    @property
     def nominal(self) -> float:
         """Value of the system as the deck has it."""
         return self.outcome.value
-
-    @property
-    def continuous(self) -> Continuous | None:
-        """Value under the controls as functions of time."""
-        return None if self.check is None else self.check.continuous
-
-    @property
-    def error(self) -> float | None:
-        """Claimed error of the value; None if none is claimed."""
-        return _claim_of(self.check)
-
-    @property
-    def first(self) -> Pair:
-        """Value of the first controls, and its claimed error."""
-        return self.value_guess, _claim_of(self.guess_check)
-
-    @property
-    def verified(self) -> Pair | None:
-        """Value by another algorithm, and the claimed error."""
-        return None if self.check is None else (self.check.value, self.error)
-
-    @property
-    def continuous_value(self) -> Pair | None:
-        """Value under the controls as functions of time, and its claimed error."""
-        found = self.continuous
-        return None if found is None else (found.value, found.claimed)
-
-    @property
-    def charges(self) -> float:
-        """What J subtracts from the value: fluence, leakage and the running mean."""
-        return self.problem.searched.penalty(self.fields) + self.outcome.charges
-
-    @property
-    def norm_error(self) -> float:
-        """Largest change of a norm or trace."""
-        return self.problem.searched.norm_error
-
-    @property
-    def parts(self) -> dict[str, float]:
-        """Parts of the error of the value by their names in the file."""
-        if self.check is None:
-            return {}
-        parts = {f"error_{name}": value for name, value in self.check.parts.items()}
-        c = self.continuous
-        if c is not None and "error_slots" not in parts:
-            # of controls that were searched in the slots: no part of the error
-            parts["error_slots"] = abs(c.value - self.value) + c.error
-        return parts
 
     def other_error(self, name: str) -> float | None:
         """Return the claimed error of a number of the nominal system beside the value; None if none is claimed."""
@@ -130,20 +71,14 @@ class QuantumResult(Result):
         return None if check is None else check.others.get(name)
 
 
-def _claim_of(check: Check | None) -> float | None:
-    """Return the error that a check claims, None if it claims none."""
-    return None if check is None or check.unclaimed is not None else check.error
-
-
-def _beside(name: str) -> Callable[[QuantumResult], float | None]:
+def beside(name: str) -> Callable[[QuantumResult], float | None]:
     """Return the function that gives the error of a number beside the value."""
     return lambda result: result.other_error(name)
 
 
 def named(result: QuantumResult, rows: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
     """Return one row per control by its path in the file."""
-    names = [c.name for c in result.problem.model.controls]
-    return dict(zip(names, rows, strict=True))
+    return dict(zip(result.problem.names, rows, strict=True))
 
 
 def _fields(result: QuantumResult) -> dict[str, NDArray[np.float64]]:
@@ -185,7 +120,7 @@ def _process_error(result: QuantumResult) -> float | None:
     goal = result.problem.model.goal
     if result.kind == "fidelity_process":
         return result.error
-    error, leak = _claim_of(result.nominal_check), result.other_error("leakage")
+    error, leak = (result.nominal_check and result.nominal_check.claimed), result.other_error("leakage")
     if error is None or leak is None or not isinstance(goal, GateTarget):
         return None
     d, value = goal.columns.shape[1], _process(result)
@@ -292,7 +227,7 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
         "",
         "mean population outside of the logical space, of an ensemble that of the nominal system",
         _leakage,
-        error=_beside("leakage"),
+        error=beside("leakage"),
         when=lambda r: r.kind in GATES,
         headline=True,
     ),
@@ -301,7 +236,7 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
         "",
         "what comes back into the logical space from the mean of all other states, of an ensemble that of the nominal system",
         lambda r: r.outcome.seepage,
-        error=_beside("seepage"),
+        error=beside("seepage"),
         when=lambda r: r.outcome.seepage is not None,
     ),
     Quantity(
@@ -316,7 +251,7 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
         "",
         "purity of the mean final state, of an ensemble that of the nominal system",
         lambda r: purity_of(r.outcome.density),
-        error=_beside("purity"),
+        error=beside("purity"),
     ),
 )
 PEAK: Quantity[QuantumResult] = Quantity(

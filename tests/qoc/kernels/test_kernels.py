@@ -24,8 +24,7 @@ from qsim.qoc.kernels.eigenbasis import (
     eb_forward,
     eb_krotov,
 )
-from qsim.qoc.kernels.grid import MAX_CUDA_POINTS, GridBatch, cn_backward, cn_forward
-from qsim.qoc.kernels.threads import each_trajectory
+from qsim.qoc.kernels.grid import MAX_CUDA_POINTS, GridBatch, cn_backward, cn_forward, each_trajectory
 from qsim.qoc.models.molecule import kinetic_bands
 
 EPS = {np.dtype(np.float64): 2.3e-16, np.dtype(np.float32): 1.2e-7}

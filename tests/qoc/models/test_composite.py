@@ -13,7 +13,7 @@ from qsim.qoc.deck.systems.quantities import Units
 from qsim.qoc.deck.systems.states import GATES
 from qsim.qoc.models.builders import model
 from qsim.qoc.models.faults import InvalidSystem
-from qsim.qoc.models.gates import named_gate
+from qsim.qoc.models.goals import named_gate
 from qsim.qoc.models.quantum import GateTarget, ObservableTarget, StateTarget
 from tests.qoc.models.oracle import average_fidelity, evolved, liouvillian, unit
 
@@ -81,7 +81,7 @@ def test_two_transmons_are_the_matrices_of_the_published_problem():
     for name, matrix in published.items():
         assert jumps[name] == pytest.approx(matrix, abs=1e-16)
     assert (m.seconds, m.shape, m.labels[:7]) == (1e-9, (5, 5), ("00", "01", "02", "03", "04", "10", "11"))
-    assert m.logical.tolist() == [0, 1, 5, 6]
+    assert np.abs(m.goal.columns).argmax(axis=0).tolist() == [0, 1, 5, 6]
     assert m.goal.generators.tolist() == [[0, 0], [0, 1], [1, 0], [1, 1]]
     assert m.states == pytest.approx(np.eye(25)[:, [0, 1, 5, 6]])
 
@@ -282,7 +282,7 @@ def test_a_frame_takes_off_its_quanta_and_nothing_else():
 def test_more_levels_for_the_error_of_those_kept():
     few, more = built(TRANSMONS), built(TRANSMONS, extra=2)
     assert (few.shape, more.shape) == ((5, 5), (7, 7))
-    assert more.logical.tolist() == [0, 1, 7, 8]
+    assert np.abs(more.goal.columns).argmax(axis=0).tolist() == [0, 1, 7, 8]
     inner = [7 * a + b for a in range(5) for b in range(5)]
     assert more.drift[inner][:, inner].toarray() == pytest.approx(few.drift.toarray(), abs=1e-12)
 
@@ -338,7 +338,7 @@ def test_a_gate_acts_on_the_parts_named_in_their_order():
     three = [{"name": name, "type": "qubit"} for name in "abc"]
     m = built(QUBITS | {"parts": three, "initial": "010", "target": {"gate": "cnot", "on": ["c", "a"]}})
     assert isinstance(m.goal, GateTarget)
-    assert [m.labels[k] for k in m.logical] == ["010", "110", "011", "111"]
+    assert [m.labels[k] for k in np.abs(m.goal.columns).argmax(axis=0)] == ["010", "110", "011", "111"]
 
 
 def test_units_against_scipy():

@@ -8,9 +8,8 @@ import qsim
 from qsim.core.deck.load import load_deck
 from qsim.core.errors import DeckError
 from qsim.qoc.deck import DECK
-from qsim.qoc.deck.forms import asks_for_levels
 from qsim.qoc.deck.model import QocDeck
-from qsim.qoc.deck.quantum import QuantumDeck
+from qsim.qoc.deck.quantum import QuantumDeck, asks_for_levels
 from qsim.qoc.models.builders import model, observable_of
 from qsim.qoc.models.faults import InvalidSystem
 

@@ -54,7 +54,7 @@ def random_model(seed, kind, rate, levels=(2, 13)):
     drift = csr_array(hermitian(rng, d, 0.7))
     labels = tuple(map(str, range(d)))
     made = QuantumModel(
-        drift, controls, tuple(jumps), labels, (d,), None, states, weights, 0.0, goals[kind](states), None
+        drift, controls, tuple(jumps), labels, (d,), None, states, weights, 0.0, goals[kind](states)
     )
     return made, rng.normal(size=(len(controls), 6))
 

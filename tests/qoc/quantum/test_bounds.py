@@ -50,7 +50,6 @@ def made_of(drift, operators, states, weights, goal, jumps=(), powers=None):
         np.array(weights),
         0.0,
         goal,
-        None,
     )
 
 

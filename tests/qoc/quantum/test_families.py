@@ -7,7 +7,7 @@ import pytest
 from scipy.linalg import expm
 from scipy.optimize import minimize
 
-from qsim.qoc.models.gates import named_gate
+from qsim.qoc.models.goals import named_gate
 from qsim.qoc.models.quantum import GateTarget
 from qsim.qoc.objectives.slots import SlotObjective
 from qsim.qoc.objectives.weyl import invariants, nearest_in_class, nearest_perfect_entangler, weyl_coordinates
@@ -135,7 +135,7 @@ def blocks(**changes):
 def reached(qoc, **changes):
     result = qoc.run(**blocks(**changes))
     assert result.reached
-    assert abs(result.check.value - result.outcome.value) < 1e-9
+    assert abs(result.verified[0] - result.outcome.value) < 1e-9
     return result
 
 

@@ -14,7 +14,7 @@ from qsim.qoc.control.parametrisation import Parametrisation
 from qsim.qoc.objectives.bounds import limits_of
 from qsim.qoc.objectives.slots import SlotObjective
 from qsim.qoc.propagators.slots import Motion
-from qsim.qoc.quantum.fronts.search import most_probable
+from qsim.qoc.quantum.fronts import most_probable
 from tests.qoc.quantum.test_slots import random_model
 
 

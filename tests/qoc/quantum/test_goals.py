@@ -15,8 +15,7 @@ import qsim
 from qsim.qoc.models.quantum import DensityTarget, GateTarget, SeveralTargets
 from qsim.qoc.objectives.costs import cost_of
 from qsim.qoc.objectives.families import best_phases, factors_of
-from qsim.qoc.objectives.slots import SlotObjective
-from qsim.qoc.objectives.terms import Terms, leakage_operator
+from qsim.qoc.objectives.slots import SlotObjective, Terms, leakage_operator
 from qsim.qoc.propagators.slots import Motion
 from tests.qoc.quantum.oracle import (
     DURATION,

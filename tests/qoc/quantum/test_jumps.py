@@ -115,7 +115,6 @@ def test_orders_of_a_driven_damped_atom():
         np.ones(1),
         0.0,
         StateTarget((np.array([[0.0, 1.0]], complex),)),
-        None,
     )
     _, cost = cost_of(made, lindblad=False)
     found = expand(made, cost, made.weights, 4.0, np.zeros((1, 40)))
@@ -155,7 +154,7 @@ def test_the_budget_has_the_slopes_of_the_value_by_the_rate_of_each_jump(kind):
 @pytest.mark.parametrize("seed", range(3))
 def test_claims_of_runs_without_jumps_in_the_search(tmp_path, monkeypatch, dissipation, seed):
     # no system is small: the Lindbladian comes at the end alone
-    monkeypatch.setattr("qsim.qoc.quantum.open.dissipation.QUICK", 0.0)
+    monkeypatch.setattr("qsim.qoc.quantum.dissipation.QUICK", 0.0)
     rng = np.random.default_rng(seed + 40)
     d = int(rng.integers(3, 12))
     jump = 0.2 * (rng.normal(size=(d, d)) + 1j * rng.normal(size=(d, d))) / np.sqrt(d)

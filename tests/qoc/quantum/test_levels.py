@@ -182,7 +182,7 @@ def test_values_of_functions_claim_their_levels(tmp_path, optimizer):
 @pytest.mark.parametrize("seed", range(5))
 def test_levels_where_the_lindbladian_ends_a_search_without_jumps(monkeypatch, seed):
     """Kets tell what the levels change, jumps included; the truth has four times as many levels and one dense exponential."""
-    monkeypatch.setattr("qsim.qoc.quantum.open.dissipation.QUICK", 0.0)
+    monkeypatch.setattr("qsim.qoc.quantum.dissipation.QUICK", 0.0)
     rng = np.random.default_rng(seed)
     levels, size, life, duration = 4, 16, rng.uniform(14.0, 40.0), 1.5
     bent, value = rng.uniform(-3.0, -1.0), rng.uniform(0.3, 1.2)

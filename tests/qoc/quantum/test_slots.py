@@ -67,7 +67,7 @@ def random_model(seed, kind, jumps):
     jump = tuple(Jump(str(k), a) for k, a in enumerate(made))
     labels = tuple(str(i) for i in range(d))
     drift = _hermitian(rng, d, 0.8)
-    return QuantumModel(drift, controls, jump, labels, (d,), None, states, weights, 0.0, goals[kind], None)
+    return QuantumModel(drift, controls, jump, labels, (d,), None, states, weights, 0.0, goals[kind])
 
 
 def dense(model, lindblad):

@@ -10,8 +10,7 @@ import qsim
 from qsim.core.errors import QsimError
 from qsim.qoc.kernels.portions import watched
 from qsim.qoc.objectives import unravelling as module
-from qsim.qoc.objectives.noise import drawn, passes_of
-from qsim.qoc.objectives.unravelling import Unravelling, rates_of
+from qsim.qoc.objectives.unravelling import Unravelling, drawn, passes_of, rates_of
 from qsim.qoc.propagators.slots import Motion
 from tests.qoc.quantum.oracle import DURATION, random_model, true_value
 

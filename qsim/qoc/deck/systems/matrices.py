@@ -5,10 +5,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, DeckPath
-from qsim.qoc.deck.systems.arrays import Matrix
 from qsim.qoc.deck.systems.jumps import LevelJump
 from qsim.qoc.deck.systems.quantities import UnitName
-from qsim.qoc.deck.systems.states import Initial, StatePair, Target
+from qsim.qoc.deck.systems.states import Initial, Matrix, StatePair, Target
 
 
 class FileControl(Block):

@@ -1,4 +1,4 @@
-"""Read initial states and targets of a quantum system: the values of `initial` and `target` of the types with labels."""
+"""Read initial states and targets of a quantum system: labels, levels, and arrays as Python gives them."""
 
 import difflib
 from pathlib import Path
@@ -14,11 +14,30 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from qsim.core.deck.blocks import Block, DeckPath
+from qsim.core.deck.blocks import Block, ComplexNumber, DeckPath
 from qsim.core.text import shorten
-from qsim.qoc.deck.states import parse_weight
-from qsim.qoc.deck.systems.arrays import Matrix, StateArray, as_state
+from qsim.qoc.deck.system import parse_weight
 from qsim.qoc.deck.systems.quantities import TemperatureValue
+
+Vector = Annotated[list[ComplexNumber], Field(min_length=1)]
+Matrix = Annotated[list[Vector], Field(min_length=1)]
+
+
+class StateArray(Block):
+    """A state or a density matrix in the order of the basis states."""
+
+    psi: Vector | None = Field(default=None, description="amplitudes (D)")
+    rho: Matrix | None = Field(default=None, description="density matrix (D, D), of a start")
+
+
+def as_state(value: Any) -> Any:
+    """Read an array as the block of a state: a vector, a column or a density matrix."""
+    if not isinstance(value, list) or not value:
+        return value
+    if all(isinstance(row, list) and len(row) == 1 for row in value):
+        value = [row[0] for row in value]
+    return {"rho" if isinstance(value[0], list) else "psi": value}
+
 
 #: Gates by name; the first qubit is the slowest, and controls come first.
 GATES = (

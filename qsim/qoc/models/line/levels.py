@@ -17,11 +17,11 @@ from qsim.core.deck.expression import Expression, ExpressionError, operator_prog
 from qsim.core.errors import InvalidInput
 from qsim.qoc.deck.functions.given import FormulaOfX
 from qsim.qoc.deck.systems.states import Formula, Gate, Level, Observable, Overlap, Thermal
+from qsim.qoc.models.basis import boltzmann, kept
 from qsim.qoc.models.line.landscape import REACH, Landscape, enough_points, landscape, sine_levels
 from qsim.qoc.models.molecule import Molecule, function_of_x, lowest_states, on_grid
 from qsim.qoc.models.operators import evaluate, sparse_matrix
 from qsim.qoc.models.plane.levels import sine_axis
-from qsim.qoc.models.thermal import boltzmann, kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

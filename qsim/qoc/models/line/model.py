@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,15 +13,16 @@ from qsim.qoc.deck.systems.quantities import Units
 from qsim.qoc.models.basis import Basis
 from qsim.qoc.models.faults import Faults
 from qsim.qoc.models.goals import aim, named_states
-from qsim.qoc.models.line.findings import level_findings
 from qsim.qoc.models.line.jumps import Levels, level_jumps
 from qsim.qoc.models.line.levels import line, used_levels
+from qsim.qoc.models.molecule import level_findings
 from qsim.qoc.models.operators import sparse_matrix
-from qsim.qoc.models.quantum import ControlTerm, QuantumModel
+from qsim.qoc.models.quantum import ControlTerm
 
 if TYPE_CHECKING:
     from qsim.qoc.deck.systems.grid import GridSystem
     from qsim.qoc.models.line.levels import Line
+    from qsim.qoc.models.quantum import QuantumModel
 
 
 def grid_model(system: GridSystem, extra: int = 0) -> QuantumModel:
@@ -67,22 +69,7 @@ def grid_model(system: GridSystem, extra: int = 0) -> QuantumModel:
     with faults.catch():
         goal = aim(system, basis, lambda gate, start: named_states(gate, start, basis))
     faults.stop()
-    return QuantumModel(
-        drift=drift,
-        controls=controls,
-        jumps=jumps,
-        labels=labels,
-        shape=(count,),
-        seconds=units.seconds,
-        states=goal.start.states,
-        weights=goal.start.weights,
-        dropped=goal.start.dropped,
-        goal=goal.goal,
-        logical=goal.logical,
-        units=(units.of_controls, units.of_times.strip()),
-        line=levels,
-        doubts=doubts,
-    )
+    return replace(goal.model(basis, controls, jumps), line=levels)
 
 
 def _controls(system: GridSystem, levels: Line, faults: Faults) -> tuple[ControlTerm, ...]:

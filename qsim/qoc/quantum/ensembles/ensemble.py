@@ -13,10 +13,9 @@ from qsim.core.errors import InvalidInput
 from qsim.qoc.objectives.ensemble import EnsembleObjective, Member, Weighted, Worst, own_members
 from qsim.qoc.objectives.jumps import largest
 from qsim.qoc.objectives.slots import SlotObjective
-from qsim.qoc.quantum.continuous import Continuous
 from qsim.qoc.quantum.ensembles.members import Ensemble
 from qsim.qoc.quantum.outcome import Outcome
-from qsim.qoc.quantum.verification import Check, verify
+from qsim.qoc.quantum.verification import Check, Continuous, verify
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
