@@ -45,6 +45,10 @@ PLAN_POINTS = 600_000
 # bytes per point, measured: the state and its copies, densities, potential and its temporaries; the same for three times as many
 # points, and sine waves, where companions are finer
 POINT_BYTES, FINE_BYTES = 150, 550
+# on a GPU: two states, factors of two durations, and their temporaries
+GPU_BYTES = 112
+# points times steps from which a GPU is faster
+GPU = 2e9
 # of a step, per point: two solves of 14 to 18 multiplications and additions, and three phases
 FLOPS = 90.0
 # steps per optical cycle below which a run is refused, and below which it is warned of
@@ -132,10 +136,9 @@ def plan(loaded: LoadedDeck[PlaneDeck]) -> Plan:
         sizes=sizes,
         steps=steps,
         findings=problems,
-        size=Size(work, "points times steps", math.inf),
+        size=Size(work, "points times steps", GPU),
         operations=FLOPS * work,
         reduce="time.t_final",
-        cpu_only="task: plane",
         ranks=len(runs),
         shared="runs of the scan",
     )
@@ -151,7 +154,12 @@ def _memory(deck: PlaneDeck, points: int, steps: int) -> Memory:
         "maps": maps,
         "trace": 56 * steps,
     }
-    return Memory(host=sum(parts.values()), parts=parts, reduce=f"grid.{deck.system.coordinates[0]}.points")
+    return Memory(
+        host=sum(parts.values()),
+        parts=parts,
+        reduce=f"grid.{deck.system.coordinates[0]}.points",
+        on_gpu=points * GPU_BYTES,
+    )
 
 
 def _regions(deck: PlaneDeck, axes: tuple[Axis, Axis]) -> Iterator[Finding]:

@@ -25,14 +25,12 @@ def sums(problem: PlaneProblem, propagator: PlanePropagator) -> NDArray[np.float
 
     Regions: both coordinates inside, one of them, none.
     """
-    tables = [one.table for one in problem.forces if one.table is not None]
-    along, across, weighted = propagator.marginals(np.array(tables))
+    along, across, weighted = propagator.marginals(problem.force_tables)
     x, y = (one.x for one in problem.lattice.axes)
     rows = along[:, 0]
     dipole = problem.couplings @ [rows @ x, across @ y]
     force = np.array([rows @ one.first + across @ one.second for one in problem.forces])
-    # each component has a table, or none has
-    if tables:
+    if problem.force_tables.size:
         force = force + weighted
     within = problem.inside[0] @ along[:, 1]
     outside = (1.0 - problem.inside[0]) @ (rows - along[:, 1])

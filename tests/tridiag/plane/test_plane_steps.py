@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from qsim.tridiag.kernels.plane.records import NO_STEP, Phases
-from qsim.tridiag.kernels.plane.steps import PANEL, marginals, scratch, step_pass
+from qsim.tridiag.kernels.plane.steps_cpu import PANEL, marginals, scratch, step_pass
 from qsim.tridiag.plane.lattice import Axis
 
 STEPS = ((0.3, -0.2), (0.05, 0.05), (20.0, 3.0))
