@@ -81,7 +81,20 @@ class CudaPlanePropagator(PlanePropagator):
         self._kept: dict[Any, Any] = {}
         self._pairs: dict[Any, Any] = {}
         self._graphs: dict[Any, Graph | None] = {}
-        self._weights: tuple[Any, Any] = (None, None)
+        self._resident: dict[int, tuple[Any, Any]] = {}
+
+    @property
+    def field(self) -> Array:
+        """The state (n1, n2) on the device."""
+        return self.states[self.now][:, : self.shape[1]]
+
+    def resident(self, array: NDArray[np.float64]) -> Array:
+        """Return an array that stays the same for the run on the device."""
+        key = id(array)
+        if key not in self._resident:
+            # the array is kept, so that no other one can take its address
+            self._resident[key] = array, self.device.asarray(array, self.kernels.real)
+        return self._resident[key][1]
 
     @property
     def psi(self) -> NDArray[np.complex128]:
@@ -212,8 +225,6 @@ class CudaPlanePropagator(PlanePropagator):
         self, tables: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Return the density of either coordinate and the means of tables, as `PlanePropagator` does."""
-        if self._weights[0] is not tables:
-            self._weights = tables, self.device.asarray(tables, self.kernels.real)
-        found = self.kernels.marginals(self.states[self.now], self._weights[1])
+        found = self.kernels.marginals(self.states[self.now], self.resident(tables))
         along, across, weighted = (one * self.lattice.cell for one in found)
         return along, across, weighted

@@ -19,6 +19,7 @@ from qsim.core.errors import NumericsError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import Array
     from qsim.tridiag.plane.lattice import PlaneLattice
 
 __all__ = ["Levels", "Operator", "lowest", "part_of"]
@@ -82,11 +83,12 @@ class Levels:
         out[self.part] = self.states[level]
         return out
 
-    def amplitudes(self, psi: NDArray[np.complex128], cell: float) -> NDArray[np.complex128]:
-        """Return ``<k|psi>`` of a state (n1, n2), (k,); `cell`: area of a cell, bohr^2."""
+    def populations(self, psi: Array, states: Array, cell: float) -> list[float]:
+        """Return ``|<k|psi>|^2`` of a state (n1, n2); `states`: those of the levels beside psi, `cell`: area, bohr^2."""
         part = psi[self.part].reshape(-1)
-        flat = self.states.reshape(len(self.energies), -1)
-        return np.asarray((flat @ part.real + 1j * (flat @ part.imag)) * cell)
+        flat = states.reshape(len(self.energies), -1)
+        amplitudes = (flat @ part.real + 1j * (flat @ part.imag)) * cell
+        return [float(one) for one in abs(amplitudes) ** 2]
 
 
 def lowest(lattice: PlaneLattice, count: int) -> Levels:

@@ -9,6 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import Array
     from qsim.tridiag.plane.problem import PlaneProblem
     from qsim.tridiag.plane.propagator import PlanePropagator
 
@@ -51,8 +52,7 @@ def row(
     d = len(problem.couplings)
     norm, dipole, force = float(found[0]), found[1 : 1 + d], found[1 + d : 1 + 2 * d]
     field = problem.electric(step * problem.dt)
-    psi = propagator.psi
-    lattice = problem.lattice
+    psi, lattice = propagator.field, problem.lattice
     out: dict[str, Any] = {
         "norm": norm,
         "dipole": dipole.copy(),
@@ -63,12 +63,13 @@ def row(
     }
     if problem.system.pair:
         out["regions"] = found[1 + 2 * d :].copy()
-    if problem.levels is not None:
-        out["populations"] = np.abs(problem.levels.amplitudes(psi, lattice.cell)) ** 2
-    if problem.parts:
-        density = np.abs(psi) ** 2 * lattice.cell
-        shares = [problem.shares(ends) for ends in problem.parts.values()]
-        out["parts"] = np.array([e @ density @ f for e, f in shares])
+    if (levels := problem.levels) is not None:
+        states = propagator.resident(levels.states)
+        out["populations"] = np.array(levels.populations(psi, states, lattice.cell))
+    if problem.part_shares:
+        density = abs(psi) ** 2
+        shares = [[propagator.resident(one) for one in both] for both in problem.part_shares]
+        out["parts"] = np.array([float(e @ density @ f) * lattice.cell for e, f in shares])
         out["norm_within"] = out["parts"][: len(problem.observed.norm_within)]
     return out
 
@@ -113,6 +114,6 @@ def occupations(psi: NDArray[np.complex128]) -> NDArray[np.float64]:
     return np.asarray(found / found.sum())
 
 
-def _at_walls(psi: NDArray[np.complex128]) -> float:
+def _at_walls(psi: Array) -> float:
     """Return the sum of ``|psi|^2`` beside the four walls."""
-    return float((np.abs(psi[[0, -1]]) ** 2).sum() + (np.abs(psi[:, [0, -1]]) ** 2).sum())
+    return float((abs(psi[[0, -1]]) ** 2).sum() + (abs(psi[:, [0, -1]]) ** 2).sum())

@@ -179,6 +179,11 @@ class PlaneProblem(Motion):
         }
         return found | boxes
 
+    @cached_property
+    def part_shares(self) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        """Shares of the points of both coordinates that lie in each of `parts`."""
+        return [self.shares(ends) for ends in self.parts.values()]
+
     def propagator(self, psi: NDArray[np.complex128], step: int) -> PlanePropagator:
         """Return the propagator at a state and a step."""
         middle, lengths = stage_times(self.steps, self.dt, self.order)

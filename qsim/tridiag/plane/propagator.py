@@ -18,6 +18,7 @@ from qsim.tridiag.tdse.step_search import STAGES
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import Array
     from qsim.tridiag.kernels.plane.records import Filter
     from qsim.tridiag.plane.lattice import PlaneLattice
 
@@ -110,6 +111,15 @@ class PlanePropagator:
         self._edges = tuple(
             np.pad(one, (0, wide - one.size)) for one, wide in zip(self.inside, self.full, strict=True)
         )
+
+    @property
+    def field(self) -> Array:
+        """The state (n1, n2) where it is computed; on a GPU a view that the next steps change."""
+        return self.psi
+
+    def resident(self, array: NDArray[np.float64]) -> Array:
+        """Return an array that stays the same for the run where the state is."""
+        return array
 
     @property
     def psi(self) -> NDArray[np.complex128]:
