@@ -166,7 +166,7 @@ def _regions(deck: PlaneDeck, axes: tuple[Axis, Axis]) -> Iterator[Finding]:
     """Yield a radius that the grid or the absorber does not leave room for, and strips that fill the box."""
     strip = absorbers.width(deck.absorber)
     for name, axis in zip(deck.system.coordinates, axes, strict=True):
-        if 2.0 * strip >= axis.high - axis.low:
+        if 2.0 * strip >= axis.high - axis.outer:
             key = "absorber.kmin" if deck.absorber.type == "manolopoulos" else "absorber.width"
             text = f"two strips of {strip:.4g} bohr leave nothing of a box of {axis.high - axis.low:.4g} bohr along {name}"
             yield Finding(key, text)
@@ -279,13 +279,13 @@ def _room(
         quiver = pulse.quiver * pulled[number] / axis.mass
         profile = density.sum(axis=1 - number)
         centre = float(profile @ axis.x)
-        room = min(centre - axis.low, axis.high - centre)
+        room = min(centre - axis.outer, axis.high - centre)
         key = f"grid.{_axis_key(deck, name)}.xmax"
         if 0.0 < room < quiver:
             text = f"the wall is {room:.4g} bohr from the initial state, less than the quiver radius {quiver:.4g} bohr"
             yield Finding(key, text)
             return
-        taken = float(profile[(axis.x < axis.low + strip) | (axis.x > axis.high - strip)].sum())
+        taken = float(profile[(axis.x < axis.outer + strip) | (axis.x > axis.high - strip)].sum())
         if strip and taken > 1e-6:
             text = f"{taken:.2g} of the initial state lies in the strips of the absorber along {name}: widen grid"
             yield Finding("absorber", text, "warning")

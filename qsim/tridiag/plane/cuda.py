@@ -58,11 +58,8 @@ class CudaPlanePropagator(PlanePropagator):
         """Make room on the device, and choose the windows for all lengths of stages."""
         device, xp = self.device, self.device.xp
         item = 4 if self.single else 8
-        decays = [
-            min(-np.log(np.hypot(*axis.step(q * self.dt).constants[:2])) for q in set(self.stages))
-            for axis in self.lattice.axes
-        ]
-        cuts = [cut(n, float(decay), item) for n, decay in zip(self.shape, decays, strict=True)]
+        decays = [min(axis.step(q * self.dt).decay for q in set(self.stages)) for axis in self.lattice.axes]
+        cuts = [cut(n, decay, item) for n, decay in zip(self.shape, decays, strict=True)]
         with device.use():
             self.kernels = PlaneKernels(
                 device, self.shape, (cuts[0], cuts[1]), self.inside, single=self.single
@@ -160,7 +157,7 @@ class CudaPlanePropagator(PlanePropagator):
         if key not in self._pairs:
             both = [self._filter(one.axis, t) if t else NO_STEP for t in (one.before, one.after)]
             constants, reach, scale = pair(both[0], both[1], 4 if self.single else 8)
-            weight = float(np.hypot(*both[0].constants[4:])) ** 2 if one.before else 1.0
+            weight = float(np.abs(both[0].numbers[0, 3])) ** 2
             device = self.device
             self._pairs[key] = device.asarray(constants, self.kernels.real), reach, scale, weight
         found: tuple[Array, tuple[int, int], complex, float] = self._pairs[key]

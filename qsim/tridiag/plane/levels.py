@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import NumericsError
+from qsim.tridiag.plane.lattice import RadialAxis
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -127,7 +128,8 @@ def part_of(lattice: PlaneLattice, centre: tuple[int, int], reach: float) -> tup
     for axis, middle in zip(lattice.axes, centre, strict=True):
         half = int(reach / np.sqrt(axis.mass) ** 0.5 / axis.spacing) + 8
         size = min(2 * half + 1, axis.points, MOST)
-        low = min(max(middle - size // 2, 0), axis.points - size)
+        # the part of a radius begins at its axis
+        low = 0 if isinstance(axis, RadialAxis) else min(max(middle - size // 2, 0), axis.points - size)
         parts.append(slice(low, low + size))
     return parts[0], parts[1]
 
@@ -210,10 +212,7 @@ class Operator:
         from scipy.sparse import diags, eye, kron
         from scipy.sparse.linalg import splu
 
-        first, second = (
-            diags([-0.5, 1.0, -0.5], [-1, 0, 1], shape=(one.points, one.points)) / (one.mass * one.spacing**2)
-            for one in self.axes
-        )
+        first, second = (one.three_points() for one in self.axes)
         n, m = self.v.shape
         matrix = kron(first, eye(m)) + kron(eye(n), second) + diags(self.v.ravel() - shift)
         return splu(

@@ -80,7 +80,7 @@ def map_row(problem: PlaneProblem, propagator: PlanePropagator) -> dict[str, Any
     first, second = problem.strides
     out: dict[str, Any] = {
         "step": propagator.step,
-        "density": np.abs(psi[::first, ::second]) ** 2,
+        "density": np.abs(psi[::first, ::second]) ** 2 / lattice.measure[::first],
         "energy": lattice.energy(psi),
         "velocity": problem.couplings @ lattice.velocities(psi),
     }
@@ -88,7 +88,7 @@ def map_row(problem: PlaneProblem, propagator: PlanePropagator) -> dict[str, Any
         out["mu"] = lattice.chemical_potential(psi)
     if problem.observed.density.currents:
         for name, current in zip(("current_1", "current_2"), lattice.currents(psi), strict=True):
-            out[name] = current[::first, ::second]
+            out[name] = current[::first, ::second] / lattice.measure[::first]
     if lattice.exchange:
         out["exchange_defect"] = float(np.abs(psi - lattice.exchange * psi.T).max() / np.abs(psi).max())
     if problem.observed.entanglement:

@@ -20,7 +20,7 @@ def test_windows_hold_their_halos():
     for points in (1, 31, 450, 8192, 100_001):
         for s in (0.3, 1.0, 5.0, 200.0):
             one = Axis(0.0, 1.0, points).step(2.0 * s)
-            decay = -float(np.log(np.hypot(*one.constants[:2])))
+            decay = one.decay
             found = cut(points, decay, 8)
             assert found.windows * found.window >= points > (found.windows - 1) * found.window
             assert found.window + 2 * found.halo <= found.span
@@ -36,7 +36,7 @@ def test_constants_of_the_kernel():
     from qsim.tridiag.kernels.plane.records import NO_STEP
 
     one = Axis(0.0, 0.25, 50).step(0.05)
-    turn, alpha, beta = one.constants.view(complex)
+    turn, _, alpha, beta = one.numbers[0]
     constants, reach, scale = pair(NO_STEP, one, 8)
     assert constants.view(complex) == pytest.approx([0.0, -1.0, 0.0, turn, alpha / beta, turn**8])
     assert scale == pytest.approx(beta)

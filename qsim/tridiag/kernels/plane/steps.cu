@@ -3,7 +3,8 @@
 // The Cayley step of a kinetic energy is  psi'_j = beta (alpha/beta psi_j + r_j + l_j),  r_j = psi_j + lambda r_(j-1),
 // l_j = psi_j + lambda l_(j+1)  with one complex lambda for all points (steps_cpu.py).  |lambda|^H falls below rounding within
 // some tens of points, so that the points of a window do not feel what lies beyond a halo of H points: a block takes a window of
-// LINES lines with its halos into registers, makes [filter, phases, filter], and writes the window to another array.  Walls are
+// LINES lines with its halos into registers, makes [filter, phases, filter], and writes the window to another array.  Meanwhile
+// its next window comes into shared memory: blocks are as many as the device holds, and go on from window to window.  Walls are
 // images: beyond a wall a line goes on with the other sign, at any distance, and the phases with it.
 //
 // A thread has ROWS neighbouring points of a line: it sums them from either end, adds what the sums of `reach` threads beside it
@@ -49,13 +50,78 @@
 // Point of a line whose value, times `sign`, is the image at any place of the endless line; walls lie at -1 and `points`.
 QSIM_DEVICE int image(int place, int points, real& sign) {
     const int period = 2 * (points + 1);
-    int p = (place + 1) % period;
-    if (p < 0) p += period;
+    int p = place + 1;
+    // seldom more than once: a halo is longer than the line only where there are few points
+    while (p < 0) p += period;
+    while (p >= period) p -= period;
     const bool turned = p > points + 1;
     if (turned) p = period - p;
     const bool wall = p == 0 || p == points + 1;
     sign = wall ? real(0) : turned ? real(-1) : real(1);
     return wall ? 0 : p - 1;
+}
+
+// Copy a number to shared memory while the thread goes on, or fill it with zeros.
+QSIM_DEVICE void copy_async(cplx* to, const cplx* from, bool wanted) {
+    const unsigned there = (unsigned)__cvta_generic_to_shared(to);
+    const int bytes = wanted ? (int)sizeof(cplx) : 0;
+    if (sizeof(cplx) == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(there), "l"(from), "r"(bytes) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(there), "l"(from), "r"(bytes) : "memory");
+}
+QSIM_DEVICE void copies_end() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Wait for all groups of copies but the last `left`.
+template <int left> QSIM_DEVICE void copies_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory"); }
+
+// Layout of a pass: points of a line, lines, windows of a line, points of a window, of its halo, lines of blocks side by side.
+struct Layout {
+    int64 pitch;
+    int points, lines, windows, window, halo, gang;
+};
+
+struct Tile {  // a window: its first line, the points that it writes, and the first that it reads
+    int line, begin, end, start, used;
+    bool inner;
+};
+
+// Blocks side by side share rows of memory, those after them the halos: both are still in the cache.
+QSIM_DEVICE Tile tile_of(const Layout& a, int id) {
+    const int within = id % a.gang, rest = id / a.gang;
+    Tile t;
+    t.line = ((rest / a.windows) * a.gang + within) * LINES;
+    t.begin = (rest % a.windows) * a.window;
+    t.start = t.begin - a.halo;
+    t.end = min(t.begin + a.window, a.points);
+    t.used = t.end + a.halo - t.start;
+    t.inner = t.start >= 0 && t.start + SPAN <= a.points;
+    return t;
+}
+
+// Place in shared memory of the k-th point that a thread copies.  Along the first axis it is one of its own points; along the
+// second one neighbours in memory go to threads side by side, and the own points are at own_slot.
+QSIM_DEVICE int copy_slot(int k) {
+    const int i = k * THREADS + threadIdx.x;
+    return AXIS == 0 ? i : (i / SPAN) * STRIDE + i % SPAN + (i % SPAN) / ROWS;
+}
+QSIM_DEVICE int own_slot(int k) {
+    return AXIS == 0 ? k * THREADS + threadIdx.x
+                     : (threadIdx.x % LINES) * STRIDE + (ROWS + 1) * (threadIdx.x / LINES) + k;
+}
+
+// Copy a window of a state or of a table that lies like one.
+QSIM_DEVICE void fetch(cplx* to, const cplx* from, const Layout& a, const Tile& t) {
+#pragma unroll
+    for (int k = 0; k < ROWS; ++k) {
+        const int i = k * THREADS + threadIdx.x;
+        const int c = AXIS == 0 ? ROWS * (threadIdx.x / LINES) + k : i % SPAN;
+        const int line = t.line + (AXIS == 0 ? threadIdx.x % LINES : i / SPAN);
+        real sign;
+        const int j = t.inner ? t.start + c : image(t.start + c, a.points, sign);
+        const bool wanted = line < a.lines && c < t.used;
+        copy_async(to + copy_slot(k), wanted ? from + (AXIS == 0 ? j * a.pitch + line : line * a.pitch + j) : from, wanted);
+    }
+    copies_end();
 }
 
 struct Filter {  // lambda, alpha / beta, lambda^ROWS, and the neighbours on either side that are felt
@@ -98,8 +164,7 @@ QSIM_DEVICE void filtered(cplx* f, const Filter& a, cplx* up, cplx* down) {
 }
 
 // One pass: the end of a kinetic step, the phases, the begin of the next one.
-//   in, out      (n1, pitch) states, in != out
-//   points       along a line;  lines: their number;  windows, window, halo: of a line;  gang: lines of blocks side by side
+//   in, out      (n1, pitch) states, in != out;  tiles: windows of all lines
 //   constants    12 reals: of the filter before and of that after the phases;  reach: neighbours of both
 //   line, across factors of the points of a line, those of lines
 //   table        factors of both coordinates: TABLE 1 at origin + stride j + line, TABLE 2 as the state with its pitch
@@ -108,136 +173,125 @@ QSIM_DEVICE void filtered(cplx* f, const Filter& a, cplx* up, cplx* down) {
 //   inside, edges  shares of the points of a line, and of lines, that lie inside;  lost: (blocks, 2), added to
 extern "C" __global__ void __launch_bounds__(THREADS, MINBLOCKS)
 step_pass(const cplx* __restrict__ in, cplx* __restrict__ out, int64 pitch, int points, int lines, int windows, int window,
-          int halo, int gang, const real* __restrict__ constants, int reach_before, int reach_after,
+          int halo, int gang, int tiles, const real* __restrict__ constants, int reach_before, int reach_after,
           const cplx* __restrict__ line, const cplx* __restrict__ across, const cplx* __restrict__ table, int64 origin,
           int stride, real weight, real bend, const real* __restrict__ kept_line, const real* __restrict__ kept_across,
           const real* __restrict__ inside, const real* __restrict__ edges, real* __restrict__ lost) {
     extern __shared__ __align__(16) char raw[];
     cplx* sums = (cplx*)raw;
-    [[maybe_unused]] cplx* stage = sums + 4 * THREADS;
+    cplx* coming = sums + 4 * THREADS;
+    // the table of a window, then what is written of it
+    [[maybe_unused]] cplx* stage = coming + (AXIS == 0 ? ROWS * THREADS : LINES * STRIDE);
+    const Layout layout = {pitch, points, lines, windows, window, halo, gang};
+    const int own = threadIdx.x % LINES, group = threadIdx.x / LINES;
+#if LOSSY
+    real single = 0, both = 0;
+#endif
 
-    // blocks side by side share rows of memory, those after them the halos: both are still in the cache
-    const int within = blockIdx.x % gang, rest = blockIdx.x / gang;
-    const int first_line = ((rest / windows) * gang + within) * LINES;
-    if (first_line >= lines) return;
-    const int begin = (rest % windows) * window, start = begin - halo;
-    const int end = min(begin + window, points), used = end + halo - start;
-    const int own = threadIdx.x % LINES, group = threadIdx.x / LINES, mine = first_line + own;
-    const bool there = mine < lines;
-    const bool inner = start >= 0 && start + SPAN <= points;
-    const int place = start + ROWS * group;
-
-    cplx f[ROWS];
-#if AXIS == 0
-    const cplx* column = in + (there ? mine : 0);
-    const bool active = there && ROWS * group < used;
+    fetch(coming, in, layout, tile_of(layout, blockIdx.x));
+    for (int id = blockIdx.x; id < tiles; id += gridDim.x) {
+        const Tile t = tile_of(layout, id);
+        const int mine = t.line + own, place = t.start + ROWS * group;
+        const bool there = mine < lines;
+        copies_wait<0>();
+#if AXIS == 1
+        __syncthreads();
+#endif
+        cplx f[ROWS];
 #pragma unroll
-    for (int k = 0; k < ROWS; ++k) {
-        f[k] = {0, 0};
-        if (active) {
-            real sign = 1;
-            const int j = inner ? place + k : image(place + k, points, sign);
-            f[k] = sign * column[j * pitch];
+        for (int k = 0; k < ROWS; ++k) f[k] = coming[own_slot(k)];
+        if (!t.inner) {
+#pragma unroll
+            for (int k = 0; k < ROWS; ++k) {
+                real sign;
+                image(place + k, points, sign);
+                f[k] = sign * f[k];
+            }
         }
-    }
-#else
-#pragma unroll
-    for (int k = 0; k < ROWS; ++k) {
-        const int i = k * THREADS + threadIdx.x, c = i % SPAN, ln = first_line + i / SPAN;
-        f[k] = {0, 0};
-        if (ln < lines && c < used) {
-            real sign = 1;
-            const int j = inner ? start + c : image(start + c, points, sign);
-            f[k] = sign * in[ln * pitch + j];
-        }
-    }
-#pragma unroll
-    for (int k = 0; k < ROWS; ++k) {
-        const int i = k * THREADS + threadIdx.x, c = i % SPAN;
-        stage[(i / SPAN) * STRIDE + c + c / ROWS] = f[k];
-    }
-    __syncthreads();
-    cplx* slot = stage + own * STRIDE + (ROWS + 1) * group;
-#pragma unroll
-    for (int k = 0; k < ROWS; ++k) f[k] = slot[k];
+#if AXIS == 1
+        // all have their points, and the window before is written
+        __syncthreads();
+#endif
 #if TABLE == 2
-    __syncthreads();
+        fetch(stage, table, layout, t);
+#endif
+        if (id + gridDim.x < tiles)
+            fetch(coming, in, layout, tile_of(layout, id + gridDim.x));
+        else
+            copies_end();
+
+        filtered(f, filter_of(constants, reach_before), sums, sums + THREADS);
+
+#if TABLE == 2
+        copies_wait<1>();
+#if AXIS == 1
+        __syncthreads();
+#endif
+#endif
+        const cplx turn = there ? across[mine] : cplx{0, 0};
+#if LOSSY
+        real gone = 0, within = 0;
+        const real kept = there ? kept_across[mine] : real(1);
+#endif
 #pragma unroll
-    for (int k = 0; k < ROWS; ++k) {
-        const int i = k * THREADS + threadIdx.x, c = i % SPAN, ln = first_line + i / SPAN;
-        cplx w = {0, 0};
-        if (ln < lines && c < used) {
+        for (int k = 0; k < ROWS; ++k) {
             [[maybe_unused]] real sign;
-            const int j = inner ? start + c : image(start + c, points, sign);
-            w = table[ln * pitch + j];
-        }
-        stage[(i / SPAN) * STRIDE + c + c / ROWS] = w;
-    }
-#endif
-#endif
-
-    filtered(f, filter_of(constants, reach_before), sums, sums + THREADS);
-
-    const cplx turn = there ? across[mine] : cplx{0, 0};
+            const int j = t.inner ? place + k : image(place + k, points, sign);
 #if LOSSY
-    real gone = 0, within_both = 0;
-    const real kept = there ? kept_across[mine] : real(1);
+            // the kinetic steps keep the norm: what the phases take here is all that is lost
+            if (place + k >= t.begin && place + k < t.end) {
+                const real taken = weight * abs2(f[k]) * (1 - kept_line[j] * kept);
+                gone += taken;
+                within += inside[j] * taken;
+            }
 #endif
-#pragma unroll
-    for (int k = 0; k < ROWS; ++k) {
-        [[maybe_unused]] real sign;
-        const int j = inner ? place + k : image(place + k, points, sign);
-#if LOSSY
-        // the kinetic steps keep the norm: what the phases take here is all that is lost
-        if (place + k >= begin && place + k < end) {
-            const real taken = weight * abs2(f[k]) * (1 - kept_line[j] * kept);
-            gone += taken;
-            within_both += inside[j] * taken;
-        }
-#endif
-        cplx g = line[j] * turn;
+            cplx g = line[j] * turn;
 #if TABLE == 1
-        g *= there ? table[origin + (int64)stride * j + mine] : cplx{0, 0};
-#elif TABLE == 2 && AXIS == 0
-        g *= active ? table[j * pitch + mine] : cplx{0, 0};
+            g *= there ? table[origin + (int64)stride * j + mine] : cplx{0, 0};
 #elif TABLE == 2
-        g *= slot[k];
+            g *= stage[own_slot(k)];
 #endif
 #if BEND
-        // exp(-i p) as (a - i b) / (a + i b) of order 8 (Pade), as on a CPU
-        const real p = bend * (weight * abs2(f[k])), q = p * p;
-        const real a = fma(q, fma(q, real(1.0 / 1680.0), real(-3.0 / 28.0)), real(1));
-        const real b = p * fma(q, real(-1.0 / 84.0), real(0.5));
-        const real c = 1 / fma(a, a, b * b);
-        g *= cplx{(a * a - b * b) * c, -2 * a * b * c};
+            // exp(-i p) as (a - i b) / (a + i b) of order 8 (Pade), as on a CPU
+            const real p = bend * (weight * abs2(f[k])), q = p * p;
+            const real a = fma(q, fma(q, real(1.0 / 1680.0), real(-3.0 / 28.0)), real(1));
+            const real b = p * fma(q, real(-1.0 / 84.0), real(0.5));
+            const real c = 1 / fma(a, a, b * b);
+            g *= cplx{(a * a - b * b) * c, -2 * a * b * c};
 #endif
-        f[k] *= g;
-    }
+            f[k] *= g;
+        }
+#if LOSSY
+        // where one coordinate lies inside, and where none does
+        const real edge = there ? edges[mine] : real(0);
+        single += within + edge * (gone - within);
+        both += (1 - edge) * (gone - within);
+#endif
 
-    filtered(f, filter_of(constants + 6, reach_after), sums + 2 * THREADS, sums + 3 * THREADS);
+        filtered(f, filter_of(constants + 6, reach_after), sums + 2 * THREADS, sums + 3 * THREADS);
 
 #if AXIS == 0
 #pragma unroll
-    for (int k = 0; k < ROWS; ++k)
-        if (there && place + k >= begin && place + k < end) out[(place + k) * pitch + mine] = f[k];
+        for (int k = 0; k < ROWS; ++k)
+            if (there && place + k >= t.begin && place + k < t.end) out[(place + k) * pitch + mine] = f[k];
 #else
-    // all have taken their factors: the last barrier was in the second filter
+        // all have taken their factors: there was a barrier in the second filter
 #pragma unroll
-    for (int k = 0; k < ROWS; ++k) slot[k] = f[k];
-    __syncthreads();
+        for (int k = 0; k < ROWS; ++k) stage[own_slot(k)] = f[k];
+        __syncthreads();
 #pragma unroll
-    for (int k = 0; k < ROWS; ++k) {
-        const int i = k * THREADS + threadIdx.x, c = i % SPAN, ln = first_line + i / SPAN;
-        if (ln < lines && start + c >= begin && start + c < end)
-            out[ln * pitch + start + c] = stage[(i / SPAN) * STRIDE + c + c / ROWS];
-    }
+        for (int k = 0; k < ROWS; ++k) {
+            const int i = k * THREADS + threadIdx.x, c = i % SPAN, ln = t.line + i / SPAN;
+            if (ln < lines && t.start + c >= t.begin && t.start + c < t.end)
+                out[ln * pitch + t.start + c] = stage[copy_slot(k)];
+        }
 #endif
+    }
 #if LOSSY
-    // where one coordinate lies inside, and where none does
-    const real edge = there ? edges[mine] : real(0), beyond = gone - within_both;
     real* scratch = (real*)sums;
-    const real single = block_sum(within_both + edge * beyond, scratch);
-    const real both = block_sum((1 - edge) * beyond, scratch);
+    __syncthreads();
+    single = block_sum(single, scratch);
+    both = block_sum(both, scratch);
     if (threadIdx.x == 0) {
         lost[2 * blockIdx.x] += single;
         lost[2 * blockIdx.x + 1] += both;

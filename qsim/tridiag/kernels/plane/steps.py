@@ -27,7 +27,7 @@ __all__ = ["ROWS", "Cut", "Launch", "PlaneKernels", "cut", "pair"]
 ROWS = 8
 # lines and threads of a block, blocks of a multiprocessor, and the time of a point next to the first
 SHAPES = ((4, 256, 2, 1.0), (8, 256, 2, 1.0), (2, 256, 2, 1.15), (1, 256, 2, 1.6), (1, 512, 1, 1.8))
-# blocks whose lines lie side by side in memory and that run one after another: a kilobyte of a row
+# windows whose lines lie side by side in memory and that follow each other: a kilobyte of a row
 GANG = 16
 # by bytes of a real number: amplitude that may be missed beyond a halo, and beyond the neighbours of a thread
 TAIL, FAR = {8: 1e-16, 4: 1e-8}, {8: 1e-17, 4: 1e-9}
@@ -58,8 +58,8 @@ class Cut(NamedTuple):
         """Points of a line that a block can hold."""
         return ROWS * self.threads // self.lines
 
-    def blocks(self, lines: int, gang: int) -> int:
-        """Return the blocks of so many lines, which come in gangs."""
+    def tiles(self, lines: int, gang: int) -> int:
+        """Return the windows of so many lines, which come in gangs."""
         return -(-lines // (self.lines * gang)) * gang * self.windows
 
 
@@ -101,13 +101,10 @@ def cut(points: int, decay: float, item: int) -> Cut:
 
 
 def pair(before: Filter, after: Filter, item: int) -> tuple[NDArray[np.float64], tuple[int, int], complex]:
-    """Return what the kernel needs of both filters: 12 constants, neighbours that are felt, and the product of the factors beta.
-
-    A filter without a step is lambda = 0, alpha = -1, beta = 1, which changes nothing.
-    """
+    """Return what the kernel needs of both filters: 12 constants, neighbours that are felt, and the product of all beta."""
     rows, reach, scale = [], [], 1.0 + 0.0j
     for one in (before, after):
-        turn, alpha, beta = one.constants.view(complex) if one.head.size else (0.0j, -1.0 + 0.0j, 1.0 + 0.0j)
+        turn, _turn, alpha, beta = (complex(number) for number in one.numbers[0])
         rows += [turn, alpha / beta, turn**ROWS]
         far = math.log(FAR[item]) / (ROWS * math.log(abs(turn))) if turn else 0.0
         # the kernel ends at the ends of a line
@@ -149,6 +146,12 @@ class Launch(NamedTuple):
     kept: tuple[Array, Array] | None
 
 
+def _processors(device: Device) -> int:
+    """Return the number of multiprocessors."""
+    with device.use():
+        return int(device.xp.cuda.runtime.getDeviceProperties(device.index)["multiProcessorCount"])
+
+
 class PlaneKernels:
     """The kernels for states of one shape.
 
@@ -188,11 +191,14 @@ class PlaneKernels:
         self.inside = [device.asarray(one, self.real) for one in inside]
         # a kilobyte of neighbouring lines goes through together; lines along the second axis lie apart
         self.gangs = (GANG, 1)
+        # as many blocks as run at once: each goes on from window to window
+        resident = _processors(device)
+        self.tiles = tuple(one.tiles(shape[1 - axis], self.gangs[axis]) for axis, one in enumerate(cuts))
+        self.blocks = tuple(
+            min(most, resident * one.resident) for most, one in zip(self.tiles, cuts, strict=True)
+        )
         with device.use():
-            self.lost = tuple(
-                device.xp.zeros((one.blocks(shape[1 - axis], self.gangs[axis]), 2), self.real)
-                for axis, one in enumerate(cuts)
-            )
+            self.lost = tuple(device.xp.zeros((one, 2), self.real) for one in self.blocks)
 
     def step_pass(self, one: Launch, source: Array, target: Array) -> None:
         """Make the end of a kinetic step, the phases, and the begin of the next one, from a state (n1, pitch) to another."""
@@ -211,19 +217,22 @@ class PlaneKernels:
             "LOSSY": int(one.kept is not None),
             "BEND": int(one.bend != 0.0),
         }
-        stage = found.lines * (found.span + found.threads // found.lines + 8 // found.lines) if axis else 0
-        shared = 2 * self.real().itemsize * (4 * found.threads + stage)
+        own = ROWS * found.threads
+        stage = own + found.threads + 8 if axis else own
+        # what comes, and the table or what goes
+        shared = 2 * self.real().itemsize * (4 * found.threads + stage * (1 + (axis == 1 or kind == 2)))
         null = np.intp(0)
         kept = (null, null) if one.kept is None else one.kept
         kernel = kernels.function("tridiag/kernels/plane", "steps", "step_pass", defines, shared_bytes=shared)
         kernel(
-            (found.blocks(lines, self.gangs[axis]),),
+            (self.blocks[axis],),
             (found.threads,),
             (
                 source,
                 target,
                 np.int64(self.pitch),
                 *map(np.int32, (points, lines, found.windows, found.window, found.halo, self.gangs[axis])),
+                np.int32(self.tiles[axis]),
                 one.constants,
                 *map(np.int32, one.reach),
                 one.line,

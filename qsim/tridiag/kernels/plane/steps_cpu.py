@@ -123,72 +123,97 @@ def _image(column, n, last, head, x, y, carry, at):
         put(carry, at + PANEL + k, -y * sr - x * si)
 
 
-@nb.njit(**PART)
-def _recurrence(column, n, low, high, up, x, y, carry, at):
-    """Make a recurrence from its carry and store it, ``up`` from point low to high - 1, or down."""
-    ar, ai = lanes(carry, at), lanes(carry, at + PANEL)
-    br, bi = lanes(carry, at + QUARTER), lanes(carry, at + PANEL + QUARTER)
-    for k in range(low, high):
-        there = POINT * (k if up else low + high - 1 - k)
-        cr = lanes(column, there) - y * ai + x * ar
-        ai = lanes(column, there + PANEL) + y * ar + x * ai
-        ar = cr
-        dr = lanes(column, there + QUARTER) - y * bi + x * br
-        bi = lanes(column, there + PANEL + QUARTER) + y * br + x * bi
-        br = dr
-        put(column, there + 2 * PANEL, ar)
-        put(column, there + 3 * PANEL, ai)
-        put(column, there + 2 * PANEL + QUARTER, br)
-        put(column, there + 3 * PANEL + QUARTER, bi)
-    put(carry, at, ar)
-    put(carry, at + PANEL, ai)
-    put(carry, at + QUARTER, br)
-    put(carry, at + PANEL + QUARTER, bi)
+def _recurring(name, rows):
+    """Return the sweep of one recurrence; `rows`: whether each point has its own constants."""
+
+    @variant(name, **PART)
+    def sweep(column, n, low, high, up, constants, carry, at):
+        """Make a recurrence from its carry and store it, ``up`` from point low to high - 1, or down."""
+        ar, ai = lanes(carry, at), lanes(carry, at + PANEL)
+        br, bi = lanes(carry, at + QUARTER), lanes(carry, at + PANEL + QUARTER)
+        x, y = constants[0, 0], constants[0, 1]
+        for k in range(low, high):
+            j = k if up else low + high - 1 - k
+            there = POINT * j
+            if rows:
+                x, y = constants[j, 0], constants[j, 1]
+            cr = lanes(column, there) - y * ai + x * ar
+            ai = lanes(column, there + PANEL) + y * ar + x * ai
+            ar = cr
+            dr = lanes(column, there + QUARTER) - y * bi + x * br
+            bi = lanes(column, there + PANEL + QUARTER) + y * br + x * bi
+            br = dr
+            put(column, there + 2 * PANEL, ar)
+            put(column, there + 3 * PANEL, ai)
+            put(column, there + 2 * PANEL + QUARTER, br)
+            put(column, there + 3 * PANEL + QUARTER, bi)
+        put(carry, at, ar)
+        put(carry, at + PANEL, ai)
+        put(carry, at + QUARTER, br)
+        put(carry, at + PANEL + QUARTER, bi)
+
+    return sweep
 
 
 @nb.njit(**PART)
-def _finish(column, n, filt, carry):
-    """Complete a step whose recurrence down is stored: make that up and add both."""
-    x, y, pr, pi, qr, qi = filt[0], filt[1], filt[2], filt[3], filt[4], filt[5]
+def _mirrored(from_, at, constants, carry, to):
+    """Set a carry to the image beyond a wall: ``-lambda`` times the other recurrence at the last point before it."""
+    x, y = constants[0, 0], constants[0, 1]
     for k in range(0, PANEL, QUARTER):
-        # the image beyond the first wall: -lambda times the stored recurrence there
-        fr, fi = lanes(column, 2 * PANEL + k), lanes(column, 3 * PANEL + k)
-        put(carry, k, y * fi - x * fr)
-        put(carry, PANEL + k, -y * fr - x * fi)
-    ar, ai = lanes(carry, 0), lanes(carry, PANEL)
-    br, bi = lanes(carry, QUARTER), lanes(carry, PANEL + QUARTER)
-    for j in range(n):
-        there = POINT * j
-        fr, fi = lanes(column, there), lanes(column, there + PANEL)
-        cr = fr - y * ai + x * ar
-        ai = fi + y * ar + x * ai
-        ar = cr
-        sr, si = ar + lanes(column, there + 2 * PANEL), ai + lanes(column, there + 3 * PANEL)
-        put(column, there, pr * fr - pi * fi + qr * sr - qi * si)
-        put(column, there + PANEL, pr * fi + pi * fr + qr * si + qi * sr)
-        fr, fi = lanes(column, there + QUARTER), lanes(column, there + PANEL + QUARTER)
-        dr = fr - y * bi + x * br
-        bi = fi + y * br + x * bi
-        br = dr
-        sr, si = (
-            br + lanes(column, there + 2 * PANEL + QUARTER),
-            bi + lanes(column, there + 3 * PANEL + QUARTER),
-        )
-        put(column, there + QUARTER, pr * fr - pi * fi + qr * sr - qi * si)
-        put(column, there + PANEL + QUARTER, pr * fi + pi * fr + qr * si + qi * sr)
+        fr, fi = lanes(from_, at + k), lanes(from_, at + PANEL + k)
+        put(carry, to + k, y * fi - x * fr)
+        put(carry, to + PANEL + k, -y * fr - x * fi)
 
 
-def _middle(name, ends, begins):
+def _finishing(name, rows):
+    """Return the sweep that completes a step; `rows` as of `_recurring`."""
+
+    @variant(name, **PART)
+    def sweep(column, n, filt, carry):
+        """Complete a step whose recurrence down is stored: make that up and add both."""
+        for k in range(0, 2 * PANEL, QUARTER):
+            put(carry, k, same(0.0))
+        if not rows:
+            _mirrored(column, 2 * PANEL, filt, carry, 0)
+        x, y, pr, pi, qr, qi = filt[0, 0], filt[0, 1], filt[0, 4], filt[0, 5], filt[0, 6], filt[0, 7]
+        ar, ai = lanes(carry, 0), lanes(carry, PANEL)
+        br, bi = lanes(carry, QUARTER), lanes(carry, PANEL + QUARTER)
+        for j in range(n):
+            there = POINT * j
+            if rows:
+                x, y, pr, pi, qr, qi = filt[j, 0], filt[j, 1], filt[j, 4], filt[j, 5], filt[j, 6], filt[j, 7]
+            fr, fi = lanes(column, there), lanes(column, there + PANEL)
+            cr = fr - y * ai + x * ar
+            ai = fi + y * ar + x * ai
+            ar = cr
+            sr, si = ar + lanes(column, there + 2 * PANEL), ai + lanes(column, there + 3 * PANEL)
+            put(column, there, pr * fr - pi * fi + qr * sr - qi * si)
+            put(column, there + PANEL, pr * fi + pi * fr + qr * si + qi * sr)
+            fr, fi = lanes(column, there + QUARTER), lanes(column, there + PANEL + QUARTER)
+            dr = fr - y * bi + x * br
+            bi = fi + y * br + x * bi
+            br = dr
+            sr, si = (
+                br + lanes(column, there + 2 * PANEL + QUARTER),
+                bi + lanes(column, there + 3 * PANEL + QUARTER),
+            )
+            put(column, there + QUARTER, pr * fr - pi * fi + qr * sr - qi * si)
+            put(column, there + PANEL + QUARTER, pr * fi + pi * fr + qr * si + qi * sr)
+
+    return sweep
+
+
+def _middle(name, ends, begins, rows=False):
     """Return the sweep down between two recurrences: the end of one kinetic step, the phases, the begin of the next.
 
-    `ends`, `begins`: whether there is a kinetic step before the phases, and one after them.
+    `ends`, `begins`: whether there is a kinetic step before the phases, and one after them; `rows` as of `_recurring`.
     """
 
     @variant(name, **PART)
     def sweep(column, low, high, first, second, phases, panel, carry):
         """Work on the points from high - 1 down to low; ``carry``: recurrences of both steps, then what was lost."""
-        x, y, pr, pi, qr, qi = first[0], first[1], first[2], first[3], first[4], first[5]
-        u, v = second[0], second[1]
+        x, y, pr, pi, qr, qi = first[0, 2], first[0, 3], first[0, 4], first[0, 5], first[0, 6], first[0, 7]
+        u, v = second[0, 2], second[0, 3]
         table, line, across = phases.table, phases.line, phases.across
         inside, kept_line, kept_across = phases.inside, phases.kept_line, phases.kept_across
         bend = phases.bend
@@ -205,6 +230,9 @@ def _middle(name, ends, begins):
                 there = POINT * j + k
                 fr, fi = lanes(column, there), lanes(column, there + PANEL)
                 if ends:
+                    if rows:
+                        x, y, pr, pi = first[j, 2], first[j, 3], first[j, 4], first[j, 5]
+                        qr, qi = first[j, 6], first[j, 7]
                     cr = fr - y * ai + x * ar
                     ai = fi + y * ar + x * ai
                     ar = cr
@@ -238,6 +266,8 @@ def _middle(name, ends, begins):
                 put(column, there, fr)
                 put(column, there + PANEL, fi)
                 if begins:
+                    if rows:
+                        u, v = second[j, 2], second[j, 3]
                     cr = fr - v * bi + u * br
                     bi = fi + v * br + u * bi
                     br = cr
@@ -253,10 +283,17 @@ def _middle(name, ends, begins):
     return sweep
 
 
+_recurrence = _recurring("recurrence", False)
+_finish = _finishing("finish", False)
 _between = _middle("between", True, True)
 _ending = _middle("ending", True, False)
 _beginning = _middle("beginning", False, True)
 _alone = _middle("alone", False, False)
+_recurrence_rows = _recurring("recurrence_rows", True)
+_finish_rows = _finishing("finish_rows", True)
+_between_rows = _middle("between_rows", True, True, True)
+_ending_rows = _middle("ending_rows", True, False, True)
+_beginning_rows = _middle("beginning_rows", False, True, True)
 
 
 @nb.njit(**PART)
@@ -272,61 +309,94 @@ def _lost(carry, inside, at):
 
 
 @nb.njit(**PART)
-def _pass_cpu(first, last, worker, s, axis, before, after, phases, lost, work):
-    """Make a pass over the panels ``first ... last - 1``; see `step_pass`."""
-    width, n = s.shape[2], phases.line.shape[1]
-    flat = s.reshape(-1)
-    ends, begins = before.head.shape[0] > 0, after.head.shape[0] > 0
-    x, y = before.constants[0], before.constants[1]
-    u, v = after.constants[0], after.constants[1]
-    column = work[worker][: POINT * (n + QUARTER)]
-    carry = work[worker][POINT * (n + QUARTER) : POINT * (n + QUARTER) + CARRY]
+def _sweeps(column, n, before, after, phases, panel, carry):
+    """Make the sweeps of a pass up to the last one, with the images beyond both walls; see `step_pass`."""
     head = after.head.shape[0]
-    for panel in range(first, last):
-        if axis == 0:
-            _load_along(flat, width, panel, n, column)
-        else:
-            _load_across(flat, width, panel, n, column)
-        for k in range(0, CARRY, QUARTER):
-            put(carry, k, same(0.0))
-        if ends:
-            _image(column, n, False, before.head, x, y, carry, 0)
-            _recurrence(column, n, 0, n, True, x, y, carry, 0)
-            # beyond the last wall: -lambda times the recurrence there
-            for k in range(0, PANEL, QUARTER):
-                fr, fi = lanes(carry, k), lanes(carry, PANEL + k)
-                put(carry, k, y * fi - x * fr)
-                put(carry, PANEL + k, -y * fr - x * fi)
-            if begins:
-                # the next recurrence needs the points beside the last wall to begin with
-                _ending(column, n - head, n, before.constants, after.constants, phases, panel, carry)
-                _image(column, n, True, after.head, u, v, carry, 2 * PANEL)
-                _recurrence(column, n, n - head, n, False, u, v, carry, 2 * PANEL)
-                _between(column, 0, n - head, before.constants, after.constants, phases, panel, carry)
-            else:
-                _ending(column, 0, n, before.constants, after.constants, phases, panel, carry)
-        elif begins:
-            _alone(column, n - head, n, before.constants, after.constants, phases, panel, carry)
+    first, second = before.constants, after.constants
+    u, v = second[0, 0], second[0, 1]
+    if before.head.shape[0] > 0:
+        _image(column, n, False, before.head, first[0, 0], first[0, 1], carry, 0)
+        _recurrence(column, n, 0, n, True, first, carry, 0)
+        _mirrored(carry, 0, first, carry, 0)
+        if head > 0:
+            # the next recurrence needs the points beside the last wall to begin with
+            _ending(column, n - head, n, first, second, phases, panel, carry)
             _image(column, n, True, after.head, u, v, carry, 2 * PANEL)
-            _recurrence(column, n, n - head, n, False, u, v, carry, 2 * PANEL)
-            _beginning(column, 0, n - head, before.constants, after.constants, phases, panel, carry)
+            _recurrence(column, n, n - head, n, False, second, carry, 2 * PANEL)
+            _between(column, 0, n - head, first, second, phases, panel, carry)
         else:
-            _alone(column, 0, n, before.constants, after.constants, phases, panel, carry)
-        if phases.kept_line.shape[0] > 0:
-            single, double = _lost(carry, phases.edges, PANEL * panel)
-            lost[panel, 0] += single
-            lost[panel, 1] += double
-        if begins:
-            _finish(column, n, after.constants, carry)
-        if axis == 0:
-            _keep_along(flat, width, panel, n, column)
+            _ending(column, 0, n, first, second, phases, panel, carry)
+    elif head > 0:
+        _alone(column, n - head, n, first, second, phases, panel, carry)
+        _image(column, n, True, after.head, u, v, carry, 2 * PANEL)
+        _recurrence(column, n, n - head, n, False, second, carry, 2 * PANEL)
+        _beginning(column, 0, n - head, first, second, phases, panel, carry)
+    else:
+        _alone(column, 0, n, first, second, phases, panel, carry)
+
+
+@nb.njit(**PART)
+def _sweeps_rows(column, n, before, after, phases, panel, carry):
+    """Make the sweeps of a pass up to the last one with the constants of each point."""
+    first, second = before.constants, after.constants
+    if before.head.shape[0] > 0:
+        _recurrence_rows(column, n, 0, n, True, first, carry, 0)
+        for k in range(0, 2 * PANEL, QUARTER):
+            put(carry, k, same(0.0))
+        if after.head.shape[0] > 0:
+            _between_rows(column, 0, n, first, second, phases, panel, carry)
         else:
-            _keep_across(flat, width, panel, n, column)
+            _ending_rows(column, 0, n, first, second, phases, panel, carry)
+    elif after.head.shape[0] > 0:
+        _beginning_rows(column, 0, n, first, second, phases, panel, carry)
+    else:
+        _alone(column, 0, n, first, second, phases, panel, carry)
+
+
+def _passing(name, sweeps, finish):
+    """Return the pass over some panels that has these sweeps."""
+
+    @variant(name, **PART)
+    def passed(first, last, worker, s, axis, before, after, phases, lost, work):
+        """Make a pass over the panels ``first ... last - 1``; see `step_pass`."""
+        width, n = s.shape[2], phases.line.shape[1]
+        flat = s.reshape(-1)
+        column = work[worker][: POINT * (n + QUARTER)]
+        carry = work[worker][POINT * (n + QUARTER) : POINT * (n + QUARTER) + CARRY]
+        for panel in range(first, last):
+            if axis == 0:
+                _load_along(flat, width, panel, n, column)
+            else:
+                _load_across(flat, width, panel, n, column)
+            for k in range(0, CARRY, QUARTER):
+                put(carry, k, same(0.0))
+            sweeps(column, n, before, after, phases, panel, carry)
+            if phases.kept_line.shape[0] > 0:
+                single, double = _lost(carry, phases.edges, PANEL * panel)
+                lost[panel, 0] += single
+                lost[panel, 1] += double
+            if after.head.shape[0] > 0:
+                finish(column, n, after.constants, carry)
+            if axis == 0:
+                _keep_along(flat, width, panel, n, column)
+            else:
+                _keep_across(flat, width, panel, n, column)
+
+    return passed
+
+
+_pass_cpu = _passing("pass", _sweeps, _finish)
+_pass_rows_cpu = _passing("pass_rows", _sweeps_rows, _finish_rows)
 
 
 @nb.njit(**JIT)
 def _pass_shared(ticket, *arguments):
     return share(ticket, ranges(_pass_cpu, arguments))
+
+
+@nb.njit(**JIT)
+def _pass_rows_shared(ticket, *arguments):
+    return share(ticket, ranges(_pass_rows_cpu, arguments))
 
 
 def step_pass(s, axis, before, after, phases, lost, work):
@@ -347,7 +417,11 @@ def step_pass(s, axis, before, after, phases, lost, work):
         Of `scratch`.
     """
     panels = lost.shape[0]
-    work_of = Shared(_pass_shared, (s, axis, before, after, phases, lost, work))
+    # constants of each point make another kernel
+    rows = before.constants.shape[0] > 1 or after.constants.shape[0] > 1
+    work_of = Shared(
+        _pass_rows_shared if rows else _pass_shared, (s, axis, before, after, phases, lost, work)
+    )
     each_part(work_of, panels, s.size, work.shape[0])
 
 
