@@ -139,6 +139,7 @@ def plan(loaded: LoadedDeck[PlaneDeck]) -> Plan:
         size=Size(work, "points times steps", GPU),
         operations=FLOPS * work,
         reduce="time.t_final",
+        cpu_only="system: cylinder" if deck.system.radial else "",
         ranks=len(runs),
         shared="runs of the scan",
     )
