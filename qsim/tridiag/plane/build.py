@@ -139,7 +139,6 @@ def plan(loaded: LoadedDeck[PlaneDeck]) -> Plan:
         size=Size(work, "points times steps", GPU),
         operations=FLOPS * work,
         reduce="time.t_final",
-        cpu_only="system: cylinder" if deck.system.radial else "",
         ranks=len(runs),
         shared="runs of the scan",
     )

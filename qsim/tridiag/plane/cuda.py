@@ -151,7 +151,7 @@ class CudaPlanePropagator(PlanePropagator):
             one.length * self.lattice.nonlinear, kept,
         )  # fmt: skip
 
-    def _pair(self, one: Pass) -> tuple[Array, tuple[int, int], complex, float]:
+    def _pair(self, one: Pass) -> tuple[Array, tuple[int, int], complex | NDArray[np.complex128], float]:
         """Return constants of both filters on the device, neighbours, the product of beta, and the weight of |psi|^2."""
         key = (one.axis, one.before, one.after)
         if key not in self._pairs:
@@ -160,7 +160,7 @@ class CudaPlanePropagator(PlanePropagator):
             weight = float(np.abs(both[0].numbers[0, 3])) ** 2
             device = self.device
             self._pairs[key] = device.asarray(constants, self.kernels.real), reach, scale, weight
-        found: tuple[Array, tuple[int, int], complex, float] = self._pairs[key]
+        found: tuple[Array, tuple[int, int], complex | NDArray[np.complex128], float] = self._pairs[key]
         return found
 
     def _kept_of(self, axis: int, decay: float) -> Array:

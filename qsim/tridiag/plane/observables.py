@@ -59,7 +59,7 @@ def row(
         # Ehrenfest, with what is left of the norm: the field acts on the part that is still there
         "acceleration": -force - problem.response @ field * norm,
         "absorbed": propagator.lost.copy(),
-        "wall_density": _at_walls(psi) * lattice.cell,
+        "wall_density": _at_walls(psi, axis=lattice.radial) * lattice.cell,
     }
     if problem.system.pair:
         out["regions"] = found[1 + 2 * d :].copy()
@@ -114,6 +114,7 @@ def occupations(psi: NDArray[np.complex128]) -> NDArray[np.float64]:
     return np.asarray(found / found.sum())
 
 
-def _at_walls(psi: Array) -> float:
-    """Return the sum of ``|psi|^2`` beside the four walls."""
-    return float((abs(psi[[0, -1]]) ** 2).sum() + (abs(psi[:, [0, -1]]) ** 2).sum())
+def _at_walls(psi: Array, *, axis: bool) -> float:
+    """Return the sum of ``|psi|^2`` beside the four walls; with an axis in place of the first of them beside three."""
+    rows = psi[-1:] if axis else psi[[0, -1]]
+    return float((abs(rows) ** 2).sum() + (abs(psi[:, [0, -1]]) ** 2).sum())

@@ -7,7 +7,7 @@ from qsim.core.device.device import cpu
 from qsim.core.errors import DeviceError
 from qsim.tridiag.kernels.plane.steps import cut, pair
 from qsim.tridiag.plane.cuda import PASSES, CudaPlanePropagator
-from qsim.tridiag.plane.lattice import Axis, PlaneLattice
+from qsim.tridiag.plane.lattice import Axis, PlaneLattice, RadialAxis
 from qsim.tridiag.plane.motion import PlaneEvolution
 from qsim.tridiag.plane.propagator import PlanePropagator, stage_times
 
@@ -50,6 +50,8 @@ def compared(device, shape, *, h=0.25, dt=0.05, order=2, steps=3, stencil="numer
     axes = tuple(
         Axis(-0.5 * h * (n + 1), h, n, mass, stencil) for n, mass in zip(shape, (1.0, 1.7), strict=True)
     )
+    if kinds.get("radial"):
+        axes = (RadialAxis(0.0, h, shape[0], 1.0, stencil), axes[1])
     table = rng.standard_normal(shape) if kinds.get("table") else None
     between = rng.standard_normal(sum(shape) - 1) if kinds.get("between") else None
     gamma = tuple(
@@ -87,8 +89,9 @@ def compared(device, shape, *, h=0.25, dt=0.05, order=2, steps=3, stencil="numer
         {"table": True, "field": True},
         {"table": True, "absorber": True},
         {"table": True, "g": 5.0},
+        {"table": True, "absorber": True, "field": True, "radial": True},
     ],
-    ids=["free", "pair", "particle", "lossy table", "condensate"],
+    ids=["free", "pair", "particle", "lossy table", "condensate", "cylinder"],
 )
 def test_steps(cuda, shape, kinds):
     assert compared(cuda, shape, **kinds) < ROUNDING
@@ -149,7 +152,13 @@ TRAP = {
     "initial": {"type": "eigenstate", "potential": {"type": "harmonic", "omega": [1.2, 1.0]}},
     "time": {"dt": 0.02, "t_final": 1.0, "outputs": 4, "verify": False},
 }
-DECKS = {"electrons": PAIR, "ion": ION, "particle": PLANE, "condensate": TRAP}
+CYLINDER = PAIR | {
+    "system": {"type": "cylinder", "centers": [{"Z": 1, "z": -1.0, "a2": 0.3}, {"Z": 1, "z": 1.0}]},
+    "grid": {"rho": {"xmin": 0, "xmax": 8, "points": 33}, "z": {"xmin": -12, "xmax": 12, "points": 80}},
+    "absorber": {"type": "cap", "width": 3, "strength": 0.5},
+    "observe": [{"boxes": {"right": {"z": [0, 10]}}}],
+}
+DECKS = {"electrons": PAIR, "ion": ION, "particle": PLANE, "condensate": TRAP, "cylinder": CYLINDER}
 
 
 @pytest.mark.gpu

@@ -19,6 +19,7 @@
 // qsim-compile: -DAXIS=0 -DTABLE=2 -DBEND=1
 // qsim-compile: -DAXIS=1 -DTABLE=2 -DBEND=1
 // qsim-compile: -DAXIS=1 -DTABLE=1 -DLOSSY=1 -DLINES=1 -DTHREADS=512 -DMINBLOCKS=1
+// qsim-compile: -DAXIS=0 -DTABLE=2 -DLOSSY=1 -DROWWISE=1
 #include "qsim.cuh"
 
 #ifndef AXIS
@@ -42,6 +43,9 @@
 #ifndef BEND
 #define BEND 0  // whether there is a phase in proportion to |psi|^2
 #endif
+#ifndef ROWWISE
+#define ROWWISE 0  // whether each point of a line has its own constants; there are no images then
+#endif
 #define ROWS 8                       // points of a thread
 #define GROUPS (THREADS / LINES)     // threads of a line
 #define SPAN (GROUPS * ROWS)         // points of a line in a block, halos included
@@ -49,6 +53,10 @@
 
 // Point of a line whose value, times `sign`, is the image at any place of the endless line; walls lie at -1 and `points`.
 QSIM_DEVICE int image(int place, int points, real& sign) {
+#if ROWWISE
+    sign = place >= 0 && place < points ? real(1) : real(0);
+    return min(max(place, 0), points - 1);
+#else
     const int period = 2 * (points + 1);
     int p = place + 1;
     // seldom more than once: a halo is longer than the line only where there are few points
@@ -59,6 +67,7 @@ QSIM_DEVICE int image(int place, int points, real& sign) {
     const bool wall = p == 0 || p == points + 1;
     sign = wall ? real(0) : turned ? real(-1) : real(1);
     return wall ? 0 : p - 1;
+#endif
 }
 
 // Copy a number to shared memory while the thread goes on, or fill it with zeros.
@@ -124,6 +133,50 @@ QSIM_DEVICE void fetch(cplx* to, const cplx* from, const Layout& a, const Tile& 
     copies_end();
 }
 
+#if ROWWISE
+// Make f_k = own_k f_k + r_k + l_k with constants (points, 4) of each point: both lambda, alpha / beta, beta, by which the sums are
+// multiplied if they are `scaled`; up, down, spans: work space of THREADS, THREADS and 2 THREADS numbers.
+QSIM_DEVICE void filtered_rows(cplx* f, const cplx* rows, int place, int points, int reach, bool scaled, cplx* up, cplx* down,
+                               cplx* spans) {
+    const int t = threadIdx.x, group = t / LINES;
+    const auto constant = [&](int k, int which) -> cplx {
+        const int j = place + k;
+        return j >= 0 && j < points ? rows[4 * j + which] : cplx{0, 0};
+    };
+    // as in `filtered`; what the points of a thread make of a recurrence depends on where they are
+    cplx r = {0, 0}, l = {0, 0}, forth = {1, 0}, back = {1, 0};
+#pragma unroll
+    for (int k = 0; k < ROWS; ++k) {
+        const cplx a = constant(k, 0), b = constant(ROWS - 1 - k, 1);
+        r = cfma(a, r, f[k]);
+        l = cfma(b, l, f[ROWS - 1 - k]);
+        forth *= a;
+        back *= b;
+    }
+    up[t] = r;
+    down[t] = l;
+    spans[t] = forth;
+    spans[THREADS + t] = back;
+    __syncthreads();
+    r = l = {0, 0};
+    for (int m = min(reach, group); m > 0; --m) r = cfma(spans[t - m * LINES], r, up[t - m * LINES]);
+    for (int m = min(reach, GROUPS - 1 - group); m > 0; --m)
+        l = cfma(spans[THREADS + t + m * LINES], l, down[t + m * LINES]);
+    cplx sum[ROWS];
+#pragma unroll
+    for (int k = 0; k < ROWS; ++k) {
+        r = cfma(constant(k, 0), r, f[k]);
+        sum[k] = cfma(constant(k, 2), f[k], r);
+    }
+#pragma unroll
+    for (int k = ROWS - 1; k >= 0; --k) {
+        l = cfma(constant(k, 1), l, f[k]);
+        f[k] = sum[k] + l;
+        if (scaled) f[k] *= constant(k, 3);
+    }
+}
+#endif
+
 struct Filter {  // lambda, alpha / beta, lambda^ROWS, and the neighbours on either side that are felt
     cplx turn, own, power;
     int reach;
@@ -165,7 +218,7 @@ QSIM_DEVICE void filtered(cplx* f, const Filter& a, cplx* up, cplx* down) {
 
 // One pass: the end of a kinetic step, the phases, the begin of the next one.
 //   in, out      (n1, pitch) states, in != out;  tiles: windows of all lines
-//   constants    12 reals: of the filter before and of that after the phases;  reach: neighbours of both
+//   constants    12 reals: of the filter before and of that after the phases;  reach: neighbours of both.  ROWWISE: (2, points, 4)
 //   line, across factors of the points of a line, those of lines
 //   table        factors of both coordinates: TABLE 1 at origin + stride j + line, TABLE 2 as the state with its pitch
 //   weight       |beta|^2 of the filter before: the state between the filters is divided by beta
@@ -179,7 +232,7 @@ step_pass(const cplx* __restrict__ in, cplx* __restrict__ out, int64 pitch, int 
           const real* __restrict__ inside, const real* __restrict__ edges, real* __restrict__ lost) {
     extern __shared__ __align__(16) char raw[];
     cplx* sums = (cplx*)raw;
-    cplx* coming = sums + 4 * THREADS;
+    cplx* coming = sums + (ROWWISE ? 8 : 4) * THREADS;
     // the table of a window, then what is written of it
     [[maybe_unused]] cplx* stage = coming + (AXIS == 0 ? ROWS * THREADS : LINES * STRIDE);
     const Layout layout = {pitch, points, lines, windows, window, halo, gang};
@@ -220,7 +273,12 @@ step_pass(const cplx* __restrict__ in, cplx* __restrict__ out, int64 pitch, int 
         else
             copies_end();
 
+#if ROWWISE
+        const cplx* rows = (const cplx*)constants;
+        filtered_rows(f, rows, place, points, reach_before, false, sums, sums + THREADS, sums + 4 * THREADS);
+#else
         filtered(f, filter_of(constants, reach_before), sums, sums + THREADS);
+#endif
 
 #if TABLE == 2
         copies_wait<1>();
@@ -240,7 +298,8 @@ step_pass(const cplx* __restrict__ in, cplx* __restrict__ out, int64 pitch, int 
 #if LOSSY
             // the kinetic steps keep the norm: what the phases take here is all that is lost
             if (place + k >= t.begin && place + k < t.end) {
-                const real taken = weight * abs2(f[k]) * (1 - kept_line[j] * kept);
+                const real scale = ROWWISE ? abs2(((const cplx*)constants)[4 * j + 3]) : weight;
+                const real taken = scale * abs2(f[k]) * (1 - kept_line[j] * kept);
                 gone += taken;
                 within += inside[j] * taken;
             }
@@ -268,7 +327,12 @@ step_pass(const cplx* __restrict__ in, cplx* __restrict__ out, int64 pitch, int 
         both += (1 - edge) * (gone - within);
 #endif
 
+#if ROWWISE
+        filtered_rows(f, rows + 4 * points, place, points, reach_after, true, sums + 2 * THREADS, sums + 3 * THREADS,
+                      sums + 6 * THREADS);
+#else
         filtered(f, filter_of(constants + 6, reach_after), sums + 2 * THREADS, sums + 3 * THREADS);
+#endif
 
 #if AXIS == 0
 #pragma unroll

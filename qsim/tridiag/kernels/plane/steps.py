@@ -100,17 +100,41 @@ def cut(points: int, decay: float, item: int) -> Cut:
     return Cut(*min(found)[1:], halo)
 
 
-def pair(before: Filter, after: Filter, item: int) -> tuple[NDArray[np.float64], tuple[int, int], complex]:
-    """Return what the kernel needs of both filters: 12 constants, neighbours that are felt, and the product of all beta."""
+def pair(
+    before: Filter, after: Filter, item: int
+) -> tuple[NDArray[np.float64], tuple[int, int], complex | NDArray[np.complex128]]:
+    """Return what the kernel needs of both filters: 12 constants, neighbours that are felt, and the product of all beta.
+
+    Where points have constants of their own: those of all points, and beta of the filter before.
+    """
+    n = max(len(one.constants) for one in (before, after))
+    if n > 1:
+        return _pair_of_rows(before, after, n, item)
     rows, reach, scale = [], [], 1.0 + 0.0j
     for one in (before, after):
         turn, _turn, alpha, beta = (complex(number) for number in one.numbers[0])
         rows += [turn, alpha / beta, turn**ROWS]
-        far = math.log(FAR[item]) / (ROWS * math.log(abs(turn))) if turn else 0.0
-        # the kernel ends at the ends of a line
-        reach.append(math.ceil(min(far, 1e6)))
+        reach.append(_felt(abs(turn), item))
         scale *= beta
     return np.array(rows).view(float), (reach[0], reach[1]), scale
+
+
+def _pair_of_rows(
+    before: Filter, after: Filter, points: int, item: int
+) -> tuple[NDArray[np.float64], tuple[int, int], NDArray[np.complex128]]:
+    """Return what `pair` does for filters with constants of each point; a filter of no step has none."""
+    rows = np.empty((2, points, 4), complex)
+    for place, one in zip(rows, (before, after), strict=True):
+        place[:] = one.numbers
+    rows[:, :, 2] /= rows[:, :, 3]
+    first, second = (_felt(float(np.abs(one[:, :2]).max()), item) for one in rows)
+    return rows.view(float), (first, second), rows[0, :, 3]
+
+
+def _felt(turn: float, item: int) -> int:
+    """Return the neighbours of a thread that are felt; the kernel ends at the ends of a line."""
+    far = math.log(FAR[item]) / (ROWS * math.log(turn)) if turn else 0.0
+    return math.ceil(min(far, 1e6))
 
 
 class Launch(NamedTuple):
@@ -216,11 +240,13 @@ class PlaneKernels:
             "TABLE": kind,
             "LOSSY": int(one.kept is not None),
             "BEND": int(one.bend != 0.0),
+            "ROWWISE": int(one.constants.ndim == 3),
         }
         own = ROWS * found.threads
         stage = own + found.threads + 8 if axis else own
         # what comes, and the table or what goes
-        shared = 2 * self.real().itemsize * (4 * found.threads + stage * (1 + (axis == 1 or kind == 2)))
+        sums = (8 if one.constants.ndim == 3 else 4) * found.threads
+        shared = 2 * self.real().itemsize * (sums + stage * (1 + (axis == 1 or kind == 2)))
         null = np.intp(0)
         kept = (null, null) if one.kept is None else one.kept
         kernel = kernels.function("tridiag/kernels/plane", "steps", "step_pass", defines, shared_bytes=shared)
