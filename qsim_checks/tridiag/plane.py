@@ -221,9 +221,17 @@ def cylinder(rng: np.random.Generator, folder: Path) -> Trial:
     }
     strip, cap, mask = fields.absorber(rng, -half, half)
     other = fields.absorption(strip, -wall, wall)
-    while (initial := _initial(rng))["type"] == "gaussian":
-        pass
+    initial = {"type": "eigenstate", "level": int(rng.choice([0, 0, 1]))}
     deck["initial"], deck["absorber"] = initial, strip
+    if rng.random() < 0.4:
+        z0, width, wave = u(-1.5, 1.5), u(0.8, 1.5), u(-1.5, 1.5)
+        bell = f"exp(-(rho^2 + (z - {z0})^2)/(2*{width}^2))"
+        deck["initial"] = {
+            "type": "expression",
+            "real": f"{bell}*cos({wave}*z)",
+            "imag": f"{bell}*sin({wave}*z)",
+        }
+        initial = {"type": "gaussian", "z0": z0, "width": width, "wave": wave}
     _order(rng, deck)
     low = u(-3, 1)
     part = {"z": [low, low + u(1, 3)]} if rng.random() < 0.5 else {"rho": [0.0, u(1, 3)]}

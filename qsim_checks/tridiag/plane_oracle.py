@@ -334,6 +334,16 @@ class Bessels(Sines):
             return self.transformed(psi.real) + 1j * self.transformed(psi.imag)
         return np.asarray(self.matrix @ dst(psi, type=1, norm="ortho", axis=1))
 
+    def start(self, states: NDArray[np.float64]) -> NDArray[np.complex128]:
+        """Return the state at t = 0."""
+        block = self.world.initial
+        if block["type"] != "gaussian":
+            return super().start(states)
+        bell = np.exp(-(self.x[:, None] ** 2 + (self.y - block["z0"]) ** 2) / (2.0 * block["width"] ** 2))
+        # points have the weights of the transform
+        psi = self.scale[:, None] * bell * np.exp(1j * block["wave"] * self.y)
+        return np.asarray(psi / np.sqrt((np.abs(psi) ** 2).sum() * self.cell))
+
     def between(self, number: int, low: float, high: float) -> NDArray[np.float64]:
         """Return the integrals of products of two waves of a coordinate from one value to another."""
         from scipy.special import j0, j1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -35,7 +36,8 @@ class Filter(NamedTuple):
     @property
     def decay(self) -> float:
         """Smallest ``-ln |lambda|``."""
-        return -float(np.log(np.abs(self.numbers[:, :2]).max()))
+        # a line of one point has no recurrence
+        return -math.log(max(float(np.abs(self.numbers[:, :2]).max()), 1e-30))
 
 
 class Phases(NamedTuple):

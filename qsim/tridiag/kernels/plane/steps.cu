@@ -107,11 +107,16 @@ QSIM_DEVICE Tile tile_of(const Layout& a, int id) {
     return t;
 }
 
-// Place in shared memory of the k-th point that a thread copies.  Along the first axis it is one of its own points; along the
-// second one neighbours in memory go to threads side by side, and the own points are at own_slot.
+// Along the first axis a thread copies its own points.  Along the second one neighbours in memory go to threads side by side: the
+// k-th point that a thread copies is `column_of(k)` of line `line_of(k)` of the block, and the own points are at own_slot.
+#define PARTS (SPAN / THREADS)  // turns in which a line is copied
+QSIM_DEVICE int line_of(int k) { return AXIS == 0 ? threadIdx.x % LINES : k / PARTS; }
+QSIM_DEVICE int column_of(int k) {
+    return AXIS == 0 ? ROWS * (threadIdx.x / LINES) + k : (k % PARTS) * THREADS + threadIdx.x;
+}
 QSIM_DEVICE int copy_slot(int k) {
-    const int i = k * THREADS + threadIdx.x;
-    return AXIS == 0 ? i : (i / SPAN) * STRIDE + i % SPAN + (i % SPAN) / ROWS;
+    if (AXIS == 0) return k * THREADS + threadIdx.x;
+    return (k / PARTS) * STRIDE + (k % PARTS) * (THREADS + THREADS / ROWS) + threadIdx.x + threadIdx.x / ROWS;
 }
 QSIM_DEVICE int own_slot(int k) {
     return AXIS == 0 ? k * THREADS + threadIdx.x
@@ -120,15 +125,24 @@ QSIM_DEVICE int own_slot(int k) {
 
 // Copy a window of a state or of a table that lies like one.
 QSIM_DEVICE void fetch(cplx* to, const cplx* from, const Layout& a, const Tile& t) {
+    if (t.inner && t.line + LINES <= a.lines) {
+        // no images, and no line that is not there: addresses are sums
+        const cplx* own = from + (AXIS == 0 ? (int64)(t.start + column_of(0)) * a.pitch + t.line + line_of(0)
+                                            : (int64)t.line * a.pitch + t.start + (int)threadIdx.x);
 #pragma unroll
-    for (int k = 0; k < ROWS; ++k) {
-        const int i = k * THREADS + threadIdx.x;
-        const int c = AXIS == 0 ? ROWS * (threadIdx.x / LINES) + k : i % SPAN;
-        const int line = t.line + (AXIS == 0 ? threadIdx.x % LINES : i / SPAN);
-        real sign;
-        const int j = t.inner ? t.start + c : image(t.start + c, a.points, sign);
-        const bool wanted = line < a.lines && c < t.used;
-        copy_async(to + copy_slot(k), wanted ? from + (AXIS == 0 ? j * a.pitch + line : line * a.pitch + j) : from, wanted);
+        for (int k = 0; k < ROWS; ++k) {
+            copy_async(to + copy_slot(k), AXIS == 0 ? own : own + (k % PARTS) * THREADS, true);
+            if (AXIS == 0 || k % PARTS == PARTS - 1) own += a.pitch;
+        }
+    } else {
+#pragma unroll
+        for (int k = 0; k < ROWS; ++k) {
+            const int line = t.line + line_of(k);
+            real sign;
+            const int j = image(t.start + column_of(k), a.points, sign);
+            const bool wanted = line < a.lines && column_of(k) < t.used;
+            copy_async(to + copy_slot(k), wanted ? from + (AXIS == 0 ? j * a.pitch + line : line * a.pitch + j) : from, wanted);
+        }
     }
     copies_end();
 }
@@ -201,8 +215,10 @@ QSIM_DEVICE void filtered(cplx* f, const Filter& a, cplx* up, cplx* down) {
     __syncthreads();
     // what the threads on either side bring, the farthest first; there is nothing beyond the halos
     r = l = {0, 0};
-    for (int m = min(a.reach, group); m > 0; --m) r = cfma(a.power, r, up[t - m * LINES]);
-    for (int m = min(a.reach, GROUPS - 1 - group); m > 0; --m) l = cfma(a.power, l, down[t + m * LINES]);
+    for (int m = a.reach; m > 0; --m) {
+        if (m <= group) r = cfma(a.power, r, up[t - m * LINES]);
+        if (m < GROUPS - group) l = cfma(a.power, l, down[t + m * LINES]);
+    }
     cplx sum[ROWS];
 #pragma unroll
     for (int k = 0; k < ROWS; ++k) {
@@ -291,10 +307,8 @@ step_pass(const cplx* __restrict__ in, cplx* __restrict__ out, int64 pitch, int 
         real gone = 0, within = 0;
         const real kept = there ? kept_across[mine] : real(1);
 #endif
-#pragma unroll
-        for (int k = 0; k < ROWS; ++k) {
-            [[maybe_unused]] real sign;
-            const int j = t.inner ? place + k : image(place + k, points, sign);
+        // what the phases at place k, the point j of the line, make of f_k
+        const auto phases = [&](int k, int j) {
 #if LOSSY
             // the kinetic steps keep the norm: what the phases take here is all that is lost
             if (place + k >= t.begin && place + k < t.end) {
@@ -306,7 +320,7 @@ step_pass(const cplx* __restrict__ in, cplx* __restrict__ out, int64 pitch, int 
 #endif
             cplx g = line[j] * turn;
 #if TABLE == 1
-            g *= there ? table[origin + (int64)stride * j + mine] : cplx{0, 0};
+            g *= table[origin + (int64)(stride * j) + (there ? mine : 0)];
 #elif TABLE == 2
             g *= stage[own_slot(k)];
 #endif
@@ -319,6 +333,16 @@ step_pass(const cplx* __restrict__ in, cplx* __restrict__ out, int64 pitch, int 
             g *= cplx{(a * a - b * b) * c, -2 * a * b * c};
 #endif
             f[k] *= g;
+        };
+        if (t.inner) {
+#pragma unroll
+            for (int k = 0; k < ROWS; ++k) phases(k, place + k);
+        } else {
+#pragma unroll
+            for (int k = 0; k < ROWS; ++k) {
+                real sign;
+                phases(k, image(place + k, points, sign));
+            }
         }
 #if LOSSY
         // where one coordinate lies inside, and where none does
@@ -335,19 +359,26 @@ step_pass(const cplx* __restrict__ in, cplx* __restrict__ out, int64 pitch, int 
 #endif
 
 #if AXIS == 0
+        cplx* to = out + (int64)place * pitch + mine;
+        if (there && place >= t.begin && place + ROWS <= t.end) {
 #pragma unroll
-        for (int k = 0; k < ROWS; ++k)
-            if (there && place + k >= t.begin && place + k < t.end) out[(place + k) * pitch + mine] = f[k];
+            for (int k = 0; k < ROWS; ++k, to += pitch) *to = f[k];
+        } else if (there) {
+#pragma unroll
+            for (int k = 0; k < ROWS; ++k, to += pitch)
+                if (place + k >= t.begin && place + k < t.end) *to = f[k];
+        }
 #else
         // all have taken their factors: there was a barrier in the second filter
 #pragma unroll
         for (int k = 0; k < ROWS; ++k) stage[own_slot(k)] = f[k];
         __syncthreads();
+        cplx* to = out + (int64)t.line * pitch + t.start + (int)threadIdx.x;
 #pragma unroll
         for (int k = 0; k < ROWS; ++k) {
-            const int i = k * THREADS + threadIdx.x, c = i % SPAN, ln = t.line + i / SPAN;
-            if (ln < lines && t.start + c >= t.begin && t.start + c < t.end)
-                out[ln * pitch + t.start + c] = stage[copy_slot(k)];
+            const int at = t.start + column_of(k);
+            if (t.line + line_of(k) < lines && at >= t.begin && at < t.end) to[(k % PARTS) * THREADS] = stage[copy_slot(k)];
+            if (k % PARTS == PARTS - 1) to += pitch;
         }
 #endif
     }

@@ -26,7 +26,7 @@ __all__ = ["ROWS", "Cut", "Launch", "PlaneKernels", "cut", "pair"]
 # points of a thread
 ROWS = 8
 # lines and threads of a block, blocks of a multiprocessor, and the time of a point next to the first
-SHAPES = ((4, 256, 2, 1.0), (8, 256, 2, 1.0), (2, 256, 2, 1.15), (1, 256, 2, 1.6), (1, 512, 1, 1.8))
+SHAPES = ((8, 256, 2, 0.85), (4, 256, 2, 1.0), (2, 256, 2, 1.15), (1, 256, 2, 1.6), (1, 512, 1, 1.8))
 # windows whose lines lie side by side in memory and that follow each other: a kilobyte of a row
 GANG = 16
 # by bytes of a real number: amplitude that may be missed beyond a halo, and beyond the neighbours of a thread
