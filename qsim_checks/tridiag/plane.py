@@ -1,4 +1,4 @@
-"""Random decks of ``task: plane``: two electrons, a particle, an ion that vibrates, a condensate."""
+"""Random decks of ``task: plane``: two electrons, a particle, an ion that vibrates, a condensate, an electron about an axis."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from qsim_checks.tridiag.fields import Curve
 
-__all__ = ["condensate", "ion", "particle", "plane"]
+__all__ = ["condensate", "cylinder", "ion", "particle", "plane"]
 
 # of a coordinate that is not bounded
 EVERYWHERE = [-math.inf, math.inf]
@@ -199,6 +199,62 @@ def condensate(rng: np.random.Generator, folder: Path) -> Trial:
         dipoles=((1.0, 0.0), (0.0, 1.0)),
         g=g,
         boxes={"norm_in_part": ((0.0, deck["observe"][0]["boxes"]["part"]["x"][1]), (-math.inf, math.inf))},
+    )
+    return Trial(deck, lambda results: judge(world, results))
+
+
+def cylinder(rng: np.random.Generator, folder: Path) -> Trial:
+    """Draw a deck with ``task: plane`` and an electron about an axis with one nucleus or two, softened a little or much."""
+    duration, steps, deck = _deck(rng)
+    u = lambda low, high: round(float(rng.uniform(low, high)), 3)  # noqa: E731
+    wall, half = u(5, 7), u(6, 8)
+    places = [u(-0.5, 0.5)] if rng.random() < 0.4 else [-u(0.5, 1.5), u(0.5, 1.5)]
+    nuclei = [(u(0.6, 1.6), at, u(0.5, 2.0) if rng.random() < 0.7 else u(0.1, 0.4)) for at in places]
+    deck["system"] = {"type": "cylinder", "centers": [{"Z": q, "z": at, "a2": a2} for q, at, a2 in nuclei]}
+    stencil = _stencil(rng)
+    ends = ((0.0, wall), (-half, half))
+    deck["grid"] = {
+        name: {"xmin": low, "xmax": high, "points": int(points), "stencil": stencil}
+        for name, (low, high), points in zip(
+            ("rho", "z"), ends, (rng.integers(24, 45), rng.integers(50, 90)), strict=True
+        )
+    }
+    strip, cap, mask = fields.absorber(rng, -half, half)
+    other = fields.absorption(strip, -wall, wall)
+    initial = {"type": "eigenstate", "level": int(rng.choice([0, 0, 1]))}
+    deck["initial"], deck["absorber"] = initial, strip
+    if rng.random() < 0.4:
+        z0, width, wave = u(-1.5, 1.5), u(0.8, 1.5), u(-1.5, 1.5)
+        bell = f"exp(-(rho^2 + (z - {z0})^2)/(2*{width}^2))"
+        deck["initial"] = {
+            "type": "expression",
+            "real": f"{bell}*cos({wave}*z)",
+            "imag": f"{bell}*sin({wave}*z)",
+        }
+        initial = {"type": "gaussian", "z0": z0, "width": width, "wave": wave}
+    _order(rng, deck)
+    low = u(-3, 1)
+    part = {"z": [low, low + u(1, 3)]} if rng.random() < 0.5 else {"rho": [0.0, u(1, 3)]}
+    deck["observe"] = [{"boxes": {"part": part}}, {"populations": {"levels": LEVELS}}]
+    electric: Curve = np.zeros_like
+    breaks: list[float] = []
+    if rng.random() < 0.8:
+        block, electric, breaks = fields.pulse(rng, folder, duration)
+        deck["laser"] = {"pulses": [block]}
+    first, second = part.get("rho", EVERYWHERE), part.get("z", EVERYWHERE)
+    world = World(
+        ends,
+        duration,
+        duration / steps,
+        lambda r, z: -sum(q * _soft(r * r + (z - at) ** 2, a2) for q, at, a2 in nuclei),
+        (np.zeros_like, electric),
+        breaks,
+        (other[0], cap),
+        (other[1], mask),
+        initial,
+        dipoles=((0.0, 1.0),),
+        radial=True,
+        boxes={"norm_in_part": ((first[0], first[1]), (second[0], second[1]))},
     )
     return Trial(deck, lambda results: judge(world, results))
 

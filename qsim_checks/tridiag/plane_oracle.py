@@ -1,5 +1,7 @@
 """The oracle of ``task: plane``: both coordinates in the sines between the walls, Strang steps with exact kinetic phases.
 
+A distance from an axis has the Bessel functions up to its wall in place of sines.
+
 Norms by regions are integrals of products of sines in closed form.  Its own error is the difference of two numbers of sines, and
 of two extrapolants in the step.
 """
@@ -63,6 +65,8 @@ class World:
         Of the regions of two particles.
     g : float
         Factor of ``|psi|^2`` in the potential.
+    radial : bool
+        Whether the first coordinate is a distance from an axis.
     boxes : dict
         Lowest and highest value of both coordinates in parts of the grid, by the scalars of their norms.
     """
@@ -81,6 +85,7 @@ class World:
     exchange: int = 0
     radius: float | None = None
     g: float = 0.0
+    radial: bool = False
     boxes: dict[str, tuple[tuple[float, float], tuple[float, float]]] = dataclasses.field(
         default_factory=dict
     )
@@ -287,9 +292,81 @@ class Sines:
         }
 
 
+class Bessels(Sines):
+    """A distance from an axis in Bessel functions J0, and sine waves; points are zeros of J0 (quasi-discrete Hankel transform).
+
+    L. Yu et al., Opt. Lett. 23, 409 (1998); the matrix is made exactly orthogonal.
+    """
+
+    def __init__(self, world: World, count: int) -> None:
+        from scipy.linalg import polar
+        from scipy.special import j0, j1, jn_zeros
+
+        super().__init__(world, count)
+        wall, zeros = world.ends[0][1], jn_zeros(0, count + 1)
+        zeros, last = zeros[:-1], zeros[-1]
+        self.k[0] = zeros / wall
+        # of functions J0 with the norm 1
+        self.scale = np.sqrt(2.0) / (wall * np.abs(j1(zeros)))
+        self.x = zeros * wall / last
+        self.h[0], self.cell = 1.0, self.h[1]
+        self.matrix = polar(2.0 / last * j0(np.outer(zeros, zeros) / last) / np.outer(j1(zeros), j1(zeros)))[
+            0
+        ]
+        sign = np.sign(j1(zeros))
+        self.matrix *= sign[:, None] * sign
+        self.v = world.potential(self.x[:, None], self.y)
+        self.kinetic = (
+            0.5 * self.k[0][:, None] ** 2 / world.masses[0] + 0.5 * self.k[1] ** 2 / world.masses[1]
+        )
+        with np.errstate(divide="ignore"):
+            gammas = [
+                np.asarray(cap(at)) - np.asarray(np.log(mask(at))) / world.dt
+                for cap, mask, at in zip(world.caps, world.masks, (self.x, self.y), strict=True)
+            ]
+        self.gamma = gammas[0][:, None] + gammas[1]
+
+    def transformed(self, psi: NDArray[Any]) -> NDArray[Any]:
+        """Return the other representation, points or waves."""
+        from scipy.fft import dst
+
+        if np.iscomplexobj(psi):
+            return self.transformed(psi.real) + 1j * self.transformed(psi.imag)
+        return np.asarray(self.matrix @ dst(psi, type=1, norm="ortho", axis=1))
+
+    def start(self, states: NDArray[np.float64]) -> NDArray[np.complex128]:
+        """Return the state at t = 0."""
+        block = self.world.initial
+        if block["type"] != "gaussian":
+            return super().start(states)
+        bell = np.exp(-(self.x[:, None] ** 2 + (self.y - block["z0"]) ** 2) / (2.0 * block["width"] ** 2))
+        # points have the weights of the transform
+        psi = self.scale[:, None] * bell * np.exp(1j * block["wave"] * self.y)
+        return np.asarray(psi / np.sqrt((np.abs(psi) ** 2).sum() * self.cell))
+
+    def between(self, number: int, low: float, high: float) -> NDArray[np.float64]:
+        """Return the integrals of products of two waves of a coordinate from one value to another."""
+        from scipy.special import j0, j1
+
+        if number:
+            return super().between(number, low, high)
+        k = self.k[0]
+
+        def integral(at: float) -> NDArray[np.float64]:
+            # of rho J0(k rho) J0(l rho) from 0 on
+            s = min(max(at, 0.0), self.world.ends[0][1])
+            first, second = j0(k * s), j1(k * s)
+            apart = k[:, None] ** 2 - k**2
+            own = np.diag(0.5 * s * s * (first**2 + second**2))
+            mixed = s * (np.outer(k * second, first) - np.outer(first, k * second))
+            return np.asarray(np.where(apart == 0.0, own, mixed / np.where(apart == 0.0, 1.0, apart)))
+
+        return np.asarray((integral(high) - integral(low)) * np.outer(self.scale, self.scale))
+
+
 def _truth(world: World, sines: int) -> tuple[dict[str, float], dict[str, float]]:
     """Return the numbers of a deck by the oracle, extrapolated in the step, and their change by that."""
-    basis = Sines(world, sines)
+    basis = (Bessels if world.radial else Sines)(world, sines)
     energies, states = basis.levels()
     psi = basis.start(states)
     coarse = int(np.ceil(world.duration / STEP))

@@ -23,6 +23,8 @@ __all__ = ["PlaneDeck", "PlaneGrid", "PlaneObserved"]
 
 # levels of two coordinates: each is a search in the space of all points
 MOST_LEVELS = 40
+# of all coordinates
+NAMES = ("x", "y", "R", "rho", "z")
 
 # ------------------------------------------------------------------------------------------------ grid
 
@@ -41,6 +43,10 @@ class PlaneGrid(Block):
     R: Grid | None = Field(
         default=None, description="distance of the nuclei, the first coordinate of a vibrating ion"
     )
+    rho: Grid | None = Field(
+        default=None, description="distance from the axis, the first coordinate of a cylinder; begins at 0"
+    )
+    z: Grid | None = Field(default=None, description="second coordinate of a cylinder")
 
     def of(self, names: tuple[str, str]) -> tuple[Grid, Grid]:
         """Return the blocks of the coordinates of some names; `missing` has seen to it that they are there."""
@@ -97,11 +103,9 @@ class PlaneFormula(Block):
     """Real and imaginary part as formulas of both coordinates; normalised and symmetrised."""
 
     type: Literal["expression"]
-    real: Annotated[str, ExpressionText("x", "y", "R")] = Field(
-        description="real part, formula of x and y, or R and x"
-    )
-    imag: Annotated[str, ExpressionText("x", "y", "R")] = Field(
-        default="0", description="imaginary part, formula of x and y, or R and x"
+    real: Annotated[str, ExpressionText(*NAMES)] = Field(description="real part, formula of both coordinates")
+    imag: Annotated[str, ExpressionText(*NAMES)] = Field(
+        default="0", description="imaginary part, formula of both coordinates"
     )
 
 
@@ -233,6 +237,8 @@ class Box(Block):
     x: Interval | None = Field(default=None, description="of x")
     y: Interval | None = Field(default=None, description="of y")
     R: Interval | None = Field(default=None, description="of R")
+    rho: Interval | None = Field(default=None, description="of rho")
+    z: Interval | None = Field(default=None, description="of z")
 
     def ends(self, names: tuple[str, str]) -> tuple[tuple[float, float], tuple[float, float]]:
         """Return the lowest and highest values of the coordinates of some names."""
@@ -332,7 +338,7 @@ class PlaneObserved:
 
 
 class PlaneDeck(Deck):
-    """Two coordinates: two electrons on a line, a particle in a plane, an ion that vibrates, a condensate."""
+    """Two coordinates: two electrons on a line, a particle in a plane, an ion that vibrates, a condensate, rho and z."""
 
     method: Literal["tridiag"]
     task: Literal["plane"] = Field(
@@ -464,7 +470,7 @@ class PlaneDeck(Deck):
                 "initial.type", f"a gaussian is a packet of x and y; take an expression of {listed}"
             )
         if isinstance(initial, PlaneFormula):
-            used = Expression(f"{initial.real} + 0 * ({initial.imag})", ("x", "y", "R")).names
+            used = Expression(f"{initial.real} + 0 * ({initial.imag})", NAMES).names
             for name in sorted(used - set(names)):
                 yield Finding("initial.real", f"{name} is no coordinate; they are {listed}")
         surface = isinstance(getattr(self.system, "potential", None), SurfaceBlock)

@@ -45,6 +45,10 @@ PLAN_POINTS = 600_000
 # bytes per point, measured: the state and its copies, densities, potential and its temporaries; the same for three times as many
 # points, and sine waves, where companions are finer
 POINT_BYTES, FINE_BYTES = 150, 550
+# on a GPU: two states, factors of two durations, and their temporaries
+GPU_BYTES = 112
+# points times steps from which a GPU is faster
+GPU = 2e9
 # of a step, per point: two solves of 14 to 18 multiplications and additions, and three phases
 FLOPS = 90.0
 # steps per optical cycle below which a run is refused, and below which it is warned of
@@ -132,10 +136,9 @@ def plan(loaded: LoadedDeck[PlaneDeck]) -> Plan:
         sizes=sizes,
         steps=steps,
         findings=problems,
-        size=Size(work, "points times steps", math.inf),
+        size=Size(work, "points times steps", GPU),
         operations=FLOPS * work,
         reduce="time.t_final",
-        cpu_only="task: plane",
         ranks=len(runs),
         shared="runs of the scan",
     )
@@ -151,14 +154,19 @@ def _memory(deck: PlaneDeck, points: int, steps: int) -> Memory:
         "maps": maps,
         "trace": 56 * steps,
     }
-    return Memory(host=sum(parts.values()), parts=parts, reduce=f"grid.{deck.system.coordinates[0]}.points")
+    return Memory(
+        host=sum(parts.values()),
+        parts=parts,
+        reduce=f"grid.{deck.system.coordinates[0]}.points",
+        on_gpu=points * GPU_BYTES,
+    )
 
 
 def _regions(deck: PlaneDeck, axes: tuple[Axis, Axis]) -> Iterator[Finding]:
     """Yield a radius that the grid or the absorber does not leave room for, and strips that fill the box."""
     strip = absorbers.width(deck.absorber)
     for name, axis in zip(deck.system.coordinates, axes, strict=True):
-        if 2.0 * strip >= axis.high - axis.low:
+        if 2.0 * strip >= axis.high - axis.outer:
             key = "absorber.kmin" if deck.absorber.type == "manolopoulos" else "absorber.width"
             text = f"two strips of {strip:.4g} bohr leave nothing of a box of {axis.high - axis.low:.4g} bohr along {name}"
             yield Finding(key, text)
@@ -271,13 +279,13 @@ def _room(
         quiver = pulse.quiver * pulled[number] / axis.mass
         profile = density.sum(axis=1 - number)
         centre = float(profile @ axis.x)
-        room = min(centre - axis.low, axis.high - centre)
+        room = min(centre - axis.outer, axis.high - centre)
         key = f"grid.{_axis_key(deck, name)}.xmax"
         if 0.0 < room < quiver:
             text = f"the wall is {room:.4g} bohr from the initial state, less than the quiver radius {quiver:.4g} bohr"
             yield Finding(key, text)
             return
-        taken = float(profile[(axis.x < axis.low + strip) | (axis.x > axis.high - strip)].sum())
+        taken = float(profile[(axis.x < axis.outer + strip) | (axis.x > axis.high - strip)].sum())
         if strip and taken > 1e-6:
             text = f"{taken:.2g} of the initial state lies in the strips of the absorber along {name}: widen grid"
             yield Finding("absorber", text, "warning")

@@ -137,12 +137,14 @@ class PlaneCompanions(Companions):
         problems = [first] + [_with(first, _steps(base, factor)) for factor in factors[1:]]
         runs = [self._run(one, report) for one in problems]
         own = numbers(self.result)
+        # a potential that is sharp on the lattice leaves errors that may fall as slowly as with the spacing
+        space = 1 if base.system.sharp(max(one.spacing for one in axes)) else 2
         # of order 4 an absorber is split off in second order
         powers = {2, base.order} if base.lattice.absorbs else {base.order}
         steps = [one.dt / base.dt for one in problems]
         spacing = other[0].spacing / axes[0].spacing
         spectral: dict[str, float] = {}
-        if fine:
+        if fine and not base.lattice.radial:
             spectral = self._run(
                 replace(base if spacing > 1.0 else _with(first, base.steps), sine=True), report
             )
@@ -154,7 +156,7 @@ class PlaneCompanions(Companions):
         for name, value in own.items():
             if not all(name in one for one in runs):
                 continue
-            parts = _differences(value, [one[name] for one in runs], steps, spacing, powers)
+            parts = _differences(value, [one[name] for one in runs], steps, spacing**space, powers)
             if name in spectral and name.startswith(SHARES):
                 parts[SPECTRAL] = max(0.0, abs(spectral[name] - value) - parts[STEP] - parts[SPACING])
             if name in cut:
@@ -220,7 +222,7 @@ def _differences(
         shorter = abs(a - found[2]) / (ends[1] - ends[2])
         growth = min(max(shorter / longer, 1.0), GROWTH) if longer > 0.0 else GROWTH
         step = max(step, (ends[0] - ends[1]) * longer + shorter * (ends[1] - ends[2] + ends[2] * growth))
-    return {STEP: step, SPACING: max(map(abs, left)) / abs(spacing**2 - 1.0)}
+    return {STEP: step, SPACING: max(map(abs, left)) / abs(spacing - 1.0)}
 
 
 def edges(result: PlaneResult) -> dict[str, float]:

@@ -6,9 +6,10 @@ Both are functions of the second difference, whose eigenstates between hard wall
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -17,10 +18,12 @@ from qsim.tridiag.kernels.plane.records import Filter
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Axis", "PlaneLattice", "share_inside"]
+__all__ = ["Axis", "PlaneLattice", "RadialAxis", "share_inside"]
 
 # weight of a point in the image beyond a wall, below which nothing is left of it
 LEAST_WEIGHT = 1e-18
+# of the points of a radius from multiples of their spacing: a zero of the Bernoulli polynomial B_2
+OFFSET = (3.0 + math.sqrt(3.0)) / 6.0
 # points up to which kinetic energies are taken by the matrix
 FEW = 64
 
@@ -55,6 +58,16 @@ class Axis:
     def high(self) -> float:
         """Right wall, bohr."""
         return self.low + self.spacing * (self.points + 1)
+
+    @property
+    def outer(self) -> float:
+        """Left end of the strip of an absorber beside the left wall, bohr."""
+        return self.low
+
+    @property
+    def measure(self) -> NDArray[np.float64]:
+        """Squares of the points of the lattice over those of the wave function (points,)."""
+        return np.ones(self.points)
 
     @cached_property
     def energies(self) -> NDArray[np.float64]:
@@ -106,8 +119,25 @@ class Axis:
             turn = _inner(2.0 - 1j / sigma)
             beta = 2.0 / (1j * sigma * (1.0 / turn - turn))
             alpha = -1.0 - beta
-        constants = [part for number in (turn, alpha, beta) for part in (number.real, number.imag)]
-        return Filter(np.array(constants), self._head(turn))
+        return Filter(np.array([[turn, turn, alpha, beta]]).view(float), self._head(turn))
+
+    def three_points(self) -> Any:
+        """Return the kinetic energy of three points as a sparse matrix (points, points), hartree."""
+        from scipy.sparse import diags
+
+        shape = (self.points, self.points)
+        return diags([-0.5, 1.0, -0.5], [-1, 0, 1], shape=shape) / (self.mass * self.spacing**2)
+
+    def current(self, psi: NDArray[np.complex128]) -> NDArray[np.float64]:
+        """Return the current density ``Im(psi* d psi)/m`` along the first coordinate of a state.
+
+        Beyond the walls psi continues with the other sign.
+        """
+        wide = np.concatenate([-psi[:1], np.zeros_like(psi[:1]), psi, np.zeros_like(psi[:1]), -psi[-1:]])
+        n = psi.shape[0]
+        near, far = wide[3 : n + 3] - wide[1 : n + 1], wide[4 : n + 4] - wide[:n]
+        slope = (8.0 * near - far) / 12.0 if self.stencil == "numerov" else 0.5 * near
+        return np.asarray((psi.conj() * slope).imag / (self.spacing * self.mass))
 
     def _head(self, turn: complex) -> NDArray[np.float64]:
         """Return the weights ``w_j`` of ``l_0 = sum_j w_j psi_j``, with the images of both walls, as far as they count."""
@@ -120,6 +150,122 @@ class Axis:
     def with_points(self, points: int) -> Axis:
         """Return the axis between the same walls with another number of points."""
         return Axis(self.low, (self.high - self.low) / (points + 1), points, self.mass, self.stencil)
+
+
+@dataclass(frozen=True)
+class RadialAxis(Axis):
+    r"""Distance rho from an axis of states without angular momentum, ``u = sqrt(2 pi rho) psi`` at ``rho_j = (j - 1 + s) h``.
+
+    ``L = d^2/d rho^2 + (1/rho) d/d rho`` becomes the difference D of weights ``rho_j`` between the links
+    ``k_(j+1/2) = rho_(j+1/2) - h^2/(12 rho_(j+1/2))``.  With ``s = (3 + sqrt 3)/6`` it is ``(1 + h^2 D/12) L`` on 1, rho^2 and
+    rho^4, in the first row, too, so that ``T = -M^-1 D / 2 m`` with ``M = 1 + h^2 D/12`` is Hermitian and of fourth order.
+    """
+
+    @property
+    def x(self) -> NDArray[np.float64]:
+        """Points (points,), bohr."""
+        return np.asarray(self.spacing * (np.arange(self.points) + OFFSET), dtype=float)
+
+    @property
+    def high(self) -> float:
+        """Wall, bohr."""
+        return self.spacing * (self.points + OFFSET)
+
+    @property
+    def outer(self) -> float:
+        """The other end of a line through the axis, bohr: there is no strip of an absorber at the axis itself."""
+        return -self.high
+
+    @property
+    def measure(self) -> NDArray[np.float64]:
+        """``2 pi rho`` (points,), bohr."""
+        return 2.0 * np.pi * self.x
+
+    @cached_property
+    def bands(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Diagonal (points,) and off-diagonal (points - 1,) of D between states u, 1/bohr^2."""
+        rho, h = self.x, self.spacing
+        half = rho + 0.5 * h
+        links = half - h**2 / (12.0 * half)
+        diagonal = -(links + np.concatenate([[0.0], links[:-1]])) / (rho * h**2)
+        return diagonal, links[:-1] / (np.sqrt(rho[:-1] * rho[1:]) * h**2)
+
+    @cached_property
+    def modes(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Kinetic energies, hartree, ascending, and their states in the columns (points, points)."""
+        from scipy.linalg import eigh_tridiagonal
+
+        values, states = eigh_tridiagonal(*self.bands)
+        mass = 1.0 + self.spacing**2 / 12.0 * values if self.stencil == "numerov" else 1.0
+        return (-0.5 / self.mass * values / mass)[::-1], states[:, ::-1]
+
+    @property
+    def energies(self) -> NDArray[np.float64]:
+        """Kinetic energies, hartree."""
+        return self.modes[0]
+
+    def kinetic(self) -> NDArray[np.float64]:
+        """Return the kinetic energy as a matrix (points, points), hartree."""
+        energies, states = self.modes
+        return np.asarray((states * energies) @ states.T)
+
+    def mean_kinetic(self, psi: NDArray[np.complex128], along: int) -> float:
+        """Return ``sum u* T u`` of a state (n1, n2) for this axis as its first or second one, hartree."""
+        energies, states = self.modes
+        waves = states.T @ np.moveaxis(psi, along, 0)
+        return float(energies @ (np.abs(waves) ** 2).sum(axis=1))
+
+    def step(self, dt: float) -> Filter:
+        """Return the Cayley step ``(1 - i dt T/2)/(1 + i dt T/2)`` of some duration, a.u., which may be negative.
+
+        It is ``a + b A^-1`` with a tridiagonal A, whose pivots P from the axis and Q from the wall give the constants:
+        ``(A^-1 u)_j = (r_j + l_j - u_j) / (P_j + Q_j - A_jj)``, r and l the recurrences of both eliminations.
+        """
+        diagonal, links = self.bands
+        if self.stencil == "numerov":
+            kappa = 3.0 * dt / (self.mass * self.spacing**2)
+            z = 1.0 - 1j * kappa
+            q, c = 1j * kappa / z, 2.0 / z
+            shift, scale, a, b = 1.0 + q, self.spacing**2 / 12.0 + 0j, c - 1.0, -c * q
+        else:
+            shift, scale, a, b = 1.0 + 0j, -0.25j * dt / self.mass, -1.0 + 0j, 2.0 + 0j
+        own, off = shift + scale * diagonal, scale * links
+        n = self.points
+        up, down = own.copy(), own.copy()
+        for j in range(1, n):
+            up[j] -= off[j - 1] ** 2 / up[j - 1]
+            down[n - 1 - j] -= off[n - 1 - j] ** 2 / down[n - j]
+        rows = np.zeros((n, 4), complex)
+        rows[1:, 0] = -off / up[:-1]
+        rows[:-1, 1] = -off / down[1:]
+        rows[:, 3] = b / (up + down - own)
+        rows[:, 2] = a - rows[:, 3]
+        # a head of one point tells that there is a step
+        return Filter(rows.view(float), np.zeros((1, 2)))
+
+    def three_points(self) -> Any:
+        """Return ``-D / 2 m`` as a sparse matrix (points, points), hartree."""
+        from scipy.sparse import diags
+
+        diagonal, links = self.bands
+        return diags([links, diagonal, links], [-1, 0, 1]) * (-0.5 / self.mass)
+
+    def current(self, psi: NDArray[np.complex128]) -> NDArray[np.float64]:
+        """Return ``Im(u* sqrt(rho) d(u / sqrt rho))/m`` along the first coordinate of a state, by differences of second order."""
+        root = np.sqrt(self.x)[:, None]
+        slope = np.gradient(psi / root, self.spacing, axis=0)
+        return np.asarray((psi.conj() * root * slope).imag / self.mass)
+
+    @classmethod
+    def up_to(
+        cls, high: float, points: int, mass: float, stencil: Literal["numerov", "three_point"]
+    ) -> RadialAxis:
+        """Return the axis up to a wall, with a number of points before it."""
+        return cls(0.0, high / (points + OFFSET), points, mass, stencil)
+
+    def with_points(self, points: int) -> RadialAxis:
+        """Return the axis up to the same wall with another number of points."""
+        return self.up_to(self.high, points, self.mass, self.stencil)
 
 
 def _inner(total: complex) -> complex:
@@ -173,6 +319,16 @@ class PlaneLattice:
         return self.axes[0].spacing * self.axes[1].spacing
 
     @property
+    def measure(self) -> NDArray[np.float64]:
+        """Squares of the points of the lattice over those of the wave function, (n1, 1)."""
+        return self.axes[0].measure[:, None]
+
+    @property
+    def radial(self) -> bool:
+        """Whether the first coordinate is a distance from an axis."""
+        return isinstance(self.axes[0], RadialAxis)
+
+    @property
     def absorbs(self) -> bool:
         """Whether anything is absorbed."""
         return bool(self.absorber[0].any() or self.absorber[1].any())
@@ -212,19 +368,10 @@ class PlaneLattice:
     def currents(self, psi: NDArray[np.complex128]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the current density ``Im(psi* d psi)/m`` along both coordinates, (n1, n2) each, by the same differences."""
         first, second = (
-            np.moveaxis(_current(axis, np.moveaxis(psi, number, 0)), 0, number)
+            np.moveaxis(axis.current(np.moveaxis(psi, number, 0)), 0, number)
             for number, axis in enumerate(self.axes)
         )
         return first, second
-
-
-def _current(axis: Axis, psi: NDArray[np.complex128]) -> NDArray[np.float64]:
-    """Return ``Im(psi* d psi)/m`` along the first coordinate; beyond the walls psi continues with the other sign."""
-    wide = np.concatenate([-psi[:1], np.zeros_like(psi[:1]), psi, np.zeros_like(psi[:1]), -psi[-1:]])
-    n = psi.shape[0]
-    near, far = wide[3 : n + 3] - wide[1 : n + 1], wide[4 : n + 4] - wide[:n]
-    slope = (8.0 * near - far) / 12.0 if axis.stencil == "numerov" else 0.5 * near
-    return np.asarray((psi.conj() * slope).imag / (axis.spacing * axis.mass))
 
 
 def share_inside(axis: Axis, low: float, high: float) -> NDArray[np.float64]:

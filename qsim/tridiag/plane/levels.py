@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import NumericsError
+from qsim.tridiag.plane.lattice import RadialAxis
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import Array
     from qsim.tridiag.plane.lattice import PlaneLattice
 
 __all__ = ["Levels", "Operator", "lowest", "part_of"]
@@ -82,11 +84,12 @@ class Levels:
         out[self.part] = self.states[level]
         return out
 
-    def amplitudes(self, psi: NDArray[np.complex128], cell: float) -> NDArray[np.complex128]:
-        """Return ``<k|psi>`` of a state (n1, n2), (k,); `cell`: area of a cell, bohr^2."""
+    def populations(self, psi: Array, states: Array, cell: float) -> list[float]:
+        """Return ``|<k|psi>|^2`` of a state (n1, n2); `states`: those of the levels beside psi, `cell`: area, bohr^2."""
         part = psi[self.part].reshape(-1)
-        flat = self.states.reshape(len(self.energies), -1)
-        return np.asarray((flat @ part.real + 1j * (flat @ part.imag)) * cell)
+        flat = states.reshape(len(self.energies), -1)
+        amplitudes = (flat @ part.real + 1j * (flat @ part.imag)) * cell
+        return [float(one) for one in abs(amplitudes) ** 2]
 
 
 def lowest(lattice: PlaneLattice, count: int) -> Levels:
@@ -125,7 +128,8 @@ def part_of(lattice: PlaneLattice, centre: tuple[int, int], reach: float) -> tup
     for axis, middle in zip(lattice.axes, centre, strict=True):
         half = int(reach / np.sqrt(axis.mass) ** 0.5 / axis.spacing) + 8
         size = min(2 * half + 1, axis.points, MOST)
-        low = min(max(middle - size // 2, 0), axis.points - size)
+        # the part of a radius begins at its axis
+        low = 0 if isinstance(axis, RadialAxis) else min(max(middle - size // 2, 0), axis.points - size)
         parts.append(slice(low, low + size))
     return parts[0], parts[1]
 
@@ -208,10 +212,7 @@ class Operator:
         from scipy.sparse import diags, eye, kron
         from scipy.sparse.linalg import splu
 
-        first, second = (
-            diags([-0.5, 1.0, -0.5], [-1, 0, 1], shape=(one.points, one.points)) / (one.mass * one.spacing**2)
-            for one in self.axes
-        )
+        first, second = (one.three_points() for one in self.axes)
         n, m = self.v.shape
         matrix = kron(first, eye(m)) + kron(eye(n), second) + diags(self.v.ravel() - shift)
         return splu(

@@ -9,6 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import Array
     from qsim.tridiag.plane.problem import PlaneProblem
     from qsim.tridiag.plane.propagator import PlanePropagator
 
@@ -25,14 +26,12 @@ def sums(problem: PlaneProblem, propagator: PlanePropagator) -> NDArray[np.float
 
     Regions: both coordinates inside, one of them, none.
     """
-    tables = [one.table for one in problem.forces if one.table is not None]
-    along, across, weighted = propagator.marginals(np.array(tables))
+    along, across, weighted = propagator.marginals(problem.force_tables)
     x, y = (one.x for one in problem.lattice.axes)
     rows = along[:, 0]
     dipole = problem.couplings @ [rows @ x, across @ y]
     force = np.array([rows @ one.first + across @ one.second for one in problem.forces])
-    # each component has a table, or none has
-    if tables:
+    if problem.force_tables.size:
         force = force + weighted
     within = problem.inside[0] @ along[:, 1]
     outside = (1.0 - problem.inside[0]) @ (rows - along[:, 1])
@@ -53,24 +52,24 @@ def row(
     d = len(problem.couplings)
     norm, dipole, force = float(found[0]), found[1 : 1 + d], found[1 + d : 1 + 2 * d]
     field = problem.electric(step * problem.dt)
-    psi = propagator.psi
-    lattice = problem.lattice
+    psi, lattice = propagator.field, problem.lattice
     out: dict[str, Any] = {
         "norm": norm,
         "dipole": dipole.copy(),
         # Ehrenfest, with what is left of the norm: the field acts on the part that is still there
         "acceleration": -force - problem.response @ field * norm,
         "absorbed": propagator.lost.copy(),
-        "wall_density": _at_walls(psi) * lattice.cell,
+        "wall_density": _at_walls(psi, axis=lattice.radial) * lattice.cell,
     }
     if problem.system.pair:
         out["regions"] = found[1 + 2 * d :].copy()
-    if problem.levels is not None:
-        out["populations"] = np.abs(problem.levels.amplitudes(psi, lattice.cell)) ** 2
-    if problem.parts:
-        density = np.abs(psi) ** 2 * lattice.cell
-        shares = [problem.shares(ends) for ends in problem.parts.values()]
-        out["parts"] = np.array([e @ density @ f for e, f in shares])
+    if (levels := problem.levels) is not None:
+        states = propagator.resident(levels.states)
+        out["populations"] = np.array(levels.populations(psi, states, lattice.cell))
+    if problem.part_shares:
+        density = abs(psi) ** 2
+        shares = [[propagator.resident(one) for one in both] for both in problem.part_shares]
+        out["parts"] = np.array([float(e @ density @ f) * lattice.cell for e, f in shares])
         out["norm_within"] = out["parts"][: len(problem.observed.norm_within)]
     return out
 
@@ -81,7 +80,7 @@ def map_row(problem: PlaneProblem, propagator: PlanePropagator) -> dict[str, Any
     first, second = problem.strides
     out: dict[str, Any] = {
         "step": propagator.step,
-        "density": np.abs(psi[::first, ::second]) ** 2,
+        "density": np.abs(psi[::first, ::second]) ** 2 / lattice.measure[::first],
         "energy": lattice.energy(psi),
         "velocity": problem.couplings @ lattice.velocities(psi),
     }
@@ -89,7 +88,7 @@ def map_row(problem: PlaneProblem, propagator: PlanePropagator) -> dict[str, Any
         out["mu"] = lattice.chemical_potential(psi)
     if problem.observed.density.currents:
         for name, current in zip(("current_1", "current_2"), lattice.currents(psi), strict=True):
-            out[name] = current[::first, ::second]
+            out[name] = current[::first, ::second] / lattice.measure[::first]
     if lattice.exchange:
         out["exchange_defect"] = float(np.abs(psi - lattice.exchange * psi.T).max() / np.abs(psi).max())
     if problem.observed.entanglement:
@@ -115,6 +114,7 @@ def occupations(psi: NDArray[np.complex128]) -> NDArray[np.float64]:
     return np.asarray(found / found.sum())
 
 
-def _at_walls(psi: NDArray[np.complex128]) -> float:
-    """Return the sum of ``|psi|^2`` beside the four walls."""
-    return float((np.abs(psi[[0, -1]]) ** 2).sum() + (np.abs(psi[:, [0, -1]]) ** 2).sum())
+def _at_walls(psi: Array, *, axis: bool) -> float:
+    """Return the sum of ``|psi|^2`` beside the four walls; with an axis in place of the first of them beside three."""
+    rows = psi[-1:] if axis else psi[[0, -1]]
+    return float((abs(rows) ** 2).sum() + (abs(psi[:, [0, -1]]) ** 2).sum())

@@ -11,6 +11,7 @@ import numpy as np
 
 from qsim.core.deck.table_units import doubted
 from qsim.tridiag.plane import systems
+from qsim.tridiag.plane.cuda import CudaPlanePropagator
 from qsim.tridiag.plane.lattice import share_inside
 from qsim.tridiag.plane.propagator import PlanePropagator, stage_times
 from qsim.tridiag.plane.sine_waves import SinePropagator
@@ -151,6 +152,11 @@ class PlaneProblem(Motion):
         return systems.pulls(self.system, self.lattice.axes, self.couplings / self.system.weights)
 
     @cached_property
+    def force_tables(self) -> NDArray[np.float64]:
+        """Tables of both coordinates among the forces, (0 or d, n1, n2): each component has one, or none has."""
+        return np.array([one.table for one in self.forces if one.table is not None])
+
+    @cached_property
     def inside(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Shares of the points that lie within the radius."""
         return self.shares(((-self.radius, self.radius),) * 2)
@@ -173,6 +179,11 @@ class PlaneProblem(Motion):
         }
         return found | boxes
 
+    @cached_property
+    def part_shares(self) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        """Shares of the points of both coordinates that lie in each of `parts`."""
+        return [self.shares(ends) for ends in self.parts.values()]
+
     def propagator(self, psi: NDArray[np.complex128], step: int) -> PlanePropagator:
         """Return the propagator at a state and a step."""
         middle, lengths = stage_times(self.steps, self.dt, self.order)
@@ -181,16 +192,12 @@ class PlaneProblem(Motion):
         for length in np.unique(lengths) if self.pulse.pulses else ():
             own = lengths == length
             fields[:, own] = [one.over(middle[own], float(length)) for one in self.components]
-        kind = SinePropagator if self.sine else PlanePropagator
-        made = kind(
-            self.lattice,
-            psi,
-            self.dt,
-            self.order,
-            self.couplings.T @ fields * lengths,
-            self.inside,
-            self.device.threads,
-        )
+        actions = self.couplings.T @ fields * lengths
+        common = (self.lattice, psi, self.dt, self.order, actions, self.inside)
+        if self.device.is_cuda and not self.sine:
+            made: PlanePropagator = CudaPlanePropagator(*common, self.device)
+        else:
+            made = (SinePropagator if self.sine else PlanePropagator)(*common, self.device.threads)
         made.step = step
         return made
 

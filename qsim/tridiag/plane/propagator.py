@@ -7,21 +7,22 @@ pass along one axis.  The absorber acts once per step, half of it at either end.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from qsim.tridiag.kernels.plane.records import NO_STEP, Phases
-from qsim.tridiag.kernels.plane.steps import PANEL, QUARTER, marginals, scratch, step_pass
+from qsim.tridiag.kernels.plane.steps_cpu import PANEL, QUARTER, marginals, scratch, step_pass
 from qsim.tridiag.tdse.step_search import STAGES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import Array
     from qsim.tridiag.kernels.plane.records import Filter
     from qsim.tridiag.plane.lattice import PlaneLattice
 
-__all__ = ["PlanePropagator", "stage_times"]
+__all__ = ["Pass", "PlanePropagator", "stage_times"]
 
 NONE = np.zeros(0)
 
@@ -31,6 +32,28 @@ def stage_times(steps: int, dt: float, order: int) -> tuple[NDArray[np.float64],
     lengths = np.array(STAGES[order]) * dt
     places = np.cumsum(lengths) - 0.5 * lengths
     return (np.arange(steps)[:, None] * dt + places).ravel(), np.tile(lengths, steps)
+
+
+class Pass(NamedTuple):
+    """A pass along an axis between two stages of some lengths, 0 for none, a.u.
+
+    Attributes
+    ----------
+    axis : int
+    before, after : float
+    decay : float
+        Time for which the absorber acts.
+    """
+
+    axis: int
+    before: float
+    after: float
+    decay: float
+
+    @property
+    def length(self) -> float:
+        """Time for which the potential acts."""
+        return 0.5 * (self.before + self.after)
 
 
 class PlanePropagator:
@@ -70,20 +93,33 @@ class PlanePropagator:
     ) -> None:
         self.lattice, self.dt, self.actions, self.threads = lattice, dt, actions, threads
         self.shape = lattice.shape
-        self.full = tuple(-(-n // PANEL) * PANEL for n in self.shape)
         self.stages = STAGES[order]
         self.step, self.lost = 0, np.zeros(2)
         self.inside = inside
-        # rows some lines of the cache longer than a power of two: their sets would collide
-        self.s = np.zeros((self.full[0], 2, self.full[1] + PANEL))
-        self.psi = psi
-        self._work = scratch(threads, max(self.shape) + QUARTER)
-        self._edges = tuple(
-            np.pad(one, (0, wide - one.size)) for one, wide in zip(inside, self.full, strict=True)
-        )
         self._filters: dict[tuple[int, float], Filter] = {}
         self._tables: dict[tuple[int, float], tuple[NDArray[np.float64], int, int]] = {}
         self._static: dict[tuple[int, float, float], NDArray[np.complex128]] = {}
+        self.full = tuple(-(-n // PANEL) * PANEL for n in self.shape)
+        self._allocate()
+        self.psi = psi
+
+    def _allocate(self) -> None:
+        """Make room for the state, and for what the passes take."""
+        # rows some lines of the cache longer than a power of two: their sets would collide
+        self.s = np.zeros((self.full[0], 2, self.full[1] + PANEL))
+        self._work = scratch(self.threads, max(self.shape) + QUARTER)
+        self._edges = tuple(
+            np.pad(one, (0, wide - one.size)) for one, wide in zip(self.inside, self.full, strict=True)
+        )
+
+    @property
+    def field(self) -> Array:
+        """The state (n1, n2) where it is computed; on a GPU a view that the next steps change."""
+        return self.psi
+
+    def resident(self, array: NDArray[np.float64]) -> Array:
+        """Return an array that stays the same for the run where the state is."""
+        return array
 
     @property
     def psi(self) -> NDArray[np.complex128]:
@@ -99,25 +135,26 @@ class PlanePropagator:
     def advance(self, steps: int) -> None:
         """Make some steps."""
         stages = len(self.stages)
-        first = self.step * stages
-        lengths = np.tile(self.stages, steps) * self.dt
-        actions = self.actions[:, first : first + steps * stages]
-        for k in range(steps * stages + 1):
-            before = lengths[k - 1] if k else 0.0
-            after = lengths[k] if k < lengths.size else 0.0
-            action = 0.5 * (actions[:, k - 1 : k].sum(axis=1) + actions[:, k : k + 1].sum(axis=1))
+        first, count = self.step * stages, steps * stages
+        lengths = [0.0, *(np.tile(self.stages, steps) * self.dt).tolist(), 0.0]
+        kicks = np.pad(self.actions[:, first : first + count], ((0, 0), (1, 1)))
+        passes = []
+        for k in range(count + 1):
             # the absorber acts between steps, half of it at either end of the call
-            halves = (k > 0) + (k < lengths.size) if k % stages == 0 else 0
-            decay = 0.5 * halves * self.dt
-            self._pass((first + k) % 2, (before, after), action, decay)
+            halves = (k > 0) + (k < count) if k % stages == 0 else 0
+            passes.append(Pass((first + k) % 2, lengths[k], lengths[k + 1], 0.5 * halves * self.dt))
+        self._go(passes, 0.5 * (kicks[:, :-1] + kicks[:, 1:]))
         self.step += steps
 
-    def _pass(
-        self, axis: int, lengths: tuple[float, float], action: NDArray[np.float64], decay: float
-    ) -> None:
-        """Make one pass along an axis between two stages of some lengths, 0 for none."""
-        before, after = (self._filter(axis, length) if length else NO_STEP for length in lengths)
-        length = 0.5 * sum(lengths)
+    def _go(self, passes: list[Pass], actions: NDArray[np.float64]) -> None:
+        """Make passes, between which the field gives either coordinate momenta (2, passes)."""
+        for k, one in enumerate(passes):
+            self._pass(one, actions[:, k])
+
+    def _pass(self, one: Pass, action: NDArray[np.float64]) -> None:
+        """Make one pass."""
+        axis, length, decay = one.axis, one.length, one.decay
+        before, after = (self._filter(axis, t) if t else NO_STEP for t in (one.before, one.after))
         table, origin, stride = self._table(axis, length)
         other = 1 - axis
         absorbs = decay > 0.0 and self.lattice.absorbs

@@ -126,7 +126,7 @@ def _stored_axis(index: int) -> Any:
 
 
 def _stored_psi(r: PlaneResult) -> Any:
-    return r.psi if r.psi.size <= STORED else None
+    return r.psi / np.sqrt(r.problem.lattice.measure) if r.psi.size <= STORED else None
 
 
 def _bound_levels(r: PlaneResult) -> Any:

@@ -14,7 +14,7 @@ from qsim.core.physics.surfaces import sane
 from qsim.tridiag.deck.electron import SuperpositionInitial
 from qsim.tridiag.deck.plane import PlaneGaussian, PlaneLevel
 from qsim.tridiag.plane.condensate import ground
-from qsim.tridiag.plane.lattice import Axis, PlaneLattice
+from qsim.tridiag.plane.lattice import Axis, PlaneLattice, RadialAxis
 from qsim.tridiag.plane.levels import lowest
 from qsim.tridiag.tdse import absorbers, potentials
 
@@ -56,6 +56,10 @@ def axes_of(system: PlaneSystem, grids: tuple[Grid, Grid]) -> tuple[Axis, Axis]:
         Axis(one.xmin, one.dx, one.inner, mass, one.stencil)
         for one, mass in zip(grids, system.weights, strict=True)
     )
+    if system.radial:
+        # of the points of the grid the last is the wall, and there is none on the axis
+        one = grids[0]
+        first = RadialAxis.up_to(one.xmax, one.points - 1, system.weights[0], one.stencil)
     return first, second
 
 
@@ -73,7 +77,7 @@ def couplings(system: PlaneSystem, angle: float) -> NDArray[np.float64]:
 
 def absorption(block: Absorber, axis: Axis, dt: float) -> NDArray[np.float64]:
     """Return Gamma of ``-i Gamma`` (n,), hartree; of a mask after every step dt, ``-ln(mask) / dt``."""
-    cap, mask = absorbers.evaluate(block, axis.x, (axis.low, axis.high, 0.0))
+    cap, mask = absorbers.evaluate(block, axis.x, (axis.outer, axis.high, 0.0))
     if mask is not None:
         return np.asarray(-np.log(mask) / dt)
     return np.zeros(axis.points) if cap is None else cap
@@ -202,7 +206,7 @@ def initial_state(
             )
             for name in ("real", "imag")
         ]
-        psi = parts[0] + 1j * parts[1]
+        psi = (parts[0] + 1j * parts[1]) * np.sqrt(lattice.axes[0].measure)[:, None]
     if lattice.exchange:
         psi = 0.5 * (psi + lattice.exchange * psi.T)
     largest = float(np.abs(psi).max())

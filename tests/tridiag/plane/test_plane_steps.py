@@ -4,17 +4,29 @@ import numpy as np
 import pytest
 
 from qsim.tridiag.kernels.plane.records import NO_STEP, Phases
-from qsim.tridiag.kernels.plane.steps import PANEL, marginals, scratch, step_pass
-from qsim.tridiag.plane.lattice import Axis
+from qsim.tridiag.kernels.plane.steps_cpu import PANEL, marginals, scratch, step_pass
+from qsim.tridiag.plane.lattice import Axis, RadialAxis
 
 STEPS = ((0.3, -0.2), (0.05, 0.05), (20.0, 3.0))
 SHAPES = ((13, 10), (40, 33), (8, 9))
 
 
+def difference(axis: Axis) -> np.ndarray:
+    """The second difference as a matrix; of a radius that of weights rho_j between its own links."""
+    n, h = axis.points, axis.spacing
+    if not isinstance(axis, RadialAxis):
+        return (np.eye(n, k=1) + np.eye(n, k=-1) - 2.0 * np.eye(n)) / h**2
+    rho = (np.arange(n) + (3.0 + np.sqrt(3.0)) / 6.0) * h
+    half = rho + 0.5 * h
+    k = half - h**2 / (12.0 * half)
+    links = np.diag(-k - np.r_[0.0, k[:-1]]) + np.diag(k[:-1], 1) + np.diag(k[:-1], -1)
+    return links / np.sqrt(np.outer(rho, rho)) / h**2
+
+
 def dense(axis: Axis, dt: float) -> np.ndarray:
     """The Cayley step as a matrix, from the second difference and its M themselves."""
     n, h = axis.points, axis.spacing
-    second = (np.eye(n, k=1) + np.eye(n, k=-1) - 2.0 * np.eye(n)) / h**2
+    second = difference(axis)
     mass = np.eye(n) + (h**2 / 12.0 * second if axis.stencil == "numerov" else 0.0)
     kinetic = np.linalg.solve(mass, -0.5 / axis.mass * second)
     assert np.allclose(kinetic, axis.kinetic(), rtol=0.0, atol=1e-12 / h**2)
@@ -27,10 +39,10 @@ def filled(n: int) -> int:
 
 @pytest.mark.parametrize("stencil", ["numerov", "three_point"])
 @pytest.mark.parametrize(("shape", "dt"), list(zip(SHAPES, STEPS, strict=True)))
-@pytest.mark.parametrize("axis", [0, 1])
-def test_a_pass_is_its_matrices(stencil, shape, dt, axis):
+@pytest.mark.parametrize(("axis", "kind"), [(0, Axis), (1, Axis), (0, RadialAxis)])
+def test_a_pass_is_its_matrices(stencil, shape, dt, axis, kind):
     rng = np.random.default_rng(3)
-    one = Axis(-3.0, 0.2, shape[axis], 1.7, stencil)
+    one = kind(0.0 if kind is RadialAxis else -3.0, 0.2, shape[axis], 1.7, stencil)
     n, m = one.points, shape[1 - axis]
     lines = filled(m)
     psi = rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
@@ -117,11 +129,10 @@ def test_threads_do_not_change_a_bit():
 def test_the_filter_of_the_guide():
     """lambda at h = 0.2, dt = 0.05, and its decay at s = dt/(2 h^2) = 0.5, 1, 5, 25."""
     constants = Axis(-20.0, 0.2, 200).step(0.05).constants
-    assert constants[:2] == pytest.approx([0.09346685834373894, 0.2747353329637883], abs=1e-12)
+    assert constants[0, :2] == pytest.approx([0.09346685834373894, 0.2747353329637883], abs=1e-12)
     decays = []
     for s in (0.5, 1.0, 5.0, 25.0):
-        turn, _alpha, _beta = Axis(0.0, 1.0, 400).step(2.0 * s).constants.reshape(3, 2)
-        decays.append(-np.log(np.hypot(*turn)))
+        decays.append(Axis(0.0, 1.0, 400).step(2.0 * s).decay)
     assert decays == pytest.approx([1.366805, 0.9913282, 0.4470624, 0.1999973], abs=1e-7)
 
 

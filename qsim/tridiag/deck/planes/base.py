@@ -39,6 +39,8 @@ class PlaneSystem(Block):
         Whether they are two particles, of which one or both may be freed.
     charged : bool
         Whether a laser acts on them.
+    radial : bool
+        Whether the first one is a distance from an axis.
     """
 
     place: ClassVar[int] = 100
@@ -46,6 +48,7 @@ class PlaneSystem(Block):
     planar: ClassVar[bool] = False
     pair: ClassVar[bool] = False
     charged: ClassVar[bool] = True
+    radial: ClassVar[bool] = False
 
     @property
     def symmetry(self) -> int:
@@ -76,6 +79,10 @@ class PlaneSystem(Block):
     def terms(self) -> Terms:
         """Terms of the potential energy."""
         raise NotImplementedError
+
+    def sharp(self, spacing: float) -> bool:
+        """Return True if the potential is so sharp that errors fall slower than with the square of the spacing."""
+        return False
 
     def check(self, key: str, grids: tuple[Grid, Grid]) -> Iterator[Finding]:
         """Yield what contradicts itself or the grid."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -17,14 +18,26 @@ class Filter(NamedTuple):
 
     Attributes
     ----------
-    constants : (6,) float64
-        Re and Im of lambda, alpha, beta.
+    constants : (1 or n, 8) float64
+        Re and Im of lambda of the recurrences up and down, of alpha, and of beta: the same for all points, or of each point; then
+        both recurrences begin with nothing, and there are no images.
     head : (m, 2) float64
         Re and Im of the weights of the first m points in the image beyond a wall; of no step there are none.
     """
 
     constants: NDArray[np.float64]
     head: NDArray[np.float64]
+
+    @property
+    def numbers(self) -> NDArray[np.complex128]:
+        """Both lambda, alpha and beta, (1 or n, 4)."""
+        return self.constants.view(complex)
+
+    @property
+    def decay(self) -> float:
+        """Smallest ``-ln |lambda|``."""
+        # a line of one point has no recurrence
+        return -math.log(max(float(np.abs(self.numbers[:, :2]).max()), 1e-30))
 
 
 class Phases(NamedTuple):
@@ -62,4 +75,5 @@ class Phases(NamedTuple):
     bend: float = 0.0
 
 
-NO_STEP = Filter(np.zeros(6), np.zeros((0, 2)))
+#: A filter that changes nothing.
+NO_STEP = Filter(np.array([[0.0, 0.0, 0.0, 0.0, -1.0, 0.0, 1.0, 0.0]]), np.zeros((0, 2)))

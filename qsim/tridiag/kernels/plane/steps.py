@@ -1,413 +1,316 @@
-r"""Kinetic steps in two coordinates as recursive filters, eight lines side by side, with the phases of a potential between them.
+"""Passes of two coordinates on a GPU: how a line is cut into windows, and the launches of ``steps.cu``; the twin is `steps_cpu`.
 
-The Cayley step ``(1 - i tau T)/(1 + i tau T)`` of a kinetic energy on an even lattice between hard walls is
-
-    psi'_j = alpha psi_j + beta (r_j + l_j),   r_j = psi_j + lambda r_(j-1),   l_j = psi_j + lambda l_(j+1)
-
-with one complex lambda for all points.  Walls are images: beyond them the wave function continues with the other sign, so that
-r begins with ``-lambda l_0``, where ``l_0 = sum_j w_j psi_j``, and l with ``-lambda r_(n-1)``.
-
-The state is held as rows [Re | Im] of one width, both numbers of rows and columns filled up with zeros to multiples of eight.  A
-pass along one axis makes the second kinetic step of a time step, the phases, and the first kinetic step of the next one: it reads
-and writes the state once.  Three sweeps do, since the step after the phases begins where the one before them has ended.
+A window is read with a halo on either side, beyond which a kinetic step is not felt: a pass reads one array and writes another.
+Bytes per point and pass: a state read and written, 32 in double precision, 48 with a table of both coordinates.
 """
 
 from __future__ import annotations
 
-import numba as nb
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
 import numpy as np
 
-from qsim.core.device.cpu.vectors import get, lanes, put, same, total, transposed
-from qsim.core.device.jit import variant
-from qsim.core.device.pool import Shared, each_part
-from qsim.core.device.team import ranges, share
-from qsim.tridiag.kernels.jit import JIT, PART
+from qsim.core.device import kernels
+from qsim.core.errors import DeviceError
 
-__all__ = ["PANEL", "QUARTER", "marginals", "scratch", "step_pass"]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
-# lines of a panel: two vectors, so that the latency of one recurrence hides behind the other
-PANEL = 8
-# numbers of a vector
-QUARTER = 4
-# numbers of a point of a panel in the scratch: Re and Im of psi, then of one recurrence, eight lines each
-POINT = 4 * PANEL
-# of what a range of panels carries: a recurrence of either solve, and what the absorber takes
-CARRY = 2 * 2 * PANEL + 2 * PANEL
+    from qsim.core.device.arrays import Array
+    from qsim.core.device.device import Device
+    from qsim.tridiag.kernels.plane.records import Filter
 
+__all__ = ["ROWS", "Cut", "Launch", "PlaneKernels", "cut", "pair"]
 
-def scratch(threads, points):
-    """Return the work space of some threads for lines of some points, (threads, numbers) float64."""
-    # rows a few lines of the cache apart: threads must not share sets
-    return np.empty((threads, POINT * points + CARRY + 64))
-
-
-@nb.njit(**PART)
-def _load_along(s, width, panel, n, column):
-    """Read eight columns of the state: lines along the first axis."""
-    for j in range(n):
-        here, there = 2 * width * j + PANEL * panel, POINT * j
-        for k in range(0, PANEL, QUARTER):
-            put(column, there + k, lanes(s, here + k))
-            put(column, there + PANEL + k, lanes(s, here + width + k))
+# points of a thread
+ROWS = 8
+# lines and threads of a block, blocks of a multiprocessor, and the time of a point next to the first
+SHAPES = ((8, 256, 2, 0.85), (4, 256, 2, 1.0), (2, 256, 2, 1.15), (1, 256, 2, 1.6), (1, 512, 1, 1.8))
+# windows whose lines lie side by side in memory and that follow each other: a kilobyte of a row
+GANG = 16
+# by bytes of a real number: amplitude that may be missed beyond a halo, and beyond the neighbours of a thread
+TAIL, FAR = {8: 1e-16, 4: 1e-8}, {8: 1e-17, 4: 1e-9}
+# threads of a block of `marginals`, its rows, and threads of a warp
+COLUMNS, STRIP, WARP = 256, 32, 32
 
 
-@nb.njit(**PART)
-def _keep_along(s, width, panel, n, column):
-    """Write eight columns back."""
-    for j in range(n):
-        here, there = 2 * width * j + PANEL * panel, POINT * j
-        for k in range(0, PANEL, QUARTER):
-            put(s, here + k, lanes(column, there + k))
-            put(s, here + width + k, lanes(column, there + PANEL + k))
+class Cut(NamedTuple):
+    """How lines are cut.
 
-
-@nb.njit(**PART)
-def _load_across(s, width, panel, n, column):
-    """Read eight rows of the state: lines along the second axis, turned in squares of four."""
-    for part in range(2):
-        for k in range(0, PANEL, QUARTER):
-            row = (2 * (PANEL * panel + k) + part) * width
-            for j in range(0, n, QUARTER):
-                a, b, c, d = transposed(
-                    lanes(s, row + j),
-                    lanes(s, row + 2 * width + j),
-                    lanes(s, row + 4 * width + j),
-                    lanes(s, row + 6 * width + j),
-                )
-                there = POINT * j + PANEL * part + k
-                put(column, there, a)
-                put(column, there + POINT, b)
-                put(column, there + 2 * POINT, c)
-                put(column, there + 3 * POINT, d)
-
-
-@nb.njit(**PART)
-def _keep_across(s, width, panel, n, column):
-    """Write eight rows back; what lies beyond point n in the last square stays zero."""
-    for j in range(n, -(-n // QUARTER) * QUARTER):
-        for k in range(0, 2 * PANEL, QUARTER):
-            put(column, POINT * j + k, same(0.0))
-    for part in range(2):
-        for k in range(0, PANEL, QUARTER):
-            row = (2 * (PANEL * panel + k) + part) * width
-            for j in range(0, n, QUARTER):
-                there = POINT * j + PANEL * part + k
-                a, b, c, d = transposed(
-                    lanes(column, there),
-                    lanes(column, there + POINT),
-                    lanes(column, there + 2 * POINT),
-                    lanes(column, there + 3 * POINT),
-                )
-                put(s, row + j, a)
-                put(s, row + 2 * width + j, b)
-                put(s, row + 4 * width + j, c)
-                put(s, row + 6 * width + j, d)
-
-
-@nb.njit(**PART)
-def _image(column, n, last, head, x, y, carry, at):
-    """Set a carry to what a recurrence has one point before its first, beyond a wall: ``-lambda sum_j w_j psi_j``.
-
-    ``last``: whether the wall is beyond the last point; ``head``: weights (m, 2); ``x + i y``: lambda.
+    Attributes
+    ----------
+    lines, threads, resident : int
+        Lines and threads of a block, and blocks that a multiprocessor must hold.
+    windows, window, halo : int
+        Windows of a line, the points that one writes, and those that it reads beyond them on either side.
     """
-    m = head.shape[0]
-    for k in range(0, PANEL, QUARTER):
-        sr, si = same(0.0), same(0.0)
-        for j in range(m):
-            there = POINT * (n - 1 - j if last else j) + k
-            fr, fi = lanes(column, there), lanes(column, there + PANEL)
-            wr, wi = head[j, 0], head[j, 1]
-            sr = sr + wr * fr - wi * fi
-            si = si + wr * fi + wi * fr
-        put(carry, at + k, y * si - x * sr)
-        put(carry, at + PANEL + k, -y * sr - x * si)
+
+    lines: int
+    threads: int
+    resident: int
+    windows: int
+    window: int
+    halo: int
+
+    @property
+    def span(self) -> int:
+        """Points of a line that a block can hold."""
+        return ROWS * self.threads // self.lines
+
+    def tiles(self, lines: int, gang: int) -> int:
+        """Return the windows of so many lines, which come in gangs."""
+        return -(-lines // (self.lines * gang)) * gang * self.windows
 
 
-@nb.njit(**PART)
-def _recurrence(column, n, low, high, up, x, y, carry, at):
-    """Make a recurrence from its carry and store it, ``up`` from point low to high - 1, or down."""
-    ar, ai = lanes(carry, at), lanes(carry, at + PANEL)
-    br, bi = lanes(carry, at + QUARTER), lanes(carry, at + PANEL + QUARTER)
-    for k in range(low, high):
-        there = POINT * (k if up else low + high - 1 - k)
-        cr = lanes(column, there) - y * ai + x * ar
-        ai = lanes(column, there + PANEL) + y * ar + x * ai
-        ar = cr
-        dr = lanes(column, there + QUARTER) - y * bi + x * br
-        bi = lanes(column, there + PANEL + QUARTER) + y * br + x * bi
-        br = dr
-        put(column, there + 2 * PANEL, ar)
-        put(column, there + 3 * PANEL, ai)
-        put(column, there + 2 * PANEL + QUARTER, br)
-        put(column, there + 3 * PANEL + QUARTER, bi)
-    put(carry, at, ar)
-    put(carry, at + PANEL, ai)
-    put(carry, at + QUARTER, br)
-    put(carry, at + PANEL + QUARTER, bi)
+def cut(points: int, decay: float, item: int) -> Cut:
+    """Return how lines of so many points are cut.
 
+    Parameters
+    ----------
+    points : int
+    decay : float
+        Smallest ``-ln |lambda|`` of the filters.
+    item : int
+        Bytes of a real number.
 
-@nb.njit(**PART)
-def _finish(column, n, filt, carry):
-    """Complete a step whose recurrence down is stored: make that up and add both."""
-    x, y, pr, pi, qr, qi = filt[0], filt[1], filt[2], filt[3], filt[4], filt[5]
-    for k in range(0, PANEL, QUARTER):
-        # the image beyond the first wall: -lambda times the stored recurrence there
-        fr, fi = lanes(column, 2 * PANEL + k), lanes(column, 3 * PANEL + k)
-        put(carry, k, y * fi - x * fr)
-        put(carry, PANEL + k, -y * fr - x * fi)
-    ar, ai = lanes(carry, 0), lanes(carry, PANEL)
-    br, bi = lanes(carry, QUARTER), lanes(carry, PANEL + QUARTER)
-    for j in range(n):
-        there = POINT * j
-        fr, fi = lanes(column, there), lanes(column, there + PANEL)
-        cr = fr - y * ai + x * ar
-        ai = fi + y * ar + x * ai
-        ar = cr
-        sr, si = ar + lanes(column, there + 2 * PANEL), ai + lanes(column, there + 3 * PANEL)
-        put(column, there, pr * fr - pi * fi + qr * sr - qi * si)
-        put(column, there + PANEL, pr * fi + pi * fr + qr * si + qi * sr)
-        fr, fi = lanes(column, there + QUARTER), lanes(column, there + PANEL + QUARTER)
-        dr = fr - y * bi + x * br
-        bi = fi + y * br + x * bi
-        br = dr
-        sr, si = (
-            br + lanes(column, there + 2 * PANEL + QUARTER),
-            bi + lanes(column, there + 3 * PANEL + QUARTER),
+    Raises
+    ------
+    DeviceError
+        If a kinetic step is felt further than a block can hold.
+    """
+    reach = -math.log(TAIL[item])
+    # two filters: their convolution falls as (2 + j) |lambda|^j
+    halo = (reach + math.log((2.0 + reach / decay) / -math.expm1(-decay))) / decay
+    # even, so that windows begin with a sector of memory
+    halo = 2 * math.ceil(0.5 * halo)
+    found = []
+    for lines, threads, resident, cost in SHAPES:
+        most = (ROWS * threads // lines - 2 * halo) // ROWS * ROWS
+        if most > 0:
+            windows = -(-points // most)
+            window = -(-points // (windows * ROWS)) * ROWS
+            found.append((cost * windows * (window + 2 * halo), lines, threads, resident, windows, window))
+    if not found:
+        room = max(ROWS * threads // lines for lines, threads, *_ in SHAPES)
+        raise DeviceError(
+            f"a kinetic step is felt over {halo} points; a GPU holds {(room - ROWS) // 2}",
+            hint="lower time.dt, take fewer points of grid, or run.device: cpu",
         )
-        put(column, there + QUARTER, pr * fr - pi * fi + qr * sr - qi * si)
-        put(column, there + PANEL + QUARTER, pr * fi + pi * fr + qr * si + qi * sr)
+    return Cut(*min(found)[1:], halo)
 
 
-def _middle(name, ends, begins):
-    """Return the sweep down between two recurrences: the end of one kinetic step, the phases, the begin of the next.
+def pair(
+    before: Filter, after: Filter, item: int
+) -> tuple[NDArray[np.float64], tuple[int, int], complex | NDArray[np.complex128]]:
+    """Return what the kernel needs of both filters: 12 constants, neighbours that are felt, and the product of all beta.
 
-    `ends`, `begins`: whether there is a kinetic step before the phases, and one after them.
+    Where points have constants of their own: those of all points, and beta of the filter before.
     """
-
-    @variant(name, **PART)
-    def sweep(column, low, high, first, second, phases, panel, carry):
-        """Work on the points from high - 1 down to low; ``carry``: recurrences of both steps, then what was lost."""
-        x, y, pr, pi, qr, qi = first[0], first[1], first[2], first[3], first[4], first[5]
-        u, v = second[0], second[1]
-        table, line, across = phases.table, phases.line, phases.across
-        inside, kept_line, kept_across = phases.inside, phases.kept_line, phases.kept_across
-        bend = phases.bend
-        at = PANEL * panel
-        for k in range(0, PANEL, QUARTER):
-            ar, ai = lanes(carry, k), lanes(carry, PANEL + k)
-            br, bi = lanes(carry, 2 * PANEL + k), lanes(carry, 3 * PANEL + k)
-            gone, inner = lanes(carry, 4 * PANEL + k), lanes(carry, 5 * PANEL + k)
-            tr, ti = lanes(across, at + k), lanes(across, across.shape[1] + at + k)
-            lossy = kept_across.shape[0] > 0
-            thin = lossy and total(lanes(kept_across, at + k)) < QUARTER
-            for step in range(low, high):
-                j = low + high - 1 - step
-                there = POINT * j + k
-                fr, fi = lanes(column, there), lanes(column, there + PANEL)
-                if ends:
-                    cr = fr - y * ai + x * ar
-                    ai = fi + y * ar + x * ai
-                    ar = cr
-                    sr, si = ar + lanes(column, there + 2 * PANEL), ai + lanes(column, there + 3 * PANEL)
-                    cr = pr * fr - pi * fi + qr * sr - qi * si
-                    fi = pr * fi + pi * fr + qr * si + qi * sr
-                    fr = cr
-                if lossy and (thin or kept_line[j] < 1.0):
-                    # the kinetic steps keep the norm: what the phases take here is all that is lost
-                    lost = (fr * fr + fi * fi) * (1.0 - kept_line[j] * lanes(kept_across, at + k))
-                    gone = gone + lost
-                    inner = inner + inside[j] * lost
-                place = phases.origin + phases.stride * j + at + k
-                wr, wi = lanes(table, place), lanes(table, table.shape[1] + place)
-                # of all three phases the two without psi first: they are not in the chain of the recurrence
-                er, ei = line[0, j] * tr - line[1, j] * ti, line[0, j] * ti + line[1, j] * tr
-                gr, gi = wr * er - wi * ei, wr * ei + wi * er
-                if bend != 0.0:
-                    # exp(-i p) as (a - i b) / (a + i b) of order 8 (Pade): of modulus 1, with an error of 4e-8 p^9
-                    p = bend * (fr * fr + fi * fi)
-                    q = p * p
-                    a, b = 1.0 + q * (q * (1.0 / 1680.0) - 3.0 / 28.0), p * (0.5 - q * (1.0 / 84.0))
-                    c = 1.0 / (a * a + b * b)
-                    er, ei = (a * a - b * b) * c, -2.0 * a * b * c
-                    wr = gr * er - gi * ei
-                    gi = gr * ei + gi * er
-                    gr = wr
-                cr = gr * fr - gi * fi
-                fi = gr * fi + gi * fr
-                fr = cr
-                put(column, there, fr)
-                put(column, there + PANEL, fi)
-                if begins:
-                    cr = fr - v * bi + u * br
-                    bi = fi + v * br + u * bi
-                    br = cr
-                    put(column, there + 2 * PANEL, br)
-                    put(column, there + 3 * PANEL, bi)
-            put(carry, k, ar)
-            put(carry, PANEL + k, ai)
-            put(carry, 2 * PANEL + k, br)
-            put(carry, 3 * PANEL + k, bi)
-            put(carry, 4 * PANEL + k, gone)
-            put(carry, 5 * PANEL + k, inner)
-
-    return sweep
+    n = max(len(one.constants) for one in (before, after))
+    if n > 1:
+        return _pair_of_rows(before, after, n, item)
+    rows, reach, scale = [], [], 1.0 + 0.0j
+    for one in (before, after):
+        turn, _turn, alpha, beta = (complex(number) for number in one.numbers[0])
+        rows += [turn, alpha / beta, turn**ROWS]
+        reach.append(_felt(abs(turn), item))
+        scale *= beta
+    return np.array(rows).view(float), (reach[0], reach[1]), scale
 
 
-_between = _middle("between", True, True)
-_ending = _middle("ending", True, False)
-_beginning = _middle("beginning", False, True)
-_alone = _middle("alone", False, False)
+def _pair_of_rows(
+    before: Filter, after: Filter, points: int, item: int
+) -> tuple[NDArray[np.float64], tuple[int, int], NDArray[np.complex128]]:
+    """Return what `pair` does for filters with constants of each point; a filter of no step has none."""
+    rows = np.empty((2, points, 4), complex)
+    for place, one in zip(rows, (before, after), strict=True):
+        place[:] = one.numbers
+    rows[:, :, 2] /= rows[:, :, 3]
+    first, second = (_felt(float(np.abs(one[:, :2]).max()), item) for one in rows)
+    return rows.view(float), (first, second), rows[0, :, 3]
 
 
-@nb.njit(**PART)
-def _lost(carry, inside, at):
-    """Return what the lines of a panel have lost where one coordinate, and where none, lies inside."""
-    single, double = 0.0, 0.0
-    for k in range(PANEL):
-        share_across = get(inside, at + k)
-        within, beyond = get(carry, 5 * PANEL + k), get(carry, 4 * PANEL + k) - get(carry, 5 * PANEL + k)
-        single += within + share_across * beyond
-        double += (1.0 - share_across) * beyond
-    return single, double
+def _felt(turn: float, item: int) -> int:
+    """Return the neighbours of a thread that are felt; the kernel ends at the ends of a line."""
+    far = math.log(FAR[item]) / (ROWS * math.log(turn)) if turn else 0.0
+    return math.ceil(min(far, 1e6))
 
 
-@nb.njit(**PART)
-def _pass_cpu(first, last, worker, s, axis, before, after, phases, lost, work):
-    """Make a pass over the panels ``first ... last - 1``; see `step_pass`."""
-    width, n = s.shape[2], phases.line.shape[1]
-    flat = s.reshape(-1)
-    ends, begins = before.head.shape[0] > 0, after.head.shape[0] > 0
-    x, y = before.constants[0], before.constants[1]
-    u, v = after.constants[0], after.constants[1]
-    column = work[worker][: POINT * (n + QUARTER)]
-    carry = work[worker][POINT * (n + QUARTER) : POINT * (n + QUARTER) + CARRY]
-    head = after.head.shape[0]
-    for panel in range(first, last):
-        if axis == 0:
-            _load_along(flat, width, panel, n, column)
-        else:
-            _load_across(flat, width, panel, n, column)
-        for k in range(0, CARRY, QUARTER):
-            put(carry, k, same(0.0))
-        if ends:
-            _image(column, n, False, before.head, x, y, carry, 0)
-            _recurrence(column, n, 0, n, True, x, y, carry, 0)
-            # beyond the last wall: -lambda times the recurrence there
-            for k in range(0, PANEL, QUARTER):
-                fr, fi = lanes(carry, k), lanes(carry, PANEL + k)
-                put(carry, k, y * fi - x * fr)
-                put(carry, PANEL + k, -y * fr - x * fi)
-            if begins:
-                # the next recurrence needs the points beside the last wall to begin with
-                _ending(column, n - head, n, before.constants, after.constants, phases, panel, carry)
-                _image(column, n, True, after.head, u, v, carry, 2 * PANEL)
-                _recurrence(column, n, n - head, n, False, u, v, carry, 2 * PANEL)
-                _between(column, 0, n - head, before.constants, after.constants, phases, panel, carry)
-            else:
-                _ending(column, 0, n, before.constants, after.constants, phases, panel, carry)
-        elif begins:
-            _alone(column, n - head, n, before.constants, after.constants, phases, panel, carry)
-            _image(column, n, True, after.head, u, v, carry, 2 * PANEL)
-            _recurrence(column, n, n - head, n, False, u, v, carry, 2 * PANEL)
-            _beginning(column, 0, n - head, before.constants, after.constants, phases, panel, carry)
-        else:
-            _alone(column, 0, n, before.constants, after.constants, phases, panel, carry)
-        if phases.kept_line.shape[0] > 0:
-            single, double = _lost(carry, phases.edges, PANEL * panel)
-            lost[panel, 0] += single
-            lost[panel, 1] += double
-        if begins:
-            _finish(column, n, after.constants, carry)
-        if axis == 0:
-            _keep_along(flat, width, panel, n, column)
-        else:
-            _keep_across(flat, width, panel, n, column)
+class Launch(NamedTuple):
+    """What a pass takes besides the states: arrays on the device.
 
-
-@nb.njit(**JIT)
-def _pass_shared(ticket, *arguments):
-    return share(ticket, ranges(_pass_cpu, arguments))
-
-
-def step_pass(s, axis, before, after, phases, lost, work):
-    """Make the end of a kinetic step along an axis, the phases, and the begin of the next kinetic step along it.
-
-    Parameters
+    Attributes
     ----------
-    s : (rows, 2, width) float64
-        State, in place: rows of real and of imaginary parts, zero beyond the points of the grid.
     axis : int
-        0 or 1.
-    before, after : Filter
-        Kinetic steps before and after the phases, or `NO_STEP`.
-    phases : Phases
-    lost : (panels, 2) float64
-        What the absorber takes where one coordinate lies inside, and where none does, is added to it.
-    work : (threads, ...) float64
-        Of `scratch`.
+    constants, reach
+        As of `pair`.
+    line, across : (points,), (lines,) complex
+        Factors of both coordinates, those of the line with beta.
+    table : (numbers,) complex or None
+        Factors of both coordinates: of their difference, or (n1, pitch).
+    origin, stride : int
+        Of a table of the difference, as of :class:`~qsim.tridiag.kernels.plane.records.Phases`.
+    weight, bend : float
+        ``|beta|^2`` of the filter before the phases; phase per ``|psi|^2``.
+    kept : pair of arrays or None
+        Squares of the factors of the absorber along the line and across.
     """
-    panels = lost.shape[0]
-    work_of = Shared(_pass_shared, (s, axis, before, after, phases, lost, work))
-    each_part(work_of, panels, s.size, work.shape[0])
+
+    axis: int
+    constants: Array
+    reach: tuple[int, int]
+    line: Array
+    across: Array
+    table: Array | None
+    origin: int
+    stride: int
+    weight: float
+    bend: float
+    kept: tuple[Array, Array] | None
 
 
-@nb.njit(**PART)
-def _marginals_cpu(first, last, worker, s, inside, tables, along, across, weighted):
-    """Add up the density of the blocks of eight rows ``first ... last - 1``; see `marginals`."""
-    rows, columns = along.shape[0], across.shape[1]
-    for block in range(first, last):
-        for j in range(columns):
-            across[block, j] = 0.0
-        for t in range(tables.shape[0]):
-            weighted[block, t] = 0.0
-        for i in range(PANEL * block, min(PANEL * (block + 1), rows)):
-            norm, within = 0.0, 0.0
-            for j in range(columns):
-                density = s[i, 0, j] * s[i, 0, j] + s[i, 1, j] * s[i, 1, j]
-                across[block, j] += density
-                norm += density
-                within += inside[j] * density
-            along[i, 0], along[i, 1] = norm, within
-            for t in range(tables.shape[0]):
-                mean = 0.0
-                for j in range(columns):
-                    mean += tables[t, i, j] * (s[i, 0, j] * s[i, 0, j] + s[i, 1, j] * s[i, 1, j])
-                weighted[block, t] += mean
+def _processors(device: Device) -> int:
+    """Return the number of multiprocessors."""
+    with device.use():
+        return int(device.xp.cuda.runtime.getDeviceProperties(device.index)["multiProcessorCount"])
 
 
-@nb.njit(**JIT)
-def _marginals_shared(ticket, *arguments):
-    return share(ticket, ranges(_marginals_cpu, arguments))
-
-
-def marginals(s, rows, columns, inside, tables, threads):
-    """Return the density of a state summed over either coordinate, and over both with weights.
+class PlaneKernels:
+    """The kernels for states of one shape.
 
     Parameters
     ----------
-    s : (>= rows, 2, >= columns) float64
-        State as of `step_pass`.
-    rows, columns : int
-        Points along the axes.
-    inside : (columns,) float64
-        Share of each column that lies inside.
-    tables : (k, rows, columns) float64
-        Weights.
-    threads : int
+    device : Device
+    shape : (int, int)
+        Points of both coordinates.
+    cuts : (Cut, Cut)
+    inside : pair of (n,) float64
+        Shares of the points that lie inside.
+    single : bool
+        Whether numbers are of single precision.
 
-    Returns
-    -------
-    along : (rows, 2) float64
-        Of each row: sum of ``|psi|^2``, and its share that lies inside.
-    across : (columns,) float64
-        Sum of ``|psi|^2`` of each column.
-    weighted : (k,) float64
-        Sums of ``|psi|^2`` times each table.
+    Attributes
+    ----------
+    pitch : int
+        Numbers of a row of a state.
+    lost : pair of (blocks, 2) arrays
+        What the absorber has taken, by axis of the pass, where one coordinate lies inside and where none does.
     """
-    blocks = -(-rows // PANEL)
-    along, across = np.empty((rows, 2)), np.empty((blocks, columns))
-    weighted = np.empty((blocks, len(tables)))
-    work = Shared(_marginals_shared, (s, inside, tables, along, across, weighted))
-    each_part(work, blocks, s.size, threads)
-    # block by block, so that no bit depends on the threads
-    return along, across.sum(axis=0), weighted.sum(axis=0)
+
+    def __init__(
+        self,
+        device: Device,
+        shape: tuple[int, int],
+        cuts: tuple[Cut, Cut],
+        inside: tuple[NDArray[np.float64], NDArray[np.float64]],
+        *,
+        single: bool = False,
+    ) -> None:
+        self.device, self.shape, self.cuts = device, shape, cuts
+        self.real: Any = np.float32 if single else np.float64
+        self.complex: Any = np.complex64 if single else np.complex128
+        # rows begin with a line of the cache, and those of 2^k points do not share one channel of memory
+        self.pitch = -(-shape[1] // ROWS) * ROWS + ROWS
+        self.inside = [device.asarray(one, self.real) for one in inside]
+        # a kilobyte of neighbouring lines goes through together; lines along the second axis lie apart
+        self.gangs = (GANG, 1)
+        # as many blocks as run at once: each goes on from window to window
+        resident = _processors(device)
+        self.tiles = tuple(one.tiles(shape[1 - axis], self.gangs[axis]) for axis, one in enumerate(cuts))
+        self.blocks = tuple(
+            min(most, resident * one.resident) for most, one in zip(self.tiles, cuts, strict=True)
+        )
+        with device.use():
+            self.lost = tuple(device.xp.zeros((one, 2), self.real) for one in self.blocks)
+
+    def step_pass(self, one: Launch, source: Array, target: Array) -> None:
+        """Make the end of a kinetic step, the phases, and the begin of the next one, from a state (n1, pitch) to another."""
+        axis = one.axis
+        found, points, lines = self.cuts[axis], self.shape[axis], self.shape[1 - axis]
+        kind = 0
+        if one.table is not None:
+            kind = 1 if one.stride else 2
+        defines: dict[str, str | int] = {
+            "REAL": "float" if self.real is np.float32 else "double",
+            "AXIS": axis,
+            "LINES": found.lines,
+            "THREADS": found.threads,
+            "MINBLOCKS": found.resident,
+            "TABLE": kind,
+            "LOSSY": int(one.kept is not None),
+            "BEND": int(one.bend != 0.0),
+            "ROWWISE": int(one.constants.ndim == 3),
+        }
+        own = ROWS * found.threads
+        stage = own + found.threads + 8 if axis else own
+        # what comes, and the table or what goes
+        sums = (8 if one.constants.ndim == 3 else 4) * found.threads
+        shared = 2 * self.real().itemsize * (sums + stage * (1 + (axis == 1 or kind == 2)))
+        null = np.intp(0)
+        kept = (null, null) if one.kept is None else one.kept
+        kernel = kernels.function("tridiag/kernels/plane", "steps", "step_pass", defines, shared_bytes=shared)
+        kernel(
+            (self.blocks[axis],),
+            (found.threads,),
+            (
+                source,
+                target,
+                np.int64(self.pitch),
+                *map(np.int32, (points, lines, found.windows, found.window, found.halo, self.gangs[axis])),
+                np.int32(self.tiles[axis]),
+                one.constants,
+                *map(np.int32, one.reach),
+                one.line,
+                one.across,
+                null if one.table is None else one.table,
+                np.int64(one.origin),
+                np.int32(one.stride),
+                self.real(one.weight),
+                self.real(one.bend),
+                *kept,
+                self.inside[axis],
+                self.inside[1 - axis],
+                self.lost[axis],
+            ),
+            shared_mem=shared,
+        )
+
+    def marginals(
+        self, state: Array, tables: Array
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Return the sums of the density (n1, 2), (n2,), (k,) as `marginals` of the CPU does, k being 2 at most.
+
+        Parameters
+        ----------
+        state : (n1, pitch) complex
+        tables : (k, n1, n2) real
+        """
+        rows, columns = self.shape
+        wide, strips = -(-columns // COLUMNS), -(-rows // STRIP)
+        xp = self.device.xp
+        with self.device.use():
+            along = xp.empty((rows, wide * (COLUMNS // WARP), 2), self.real)
+            across = xp.empty((strips, columns), self.real)
+            weighted = xp.empty((wide * strips, 2), self.real)
+            defines = {"REAL": "float" if self.real is np.float32 else "double", "THREADS": COLUMNS}
+            kernels.function("tridiag/kernels/plane", "steps", "marginals", defines)(
+                (wide, strips),
+                (COLUMNS,),
+                (
+                    state,
+                    np.int64(self.pitch),
+                    np.int32(rows),
+                    np.int32(columns),
+                    self.inside[1],
+                    tables,
+                    np.int32(len(tables)),
+                    along,
+                    across,
+                    weighted,
+                ),
+            )
+            # single precision holds the parts, not their sums
+            sums = (xp.sum(one, axis=k, dtype=float) for k, one in ((1, along), (0, across), (0, weighted)))
+            first, second, third = (self.device.to_host(one) for one in sums)
+        return first, second, third[: len(tables)]
