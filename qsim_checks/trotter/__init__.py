@@ -79,8 +79,9 @@ def _pulsed(rng: np.random.Generator, folder: Path) -> Trial:
 
 
 def _larger(rng: np.random.Generator, folder: Path) -> Trial:
-    deck, psi = evolution(rng)
-    return Trial(deck, lambda results: judge_evolution(deck, psi, results))
+    deck, psi = evolution(rng, folder)
+    other = np.load(folder / "other.npy")
+    return Trial(deck, lambda results: judge_evolution(deck, psi, other, results))
 
 
 def _free(rng: np.random.Generator, folder: Path) -> Trial:

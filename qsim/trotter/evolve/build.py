@@ -124,11 +124,6 @@ def build(loaded: LoadedDeck[TrotterDeck], device: Device) -> Problem:
     problem.sector = _sector(deck, problem)
     if _hosted(problem) and device.is_cuda:
         problem.device = cpu(device.threads)
-    if problem.path == "bonds" and device.is_cuda:
-        raise DeckError(
-            f"evolve.integrator: {deck.evolve.integrator} goes bond by bond in a sector, for which there is no GPU kernel; use "
-            "run.device: cpu, or chebyshev, krylov or auto with accuracy, or sector: full"
-        )
     dt = deck.evolve.dt
     if dt is not None:
         # intervals are divided equally: a notice says how long the steps become
@@ -213,8 +208,8 @@ def _shared_ranks(problem: Problem) -> tuple[int, str]:
 
 def _size(problem: Problem) -> Size:
     """Return the amplitudes of all trajectories, which are propagated together."""
-    # formulas in a sector go bond by bond, for which there is no GPU kernel
-    gpu = math.inf if problem.path == "bonds" or _hosted(problem) else GPU_AMPLITUDES
+    # of formulas bond by bond the host has a kernel of its own for sectors of Sz
+    gpu = math.inf if _hosted(problem) else GPU_TERMS if problem.path == "bonds" else GPU_AMPLITUDES
     return Size(float(problem.dimension) * problem.members, "amplitudes", gpu)
 
 

@@ -54,7 +54,7 @@ def local_field(problem: Problem) -> float:
 
 def _observables(problem: Problem) -> Iterator[Finding]:
     """Yield observables that this system or its initial state cannot give."""
-    setting = Setting(problem.spins, problem.start, problem.charged)
+    setting = Setting(problem.spins, problem.models.system.states, problem.start, problem.charged)
     for index, item in enumerate(problem.observables.items):
         for name in item.named():
             yield from OBSERVABLES[name].physics(item, f"observe.{index}", setting)

@@ -58,6 +58,9 @@ def _of_all_spins(problem: Problem, spins: int | None, single: bool | None) -> t
     # of a series: second polynomial, sum and work space; or the vectors of a Krylov space
     if problem.evolution.integrator == "chebyshev" or problem.path in ("chebyshev", "krylov"):
         expansion = (KRYLOV_VECTORS if problem.path == "krylov" else 3) * state
+    if problem.path == "bonds":
+        # strings of a formula bond by bond
+        parts["tables"] = state // (1 if single else 2)
     if needs.start:
         parts["initial state"] = state
     if echo is not None:
@@ -116,12 +119,13 @@ def digit_memory(problem: Problem) -> tuple[dict[str, int], int]:
     state = (8 if problem.precision == "single" else 16) * space.dimension
     model, needs = problem.hamiltonian().envelope, problem.observables.needs
     assert isinstance(model, SpinModel)
-    vectors = KRYLOV_VECTORS if problem.path == "krylov" else 3
-    parts = {
-        "state": state,
-        "krylov" if problem.path == "krylov" else "chebyshev": vectors * state,
-        "tables": term_bytes(model, [space]),
-    }
+    parts = {"state": state}
+    if problem.path != "bonds":
+        parts[problem.path] = (KRYLOV_VECTORS if problem.path == "krylov" else 3) * state
+    # a formula takes the strings alone, H psi the terms
+    parts["tables"] = term_bytes(model, [space])
+    if needs.reference is not None:
+        parts["fidelity"] = 16 * model.dimension + state
     if needs.start:
         parts["initial state"] = state
     # of entropies: blocks of the Schmidt matrix, and their places
@@ -175,6 +179,8 @@ def sector_memory(
     work = state
     if path == "bonds" and not needs.variance and not problem.has_tensors:
         work = moments
+    if needs.reference is not None:
+        parts["fidelity"] = (16 << chosen) + state
     if needs.cuts:
         # the largest Gram matrix, of half of the spins down in the part
         half = max(math.comb(part, part // 2) for part in _parts(problem, chosen))

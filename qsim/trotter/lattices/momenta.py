@@ -180,12 +180,12 @@ def translations(lattice: object, spins: int) -> Translations:
     ring = Translations.of_ring(spins, lattice)
     if not isinstance(lattice, Cells):
         return ring
-    pairs = {(bond.j, bond.k) for bond in bonds(lattice, spins, [1])}
-    # a row of cells, or a torus whose rows go on in the next one
-    if pairs == {tuple(sorted(((j + 1) % spins, (k + 1) % spins))) for j, k in pairs}:
-        return ring
     moves = shifts(lattice, spins)
     if not moves:
+        pairs = {(bond.j, bond.k) for bond in bonds(lattice, spins, [1])}
+        # an open one whose bonds are those of a ring all the same, such as a single bond
+        if pairs == {tuple(sorted(((j + 1) % spins, (k + 1) % spins))) for j, k in pairs}:
+            return ring
         missing = (
             f"momentum belongs to shifts of a ring by one site, which a lattice of type {lattice.type} does not have; nor has it "
             "shifts by one cell, as it is open: see periodic"

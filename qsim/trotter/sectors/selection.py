@@ -206,13 +206,12 @@ def sector_of(
         return None
     down = deck.initial.lowered(deck.system.twos)
     if requested == "auto":
-        # auto: a start of one Sz that H and the way back conserve, and no product formula, whose layers are in the whole space
+        # auto: a start of one Sz that H and the way back conserve, and no product formula of layers, which are in the whole space
+        layered = model.halves and model.cross is None
         stays = (
             down is not None
-            and deck.evolve.integrator in ("auto", "chebyshev", "krylov")
-            and deck.evolve.dt is None
+            and (not layered or deck.evolve.integrator in ("auto", "chebyshev", "krylov"))
             and (not deck.driven or deck.evolve.integrator == "krylov")
-            and not any(observable.whole_space for observable in deck.observables)
             and not obstacle(hamiltonian)
             and (sigma is None or deck.evolve.integrator == "krylov" or sigma.is_static)
             and (sigma is None or not obstacle(sigma))

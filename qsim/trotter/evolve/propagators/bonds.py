@@ -11,15 +11,22 @@ import numpy as np
 from qsim.core.device.device import cpu
 from qsim.core.errors import NumericsError
 from qsim.trotter.evolution.accuracy import PASS_ROUNDING, ROUNDING, Choice, rounded_angles
-from qsim.trotter.evolution.bonds import Bonds, SectorFormula
-from qsim.trotter.evolution.error_pilot import Panel, Pilot
+from qsim.trotter.evolution.bonds import Bonds, Groups, SectorFormula
+from qsim.trotter.evolution.error_pilot import Panel, Pilot, local_error
+from qsim.trotter.evolution.gates import GateFormula, gate_pilot, gates_of
+from qsim.trotter.evolve.propagators.chebyshev import linear_in, measured
 from qsim.trotter.evolve.propagators.orbits import ising_string
 from qsim.trotter.evolve.step_error import hardest
+from qsim.trotter.kernels.states.random_states import random_phases
+from qsim.trotter.measurement.spaces import strings_of_deck
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.moments import sector_moments
-from qsim.trotter.sectors.operator import SectorOperator, sector_operator
+from qsim.trotter.sectors.operator import SectorOperator
+from qsim.trotter.sectors.symmetric import SymmetricSector
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from qsim.core.run.progress import Monitor
@@ -33,6 +40,8 @@ __all__ = ["BondPropagator", "bond_choice"]
 BOND_ROUNDING = 0.5
 # groups of an evolution: days
 HUGE = 1e11
+# amplitudes up to which a step of the whole system is compared with that of a pilot
+COMPARED = 1 << 24
 
 
 class BondPropagator:
@@ -48,11 +57,10 @@ class BondPropagator:
     expansion = None
 
     def __init__(self, problem: Problem, hamiltonian: Hamiltonian, psi: NDArray[Any], how: Choice) -> None:
-        assert isinstance(problem.sector, Sector)
         self.problem, self.how = problem, how
         self.model = hamiltonian.at(0.0)
-        self.formula = SectorFormula(problem.device, problem.sector, self.model, psi)
-        self.operator = sector_operator(problem.device, problem.sector, self.model)
+        self.formula = formula_in(problem, hamiltonian, psi)
+        self.operator: Any = linear_in(problem, self.model)
 
     @property
     def psi(self) -> Any:
@@ -65,17 +73,29 @@ class BondPropagator:
 
     def measure(self, axes: str, pairs: bool = True) -> Moments:
         """Return the moments of the state, and its energy; the variance, which takes a second vector, only if it is observed."""
-        from qsim.trotter.evolve.propagators.chebyshev import measured
-
-        if not pairs or needs_vector(self.problem, self.model):
+        if (
+            not pairs
+            or needs_vector(self.problem, self.model)
+            or not isinstance(self.operator, SectorOperator)
+        ):
             return measured(self.problem, self.model, self.operator, self.psi, axes, pairs)
         # <S^x S^x> of the coupled pairs makes the energy, without a product
         flips = np.argwhere(np.triu(self.model.J[0] + self.model.J[1], 1))
         coupled = [(int(j), int(k)) for j, k in flips]
-        assert isinstance(self.operator, SectorOperator)
         return sector_moments(
             self.operator, self.psi, sorted({*self.problem.observables.needs.across, *coupled})
         )
+
+
+def formula_in(problem: Problem, hamiltonian: Hamiltonian, psi: NDArray[Any]) -> SectorFormula | GateFormula:
+    """Return the formula of a state in the space of a problem."""
+    space, model = problem.space, problem.frame.turned(hamiltonian.at(0.0))
+    # rows and columns of a sector of Sz need no tables of strings
+    if isinstance(space, Sector) and not problem.device.is_cuda:
+        return SectorFormula(problem.device, space, model, psi)
+    # the rules have seen to it
+    assert not isinstance(space, SymmetricSector)
+    return GateFormula(problem.device, space, model, psi)
 
 
 def needs_vector(problem: Problem, model: Model) -> bool:
@@ -130,6 +150,41 @@ def _pilot(problem: Problem, hamiltonian: Hamiltonian) -> Pilot:
     return pilot
 
 
+def _gates_pilot(problem: Problem, hamiltonian: Hamiltonian) -> Pilot:
+    """Return the pilot of a formula of gates: a random state, and the initial state where the pilot has all sites."""
+    pilot = gate_pilot(problem.frame.turned(hamiltonian.at(0.0)))
+    if len(pilot.sites) == problem.spins:
+        state = strings_of_deck(problem.space, problem.device, problem.initial(0), "z")
+        pilot.states.insert(0, np.asarray(problem.device.to_host(state), np.complex128))
+    return pilot
+
+
+def _compared(
+    problem: Problem, panel: Panel, hamiltonians: Sequence[Hamiltonian], name: str, dt: float
+) -> bool:
+    """Let pilots that are smaller than the system see one step of it; tell whether there were any."""
+    if problem.dimension > COMPARED or problem.times[-1] <= 0.0:
+        return False
+    compared = False
+    for pilot, hamiltonian in zip(panel.pilots, hamiltonians, strict=True):
+        if len(pilot.sites) == problem.spins:
+            continue
+
+        def local(method: str, step: float, hamiltonian: Hamiltonian = hamiltonian) -> float:
+            first = problem.initial(0).astype(np.complex128)
+            drawn = problem.device.xp.empty_like(first)
+            random_phases(problem.device, drawn, 1, 0)
+            # the start may be a special one
+            return max(
+                local_error(formula_in(problem, hamiltonian, psi.copy()), psi, method, step)
+                for psi in (first, drawn)
+            )
+
+        pilot.compare(name, dt, local)
+        compared = True
+    return compared
+
+
 def bond_choice(problem: Problem, monitor: Monitor) -> Choice:
     """Return the step of a product formula in the sector of a problem, as given or for the accuracy, and its error.
 
@@ -144,11 +199,18 @@ def bond_choice(problem: Problem, monitor: Monitor) -> Choice:
     block = problem.evolution
     name, accuracy, member = block.integrator, block.accuracy, hardest(problem)
     hamiltonians = problem.different_hamiltonians(member)
-    panel = Panel([_pilot(problem, hamiltonian) for hamiltonian in hamiltonians])
+    plain = isinstance(problem.space, Sector)
+    make = _pilot if plain else _gates_pilot
+    panel = Panel([make(problem, hamiltonian) for hamiltonian in hamiltonians])
     intervals = np.diff(np.asarray(problem.times, float))
     duration = float(intervals.sum())
     # a group is a layer: bonds without a common site at once
-    counts = [Bonds(h.at(0.0)).per_step(name) for h in hamiltonians] if problem.spins > 1 else [(1, 1)]
+    counts = [(1, 1)]
+    if not plain or problem.spins > 1:
+        each: list[Groups[Any]] = [
+            Bonds(model) if plain else Groups(gates_of(model)) for model in (h.at(0.0) for h in hamiltonians)
+        ]
+        counts += [one.per_step(name) for one in each if one.groups]
     groups, bonds = max(g for g, _ in counts), max(b for _, b in counts)
     if duration <= 0.0:
         return Choice(name, block.dt or 1.0, 0.0, groups, 0.0)
@@ -157,6 +219,12 @@ def bond_choice(problem: Problem, monitor: Monitor) -> Choice:
         # the deck has seen to it
         assert accuracy is not None
         dt = panel.step(name, intervals, 0.95 * accuracy)
+        if not plain and _compared(problem, panel, hamiltonians, name, dt):
+            dt = panel.step(name, intervals, 0.95 * accuracy)
+    elif not plain:
+        monitor.judged(
+            "the error of the state", lambda: _compared(problem, panel, hamiltonians, name, block.dt), None
+        )
     panel.duration = duration
     # 1e-12: intervals that are multiples of dt but for rounding
     steps = float(np.ceil(intervals / dt * (1.0 - 1e-12)).sum())

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.trotter.evolve.steady.problem import SteadyProblem
-    from qsim.trotter.observables.base import Label, Observable
+    from qsim.trotter.observables.base import Array, Label, Observable
 
 __all__ = ["QUANTITIES", "SteadyResult"]
 
@@ -69,6 +69,10 @@ def _label(kind: type[Observable], label: Label) -> Callable[[SteadyResult], Any
     return lambda r: r.problem.observables.label(kind, label, "steady")
 
 
+def _axes(kind: type[Observable], array: Array) -> Callable[[SteadyResult], tuple[str, ...]]:
+    return lambda r: r.problem.observables.axes(kind, array, "steady")
+
+
 def _known(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
@@ -85,8 +89,16 @@ def _energy_scale(result: SteadyResult) -> float:
 ARRAYS: tuple[Quantity[SteadyResult], ...] = (
     Quantity("site", "", "sites", lambda r: np.arange(r.problem.models.spins), ("site",)),
     *(
-        Quantity(array.name, array.unit, array.text, _value(array.name), array.axes, note=array.note)
-        for _, array in arrays_of("steady")
+        Quantity(
+            array.name,
+            array.unit,
+            array.text,
+            _value(array.name),
+            array.axes,
+            axes_of=_axes(kind, array),
+            note=array.note,
+        )
+        for kind, array in arrays_of("steady")
     ),
     *(
         Quantity(

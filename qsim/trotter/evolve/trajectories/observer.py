@@ -18,6 +18,7 @@ from qsim.trotter.measurement.spaces import flat, schmidt_in, unlike_in, upright
 from qsim.trotter.observables.base import View
 from qsim.trotter.sectors.schmidt import Spectrum
 from qsim.trotter.states.files import load_state
+from qsim.trotter.states.vectors import norm2, overlap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -65,6 +66,21 @@ class Snapshot(View):
         """Return ``<S^a_j>`` of every site."""
         return local(self.moments, axis)
 
+    def correlator_matrix(self, axis: str) -> FloatArray:
+        """Return ``<S^a_j S^a_k>`` of all sites."""
+        problem = self.observer.problem
+        first, second = np.triu_indices(problem.spins)
+        found = np.diag([0.25 * two * (two + 2) / 3.0 for two in problem.models.system.twos])
+        if not problem.models.system.halves:
+            # (S^a)^2 is no constant of larger spins
+            found = np.diag(self.moments.ss[axis].diagonal()) / self.moments.norm
+        apart = first < second
+        pairs = list(zip(first[apart].tolist(), second[apart].tolist(), strict=True))
+        found[first[apart], second[apart]] = found[second[apart], first[apart]] = self.correlators(
+            axis, pairs
+        )
+        return found
+
     def correlators(self, axis: str, pairs: Sequence[Pair]) -> FloatArray:
         """Return ``<S^a_j S^a_k>`` of pairs.
 
@@ -100,10 +116,17 @@ class Snapshot(View):
 
     def fidelity(self, state: Literal["start", "reference"]) -> float:
         """Return the overlap with the state at t = 0, or with the state of a file."""
-        other = self.observer.psi0 if state == "start" else self.observer.reference
-        # the observable needs it
-        assert other is not None
-        return fidelity(other, self.psi, self.observer.problem.links)
+        problem = self.observer.problem
+        if state == "start":
+            # a jump may have led to another Sz
+            if problem.space != self.observer.home:
+                return 0.0
+            other = self.observer.psi0
+            # the observable needs it
+            assert other is not None
+            return fidelity(other, self.psi, problem.links)
+        other = self.observer.compared
+        return abs(overlap(other, self.psi, problem.links)) ** 2 / norm2(self.psi, problem.links)
 
     def variance(self) -> float:
         """Return ``<H^2> - <H>^2``."""
@@ -132,8 +155,8 @@ class Observer:
     problem : Problem
     member : int
         Number of the trajectory.
-    reference : (2^N,) complex, optional
-        State that the trajectory is compared with, see :func:`reference`.
+    reference : complex, optional
+        State of all spins that the trajectory is compared with, see :func:`reference`.
 
     Attributes
     ----------
@@ -151,7 +174,21 @@ class Observer:
         hamiltonians = problem.different_hamiltonians(member)
         self.hamiltonian, self.perturbed = hamiltonians[0], hamiltonians[-1]
         self.psi0 = problem.initial(member) if problem.observables.needs.start else None
+        self.home = problem.space
+        self._compared: tuple[Space, StateVector] | None = None
         self.rows: dict[str, list[Any]] = {}
+
+    @property
+    def compared(self) -> StateVector:
+        """Part in the present space of the state that the trajectory is compared with."""
+        problem, state = self.problem, self.reference
+        # the observable needs it
+        assert state is not None
+        if problem.sector is None:
+            return state
+        if self._compared is None or self._compared[0] != problem.space:
+            self._compared = problem.space, problem.part_of(state)
+        return self._compared[1]
 
     @cached_property
     def axes(self) -> str:
@@ -221,8 +258,8 @@ class Observer:
 
 
 def reference(problem: Problem) -> StateVector | None:
-    """Return the state of a file that trajectories are compared with, None if no observable needs one."""
-    file = problem.observables.needs.reference
+    """Return the state of a file that trajectories are compared with, of all spins; None if no observable needs one."""
+    file, states = problem.observables.needs.reference, problem.models.system.states
     if file is None:
         return None
-    return load_state(file, problem.spins, problem.device, problem.dtype, links=problem.links)
+    return load_state(file, problem.spins, problem.device, problem.dtype, links=problem.links, states=states)
