@@ -449,15 +449,15 @@ def _momenta(system: Mapping[str, Any]) -> list[Any]:
     return [[0.3, -0.8, 0.5][:size], "Gamma"]
 
 
-def _inside(rng: Generator, system: Block) -> tuple[Block, Complex] | None:
+def _inside(rng: Generator, system: Block, draw: Any = sector_of_planes) -> tuple[Block, Complex] | None:
     """Return a sector of a torus by symmetries that all terms have, and a random state there; None if none is found soon."""
     parts = [dense_larger({**system, "terms": [term]}) for term in system["terms"]]
     # what commutes with a generic sum commutes with every term
     H = sum(rng.uniform(0.5, 1.5) * part for part in parts)
     for _ in range(12):
-        sector = sector_of_planes(rng, system, several=False)
+        sector = draw(rng, system, False)
         # Sz is understood in other tasks alone
-        named = sector if "sz" in sector or "parity" in sector else {**sector, "sz": None}
+        named = sector if "parity" in sector else {"sz": None, **sector}
         bases = bases_of(system, np.asarray(H), named)
         if bases is not None:
             count = bases[0].shape[1]
@@ -541,6 +541,99 @@ def judge_evolution(deck: Mapping[str, Any], psi: Complex, other: Complex, resul
         Claim("state", float(np.linalg.norm(found - now)), error, stated, 1e-10 if V is None else 1e-8)
     )
     return [replace(claim, warning=warning) for claim in claims]
+
+
+def cycle(rng: Generator, folder: Path) -> tuple[Block, Complex]:
+    """Return a deck of a cycle of spins of any size, in a space of characters or in all states, and its start."""
+    system = planar(rng) if rng.random() < 0.5 else larger(rng, uniform=True)
+    while states_of(system) > MOST:
+        system = planar(rng)
+    axis = _one(rng, "x", "z")
+    system["terms"].append({"type": "field", "axis": axis, "values": _strength(rng)})
+    torus = lattice_of_system(system) is not None
+    made = _inside(rng, system, sector_of_planes if torus else sector_of) if rng.random() < 0.8 else None
+    sector, psi = made or ("full", rng.normal(size=(2, states_of(system))).T @ [1.0, 1.0j])
+    psi = psi / np.linalg.norm(psi)
+    np.save(folder / "start.npy", psi)
+    count, n = len(system["terms"]), system["spins"]
+    observe: list[Any] = [
+        {"sz": "all"},
+        {"sx": "all"},
+        {"correlator": ["xx", "zz", "xy"], "pairs": [[0, n - 1]]},
+    ]
+    deck: Block = {
+        "task": "floquet",
+        "system": system,
+        "sector": sector,
+        "initial": {"type": "file", "file": "start.npy"},
+        "floquet": {
+            "cycle": [
+                {"terms": list(range(count - 1)), "time": round(float(10.0 ** rng.uniform(-1.0, 0.5)), 4)},
+                {"terms": [count - 1], "time": round(float(10.0 ** rng.uniform(-1.0, 0.5)), 4)},
+            ],
+            "cycles": int(rng.integers(1, 12)),
+            "every": int(rng.integers(1, 4)),
+            "accuracy": float(10.0 ** -int(rng.integers(4, 12))),
+            "quasienergies": True,
+        },
+        "observe": [*observe, "return_probability", {"entropy": {"sites": [0]}}],
+        "run": {"seed": 1},
+    }
+    return deck, psi
+
+
+def judge_cycle(deck: Mapping[str, Any], psi: Complex, results: Results) -> list[Claim]:
+    """Hold observables after cycles and the quasi-energies of the space against exponentials of dense matrices."""
+    system, block, n = deck["system"], deck["floquet"], deck["system"]["spins"]
+    parts = [
+        dense_larger({**system, "terms": [system["terms"][k] for k in step["terms"]]})
+        for step in block["cycle"]
+    ]
+    U = np.eye(len(psi), dtype=complex)
+    for H, step in zip(parts, block["cycle"], strict=True):
+        U = expm(-1j * step["time"] * H) @ U
+    error, stated, largest = (
+        float(results.scalars["error_estimate"].value or 0.0),
+        block["accuracy"],
+        max(spins_of(system)),
+    )
+    floor, claims = 1e-10 * (1.0 + block["cycles"]), []
+    S = {(a, j): component(system, a, j) for a in "xyz" for j in range(n)}
+    for k, c in enumerate(results["cycle"]):
+        now = np.linalg.matrix_power(U, int(c)) @ psi
+        found: dict[str, tuple[Any, Any, float]] = {
+            f"s{a}": (
+                results[f"s{a}"][k],
+                [np.vdot(now, S[a, j] @ now).real for j in range(n)],
+                2.0 * largest,
+            )
+            for a in "xz"
+        }
+        for a, b in map(tuple, ("xx", "zz", "xy")):
+            true = float(np.vdot(S[a, 0] @ now, S[b, n - 1] @ now).real)
+            found[a + b] = np.ravel(results[f"correlator_{a}{b}"][k])[0], true, 2.0 * largest**2
+        found["return"] = results["return_probability"][k], abs(np.vdot(psi, now)) ** 2, 2.0
+        for name, (value, true, size) in found.items():
+            off = float(np.abs(np.asarray(value) - true).max())
+            claims.append(Claim(name, off, size * error, size * stated, floor, "out of reach"))
+        off = float(np.ravel(results["entropy"])[k]) - entropy_of(system, now, 1)
+        bounds = part_bound(system, error, 1), part_bound(system, stated, 1)
+        claims.append(Claim("entropy", off, *bounds, 1e-7, "out of reach"))
+    basis = np.eye(len(psi), dtype=complex)
+    if isinstance(deck["sector"], dict):
+        named = {"sz": None, **deck["sector"]}
+        bases = bases_of(system, np.asarray(parts[0] + math.sqrt(2.0) * parts[1]), named)
+        assert bases is not None
+        basis = bases[0]
+    angles, given = (
+        np.linalg.eigvals(basis.conj().T @ U @ basis),
+        np.exp(1j * np.asarray(results["quasienergies"])),
+    )
+    off = math.nan
+    if angles.shape == given.shape:
+        apart = np.abs(angles[:, None] - given)
+        off = float(max(apart.min(axis=0).max(), apart.min(axis=1).max()))
+    return [*claims, Claim("quasienergies", off, 0.0, oracle=1e-9)]
 
 
 def _carried(H: Complex, V: Complex | None, omega: float, psi: Complex, start: float, end: float) -> Complex:

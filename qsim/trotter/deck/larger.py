@@ -71,10 +71,6 @@ def _check_evolution(deck: "TrotterDeck", what: str) -> Iterator[Finding]:
     """Yield what a state of larger spins in time cannot have."""
     if getattr(deck.initial, "up", None) is not None and deck.initial.word == "ground_state":
         yield Finding("initial.up", f"counts spins 1/2; of {what} the ground state is that of the least |Sz|")
-    if deck.task == "floquet" and getattr(deck.sector, "inversion", None) is not None:
-        yield Finding(
-            "sector.inversion", f"a state of {what} is carried in one Sz or parity; leave inversion out"
-        )
 
 
 def check_local(term: LocalTerm, system: System, key: str) -> Iterator[Finding]:

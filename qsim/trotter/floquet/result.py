@@ -60,9 +60,9 @@ class FloquetResult:
         """Return a row of observations, None if there is none; of one cut without the axis of the cuts."""
         values = self.rows.get(name)
         # one row per observation, and one column per cut
-        if values is not None and values.ndim == 2 and name != "sz" and values.shape[1] == 1:
-            return np.asarray(values[:, 0])
-        return values
+        kind = next((kind for kind, array in arrays_of("floquet") if array.name == name), None)
+        observable = None if values is None or kind is None else self.problem.observables.get(kind)
+        return values if observable is None else observable.column(np.asarray(values))
 
 
 def _row_of(name: str) -> Callable[[FloquetResult], NDArray[Any] | None]:

@@ -192,7 +192,7 @@ class StructureFactor(Observable):
         )
     }
     example = ["zz", "xx"]
-    tasks = ("evolve", "spectrum", "thermal", "steady")
+    tasks = ("evolve", "spectrum", "thermal", "floquet", "steady")
     arrays = tuple(
         Array(
             f"structure_factor_{a}{a}",

@@ -410,14 +410,24 @@ STARTS = {
     "large m": ({"initial__m": [1, 0, 2, 0]}, "initial.m.2: Sz of a spin 1 is 1, 0, ..., -1; found 2"),
     "half m": ({"initial__m": [1, 0.5, 0, 0]}, "initial.m.1: Sz of a spin 1 is 1, 0, ..., -1; found 0.5"),
     "short m": ({"initial__m": [1, 0]}, "initial.m: 2 values, but system.spins = 4"),
-    "a1": ({"initial": {"type": "a1", "up": [0]}}, "initial.type: a1 is one of spins 1/2; take basis"),
     "autocorrelation": (
         {"observe": [{"autocorrelation": 0}]},
-        "observe.0.autocorrelation: belongs to spins 1/2",
+        "observe.0.autocorrelation: of larger spins the a1 state holds the projector on m = S, which is not Sz",
     ),
-    "layers": (
-        {"evolve": {"t_final": 1.0, "integrator": "bm4", "accuracy": 1e-3}},
-        "evolve.integrator: bm4 is a product of layers of spins 1/2",
+    "bonds of characters": (
+        {
+            "evolve": {"t_final": 1.0, "integrator": "bm4", "accuracy": 1e-3},
+            "initial__m": [0, 0, 0, 0],
+            "sector": {"sz": 0, "momentum": 0},
+        },
+        "evolve.integrator: bm4 goes bond by bond, and a single bond has not the symmetries",
+    ),
+    "driven bonds": (
+        {
+            "evolve": {"t_final": 1.0, "integrator": "bm4", "accuracy": 1e-3},
+            **terms(RING, {"type": "field", "values": 1.0, "profile": {"type": "cosine", "omega": 1.0}}),
+        },
+        "evolve.integrator: bm4 goes bond by bond here, which takes a constant H",
     ),
     "other sz": ({"sector": {"sz": 1}}, "sector: the initial state has Sz = 0, the sector Sz = 1"),
 }

@@ -170,7 +170,9 @@ class Density:
         self.start = start_of(problem, self.doubled, member)
         other = reference(problem)
         if other is not None:
-            other = self.doubled.pure(problem.space.strings(), problem.part_of(other))
+            space = problem.space
+            assert not isinstance(space, SymmetricSector)
+            other = self.doubled.pure(space.strings(), problem.part_of(other))
         self.reference = other
         self.x = self.doubled.real_of(self.start)
         self.exponential = Arnoldi(self.x.size, VECTORS, np.float64)

@@ -222,8 +222,9 @@ def bond_choice(problem: Problem, monitor: Monitor) -> Choice:
         if not plain and _compared(problem, panel, hamiltonians, name, dt):
             dt = panel.step(name, intervals, 0.95 * accuracy)
     elif not plain:
+        given = dt
         monitor.judged(
-            "the error of the state", lambda: _compared(problem, panel, hamiltonians, name, block.dt), None
+            "the error of the state", lambda: _compared(problem, panel, hamiltonians, name, given), None
         )
     panel.duration = duration
     # 1e-12: intervals that are multiples of dt but for rounding

@@ -11,11 +11,10 @@ import numpy as np
 from qsim.core.errors import NumericsError
 from qsim.trotter.deck.axes import AXES
 from qsim.trotter.evolution.shared_product import SharedOperator
-from qsim.trotter.measurement.expectations import correlators, energy, energy_and_variance, local
+from qsim.trotter.measurement.expectations import energy, energy_and_variance, local
 from qsim.trotter.measurement.overlaps import echo, fidelity
 from qsim.trotter.measurement.shared import shared_schmidt
-from qsim.trotter.measurement.spaces import flat, schmidt_in, unlike_in, upright
-from qsim.trotter.observables.base import View
+from qsim.trotter.measurement.views import StateView
 from qsim.trotter.sectors.schmidt import Spectrum
 from qsim.trotter.states.files import load_state
 from qsim.trotter.states.vectors import norm2, overlap
@@ -23,16 +22,15 @@ from qsim.trotter.states.vectors import norm2, overlap
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from qsim.core.device.arrays import FloatArray, StateVector
+    from qsim.core.device.arrays import StateVector
     from qsim.trotter.evolve.problem import Problem
     from qsim.trotter.kernels.states.measure import Moments
     from qsim.trotter.measurement.spaces import Space
-    from qsim.trotter.observables.base import Pair
 
 __all__ = ["Observer", "reference"]
 
 
-class Snapshot(View):
+class Snapshot(StateView):
     """The state of a trajectory at one time.
 
     Parameters
@@ -54,59 +52,18 @@ class Snapshot(View):
         entropies: Mapping[tuple[int, ...], float] | None = None,
     ) -> None:
         problem = observer.problem
-        self.observer, self.time, self.moments, self.psi = observer, time, moments, psi
-        self.known = entropies
+        super().__init__(problem.space, problem.device, psi, moments)
+        self.observer, self.time, self.known = observer, time, entropies
         self.single = problem.precision == "single"
         # means over an ensemble have no single Sz for each coefficient
         self.labelled = problem.charged and problem.members == 1
-        # where Schmidt values are taken from, once for all parts
-        self._flat: tuple[Space, StateVector] | None = None
-
-    def spins(self, axis: str) -> FloatArray:
-        """Return ``<S^a_j>`` of every site."""
-        return local(self.moments, axis)
-
-    def correlator_matrix(self, axis: str) -> FloatArray:
-        """Return ``<S^a_j S^a_k>`` of all sites."""
-        problem = self.observer.problem
-        first, second = np.triu_indices(problem.spins)
-        found = np.diag([0.25 * two * (two + 2) / 3.0 for two in problem.models.system.twos])
-        if not problem.models.system.halves:
-            # (S^a)^2 is no constant of larger spins
-            found = np.diag(self.moments.ss[axis].diagonal()) / self.moments.norm
-        apart = first < second
-        pairs = list(zip(first[apart].tolist(), second[apart].tolist(), strict=True))
-        found[first[apart], second[apart]] = found[second[apart], first[apart]] = self.correlators(
-            axis, pairs
-        )
-        return found
-
-    def correlators(self, axis: str, pairs: Sequence[Pair]) -> FloatArray:
-        """Return ``<S^a_j S^a_k>`` of pairs.
-
-        Raises
-        ------
-        ValueError
-            If one of them was not measured: it is not in the needs of the observable.
-        """
-        problem = self.observer.problem
-        if len(axis) == 2:
-            space, psi = upright(problem.space, problem.device, self.psi)
-            return unlike_in(space, problem.device, psi, [(axis, j, k) for j, k in pairs]) / self.moments.norm
-        values = correlators(self.moments, axis, pairs)
-        if np.isnan(values).any():
-            raise ValueError(f"<S{axis} S{axis}> of a pair that is not in `needs` was not measured")
-        return values
 
     def schmidt(self, cut: Sequence[int]) -> Spectrum:
         """Return the squared Schmidt coefficients of a part."""
         problem = self.observer.problem
         if problem.links is not None:
             return Spectrum.unlabelled(shared_schmidt(problem.device, problem.links, self.psi, cut))
-        if self._flat is None:
-            self._flat = flat(problem.space, problem.device, self.psi)
-        space, psi = self._flat
-        return schmidt_in(space, problem.device, psi, cut)
+        return super().schmidt(cut)
 
     def entropies(self, cuts: Sequence[Sequence[int]]) -> list[float]:
         """Return the von Neumann entropies of all parts."""

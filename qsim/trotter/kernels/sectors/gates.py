@@ -101,22 +101,28 @@ def _gate_rows_cpu(first, last, strings, numbering, blocks, gate, psi):
     """Blocks whose leaders are the strings ``first .. last - 1``."""
     split, above, below = numbering
     j, k, bits, leader, start, change, place = blocks
-    low, mask = (1 << split) - 1, (1 << bits) - 1
-    index, old = np.empty(MOST, np.int64), np.empty(MOST, psi.dtype)
-    for row in range(first, last):
-        s = strings[row]
+    # unsigned numbers spare the test for an index from the end
+    low, shift = np.uint64((1 << split) - 1), np.uint64(split)
+    mask, j, k, bits = np.uint64((1 << bits) - 1), np.uint64(j), np.uint64(k), np.uint64(bits)
+    index, old = np.empty(MOST, np.uint64), np.empty(MOST, psi.dtype)
+    for row in range(np.uint64(first), np.uint64(last)):
+        s = np.uint64(strings[row])
         block = leader[(s >> j & mask) << bits | s >> k & mask]
         if block < 0:
             continue
-        begin, g = start[block], place[block]
-        size = start[block + 1] - begin
+        number = np.uint64(block)
+        begin, g = np.uint64(start[number]), np.uint64(place[number])
+        size = np.uint64(start[number + np.uint64(1)]) - begin
+        if size == 1:
+            psi[row] *= gate[g]
+            continue
         for n in range(size):
-            t = s + change[begin + n]
-            index[n] = above[t >> split] + below[t & low]
+            t = s + np.uint64(change[begin + n])
+            index[n] = np.uint64(above[t >> shift] + below[t & low])
             old[n] = psi[index[n]]
         for n in range(size):
             total = gate[g] * old[0]
-            for m in range(1, size):
+            for m in range(np.uint64(1), size):
                 total += gate[g + m] * old[m]
             psi[index[n]] = total
             g += size
