@@ -1,6 +1,5 @@
 """Product formulas in a sector of Sz: bonds against exponentials of two spins in the whole space, orders, errors, observables."""
 
-
 import numpy as np
 import pytest
 from scipy.linalg import expm
@@ -250,7 +249,10 @@ def test_ensembles_and_verification(trotter):
 
 
 REFUSED = {
-    "inversion": ({"sector": {"sz": 0, "inversion": 1}}, "bm4 goes bond by bond without the inversion of all spins"),
+    "inversion": (
+        {"sector": {"sz": 0, "inversion": 1}},
+        "bm4 goes bond by bond without the inversion of all spins",
+    ),
     "momentum": ({"sector": {"sz": 0, "momentum": 0}}, "a single bond has not the symmetries"),
     "driven": (
         {
@@ -309,11 +311,8 @@ def test_what_cannot_be_is_refused(trotter, name):
 )
 def test_formulas_of_bonds_reach_their_accuracy(trotter, system, sector):
     """Everywhere that layers cannot: against a Krylov evolution to 1e-10."""
-    start = {"type": "basis", "m": [0.5 if j % 2 else -0.5 for j in range(system["spins"])]}
-    start["m"] = [
-        max(-s, m) if 2 * s % 2 else 0
-        for s, m in zip(np.broadcast_to(system.get("spin", 0.5), len(start["m"])), start["m"], strict=True)
-    ]
+    given = system.get("spin", [0.5] * system["spins"])
+    start = {"type": "basis", "m": [-S if j % 2 else S for j, S in enumerate(given)]}
     deck = {"system": system, "sector": sector, "initial": start, "observe": [{"sz": "all"}, "state"]}
     exact = trotter.run(
         **deck, evolve={"t_final": 1.5, "outputs": 4, "integrator": "krylov", "accuracy": 1e-10}
