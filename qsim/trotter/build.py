@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     AnyProblem = Problem | TaskProblem[Any] | FidProblem | SteadyProblem
 
-__all__ = ["build", "plan"]
-
 TASKS = {
     "evolve": evolve,
     "spectrum": spectrum,

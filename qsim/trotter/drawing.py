@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     Times = NDArray[np.float64]
 
-__all__ = ["CURVES", "FEW", "FLOOR", "color_map", "curve", "panels", "time_axis", "times"]
-
 # below which a drift is drawn as if it were this: rounding of a double
 FLOOR = 1e-17
 # points that are marked

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from qsim.core.results.results import Results
 
-__all__ = ["FIGURES", "overview"]
-
 # maps first, then curves, echo and entropy, then figures of other tasks; figures that are not named here follow
 ORDER = (
     "sz_map",

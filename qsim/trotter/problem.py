@@ -25,12 +25,11 @@ if TYPE_CHECKING:
     from qsim.trotter.deck.axes import Axis
     from qsim.trotter.deck.model import TrotterDeck
     from qsim.trotter.initial.base import InitialState
-    from qsim.trotter.measurement.spaces import PlainSpace, Space
+    from qsim.trotter.measurement.spaces import Space
     from qsim.trotter.model.frames import Frame
     from qsim.trotter.model.hamiltonian import Model
     from qsim.trotter.sectors.linear import SpaceOperator
-
-__all__ = ["GPU_AMPLITUDES", "GPU_STATES", "GPU_TERMS", "TaskProblem"]
+    from qsim.trotter.sectors.symmetric import PlainSpace
 
 # Amplitudes of an evolution from which a GPU is faster than its host (docs/howto/devices.md): with 6.6e4, paper_accuracy and
 # ring_echo take half as long on it and autocorrelation_a1 1.2 times as long; disorder_quench with 2e4 1.2 times as long.

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
         | SteadyResult
     )
 
-__all__ = ["run"]
-
 TASKS: dict[str, Callable[[Any, Monitor], AnyResult]] = {
     "evolve": evolve.run,
     "spectrum": spectrum.run,

@@ -14,8 +14,6 @@ from qsim.trotter import checks
 from qsim.trotter.deck.model import TrotterDeck
 from qsim.trotter.problem import GPU_STATES, TaskProblem
 
-__all__ = ["plan_in_sectors"]
-
 
 def no_findings(states: int) -> Iterator[Finding]:
     """Yield nothing: any sector will do."""

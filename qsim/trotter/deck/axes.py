@@ -2,8 +2,6 @@
 
 from typing import Literal
 
-__all__ = ["AXES", "PAIR_AXES", "UNLIKE", "Axis", "PairAxes"]
-
 Axis = Literal["x", "y", "z"]
 PairAxes = Literal["xx", "yy", "zz", "xy", "yx", "yz", "zy", "zx", "xz"]
 

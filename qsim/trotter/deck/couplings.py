@@ -16,19 +16,6 @@ from qsim.trotter.deck.lattices import Lattice, sites_of
 from qsim.trotter.deck.nmr.isotopes import ISOTOPES, Hertz, Ppm, Spectrometer, spin_of
 from qsim.trotter.deck.profiles import Profile
 
-__all__ = [
-    "BondTerm",
-    "LatticeTerm",
-    "LocalTerm",
-    "NuclearTerm",
-    "OrientedTerm",
-    "PlacedTerm",
-    "Random",
-    "System",
-    "Term",
-    "are_driven",
-]
-
 # beyond, no machine holds the vector; memory decides below
 MAX_SPINS = 40
 

@@ -12,8 +12,6 @@ from qsim.trotter.deck.sites import check_sites
 if TYPE_CHECKING:
     from qsim.trotter.deck.model import TrotterDeck
 
-__all__ = ["check_larger", "check_local", "check_spins"]
-
 # of a string, which is a signed number of 64
 MOST_BITS = 62
 

@@ -11,8 +11,6 @@ from pydantic import Field
 
 from qsim.core.deck.blocks import Block, PositiveCount, short_form
 
-__all__ = ["AllToAll", "Chain", "Crystal", "Ladder", "Lattice", "Ring", "cells_of", "sites_of"]
-
 
 class Chain(Block):
     """Sites 0 ... N-1 in a row, unit spacing."""

@@ -7,8 +7,6 @@ from qsim.core.deck.blocks import Finding
 from qsim.trotter.deck.couplings import DM, OrientedTerm, System
 from qsim.trotter.deck.lattices import AllToAll
 
-__all__ = ["check_oriented"]
-
 
 def check_oriented(term: OrientedTerm, system: System, key: str) -> Iterator[Finding]:
     """Yield contradictions in a term of type dm or tensor."""

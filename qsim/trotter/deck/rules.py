@@ -23,8 +23,6 @@ from qsim.trotter.deck.term_rules import check_system
 from qsim.trotter.observables.echo import Echo
 from qsim.trotter.observables.registry import OBSERVABLES
 
-__all__ = ["rules"]
-
 # integrators that take products H psi
 EXPANSIONS = ("auto", "chebyshev", "krylov")
 # accuracy that single precision can keep

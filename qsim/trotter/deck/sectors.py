@@ -7,8 +7,6 @@ from pydantic import AliasChoices, BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, Count, Finding
 
-__all__ = ["Choice", "Permutation", "PointGroup", "SectorBlock", "check_sector", "check_symmetries"]
-
 WORDS = {"even": 1, "odd": -1}
 # tasks that carry one state, and all that work in spaces of characters
 CARRIED = ("evolve", "floquet")

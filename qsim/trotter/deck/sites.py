@@ -8,8 +8,6 @@ from pydantic import Field
 
 from qsim.core.deck.blocks import Count, Finding
 
-__all__ = ["Sites", "check_sites", "pair_problems"]
-
 Sites = Annotated[list[Count], Field(min_length=1)]
 
 

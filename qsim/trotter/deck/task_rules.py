@@ -12,8 +12,6 @@ from qsim.trotter.deck.sites import check_sites
 from qsim.trotter.initial.ground import GroundState
 from qsim.trotter.observables.registry import OBSERVABLES
 
-__all__ = ["check_foreign", "check_task"]
-
 #: Blocks of each task, beside system, sector and observe.
 OF_TASK = {
     "evolve": ("initial", "evolve", "ensemble", "dissipation", "open"),

@@ -7,20 +7,6 @@ from pydantic import Field
 from qsim.core.deck.blocks import Block, Count, PositiveCount
 from qsim.trotter.deck.axes import Axis
 
-__all__ = [
-    "LEAST_LEVELS",
-    "MOST_THERMAL_STEPS",
-    "TASKS",
-    "CycleStep",
-    "Dynamics",
-    "Floquet",
-    "Frequencies",
-    "Levels",
-    "Spectrum",
-    "Temperatures",
-    "Thermal",
-]
-
 TASKS = Literal["evolve", "spectrum", "dynamics", "thermal", "levels", "floquet", "fid", "steady"]
 # of a random vector
 MOST_THERMAL_STEPS = 1000

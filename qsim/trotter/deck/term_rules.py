@@ -28,8 +28,6 @@ from qsim.trotter.deck.oriented import check_oriented
 from qsim.trotter.deck.profiles import check_profile
 from qsim.trotter.deck.sites import check_sites, pair_problems
 
-__all__ = ["check_lattice", "check_system", "check_terms"]
-
 
 def check_system(system: System, key: str = "system") -> Iterator[Finding]:
     """Yield contradictions in the lattice and the terms of a system."""

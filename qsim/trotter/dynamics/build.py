@@ -17,8 +17,6 @@ from qsim.trotter.sectors.selection import mixing
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
 
-__all__ = ["build", "plan"]
-
 # of a sector, in memory at once
 VECTORS = 9
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.sectors.lanczos import Linear
 
-__all__ = ["chebyshev_moments", "jackson", "share", "smoothed"]
-
 # of mu_0: a moment larger by more than that shows a spectrum wider than the band
 OUTSIDE = 1e-6
 

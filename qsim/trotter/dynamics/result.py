@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from qsim.trotter.measurement.spaces import Space
     from qsim.trotter.problem import TaskProblem
 
-__all__ = ["QUANTITIES", "DynamicsResult"]
-
-
 EPS = 2.2e-16
 
 

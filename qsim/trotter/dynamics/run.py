@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from qsim.trotter.problem import TaskProblem
     from qsim.trotter.sectors.linear import SpaceOperator
 
-__all__ = ["lorentzians", "run", "truncation"]
-
 # components of the operators along x, y and z
 OPERATORS: dict[str, tuple[complex, complex, complex]] = {
     "sx": (1.0, 0.0, 0.0),

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from qsim.trotter.model.hamiltonian import Model
     from qsim.trotter.states.vectors import Amplitudes
 
-__all__ = ["LARGEST", "SMALLEST", "Batch"]
-
 # spins of a member, whose state stays on the chip
 LARGEST = 12
 # bits of the smallest state; there are idle spins beside smaller systems

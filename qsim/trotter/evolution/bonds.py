@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.model.hamiltonian import Model
 
-__all__ = ["KEPT", "Bond", "Bonds", "Groups", "SectorFormula"]
-
 # rotations of groups for different times
 KEPT = 256
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from qsim.trotter.sectors.lanczos import Linear
     from qsim.trotter.states.vectors import Amplitudes
 
-__all__ = ["Chebyshev", "Expansion", "coefficients", "coupling_bounds", "lanczos_bounds"]
-
 LANCZOS_STEPS = 24
 # of the half width, beyond the Ritz values
 MARGIN = 0.02

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from qsim.trotter.model.hamiltonian import Model
     from qsim.trotter.states.vectors import Amplitudes
 
-__all__ = ["SharedEvolver", "bits_of"]
-
 
 def bits_of(ranks: int) -> int:
     """Return g of 2^g ranks.

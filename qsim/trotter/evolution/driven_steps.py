@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from qsim.trotter.evolution.layers import Evolver
     from qsim.trotter.model.hamiltonian import Hamiltonian
 
-__all__ = ["advance", "half_maps", "pieces", "stages"]
-
 # of the time: a kink so close to the end of a step is there, but for rounding
 NEAR = 2e-15
 

@@ -37,17 +37,6 @@ if TYPE_CHECKING:
     from qsim.trotter.evolution.layers import Evolver
     from qsim.trotter.states.vectors import Amplitudes
 
-__all__ = [
-    "DRIVEN_SPINS",
-    "PILOT_SPINS",
-    "Pilot",
-    "commutes",
-    "neighbourhood",
-    "part_of",
-    "strength",
-    "weights",
-]
-
 PILOT_SPINS = 12
 # of a pilot that is looked at all along a driven evolution
 DRIVEN_SPINS = 6

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     # works on columns low .. low + width - 1 of all parts
     Work = Callable[[int, int], None]
 
-__all__ = ["Exchange"]
-
 # Bytes of a buffer: links between GPUs reach their full rate with this size (two H200); on a CPU tables are made for each piece.
 BUFFER = {"cpu": 1 << 24, "cuda": 1 << 28}
 

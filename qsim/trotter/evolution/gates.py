@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
     from qsim.trotter.model.hamiltonian import Model
-    from qsim.trotter.sectors.selection import PlainSpace
-
-__all__ = ["Gate", "GateFormula", "gate_pilot", "gates_of"]
+    from qsim.trotter.sectors.symmetric import PlainSpace
 
 # of a pilot, as many as of twelve spins 1/2
 MOST_STATES = 1 << 12

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from qsim.core.device.links import Links
     from qsim.trotter.sectors.lanczos import Linear
 
-__all__ = ["LONGEST", "ORDER", "SHORTEST", "VECTORS", "Combined", "Exponential"]
-
 # of a Krylov space at most
 VECTORS = 20
 # of the integral in the bound of an error

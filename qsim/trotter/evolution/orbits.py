@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 # arguments of Bessel functions, below which the recurrence spans too many powers of ten
 SMALL = 0.1
 
-__all__ = ["OrbitSeries"]
-
 
 def _numbers(x: float, tolerance: float) -> NDArray[np.float64]:
     """Return the numbers of :func:`qsim.trotter.evolution.chebyshev.coefficients`, in a hundredth of the time."""

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.core.device.links import Links
 
-__all__ = ["SharedOperator"]
-
 
 @dataclass(frozen=True)
 class _Turned:

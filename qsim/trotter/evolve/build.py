@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.measurement.spaces import Space
 
-__all__ = ["build", "plan"]
-
 # of a process that shares a state: a CUDA tile
 LEAST_SPINS = 9
 # of the number of such processes: those that the highest tile of a CUDA device rotates
@@ -225,7 +223,8 @@ def _shared_ranks(problem: Problem) -> tuple[int, str]:
 def _size(problem: Problem) -> Size:
     """Return the amplitudes of all trajectories, which are propagated together."""
     # of formulas bond by bond the host has a kernel of its own for sectors of Sz
-    gpu = math.inf if _hosted(problem) else GPU_TERMS if problem.path == "bonds" else GPU_AMPLITUDES
+    gpu = GPU_TERMS if problem.path == "bonds" else GPU_AMPLITUDES
+    gpu = math.inf if _hosted(problem) else gpu
     return Size(float(problem.dimension) * problem.members, "amplitudes", gpu)
 
 

@@ -17,9 +17,6 @@ MAX_STEPS = 10**12
 LONG_STEP = 1.0
 
 
-__all__ = ["local_field", "physics"]
-
-
 def physics(problem: Problem) -> Iterator[Finding]:
     """Yield errors and warnings of a deck whose keys are valid."""
     yield from _step(problem)

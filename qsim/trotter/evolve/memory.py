@@ -17,8 +17,6 @@ from qsim.trotter.sectors.symmetric import term_bytes
 if TYPE_CHECKING:
     from qsim.trotter.evolve.problem import Path, Problem
 
-__all__ = ["memory", "memory_on_gpu"]
-
 # up to which trajectories are carried together, as in batch.LARGEST
 BATCH_SPINS = 12
 # as in ensemble.MOST

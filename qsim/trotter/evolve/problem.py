@@ -41,9 +41,7 @@ if TYPE_CHECKING:
     from qsim.trotter.observables.base import Observable
     from qsim.trotter.observables.registry import Observables
     from qsim.trotter.sectors.ground import Ground
-    from qsim.trotter.sectors.selection import PlainSpace
-
-__all__ = ["MOST_STEPS", "PIECE", "Path", "Problem"]
+    from qsim.trotter.sectors.symmetric import PlainSpace
 
 # amplitudes times layers of one call: of the order of a second
 PIECE = {"cpu": 1e8, "cuda": 5e10}

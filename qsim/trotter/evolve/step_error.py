@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from qsim.trotter.evolve.problem import Problem
     from qsim.trotter.model.hamiltonian import Hamiltonian
 
-__all__ = ["COMPARED_SPINS", "compare", "hardest", "kinks_of", "panel", "tell"]
-
 # of the disorder, of which the hardest is taken
 REALISATIONS = 64
 # at which steps are cut

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from qsim.trotter.evolution.accuracy import Choice
     from qsim.trotter.evolve.problem import Problem
 
-__all__ = ["tuned"]
-
 # below, there is hardly a choice or hardly a difference
 LEAST_SPINS = {"cpu": 16, "cuda": 20}
 # of a run that is worth the trial

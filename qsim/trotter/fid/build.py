@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
 
-__all__ = ["build", "plan"]
-
 # states of a space that is diagonalised with its vectors: half a minute of a core
 MOST_STATES = 5000
 # elements between states whose I^z differs by 1, of a generator that is not Hermitian: six coupled protons have 792

@@ -9,8 +9,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["decay", "merged"]
-
 # powers of a phase that are made at once
 TOGETHER = 256
 # lines whose phases are in memory at once

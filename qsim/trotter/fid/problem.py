@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from qsim.trotter.model.hamiltonian import Model
     from qsim.trotter.model.models import Models
 
-__all__ = ["Choice", "FidProblem", "multiplicity"]
-
 
 class Choice(NamedTuple):
     """A total spin for every group of equivalent nuclei.

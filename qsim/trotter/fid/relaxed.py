@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.fid.problem import Choice
 
-__all__ = ["Relaxed", "relaxed"]
-
 EPS = 2.2e-16
 # of the sum of all intensities: a weaker line is rounding
 WEAKEST = 1e-14

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from qsim.trotter.fid.problem import FidProblem
 
-__all__ = ["QUANTITIES", "FidResult"]
-
 EPS = 2.2e-16
 # of the span of all lines
 WIDER = 1.5

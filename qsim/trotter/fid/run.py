@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from qsim.trotter.fid.problem import Choice, FidProblem
     from qsim.trotter.sectors.digits.space import DigitSpace
 
-__all__ = ["run"]
-
 EPS = 2.2e-16
 # of the sum of all intensities: a weaker line is rounding
 WEAKEST = 1e-14

@@ -16,8 +16,6 @@ from qsim.trotter.sector_plan import plan_in_sectors
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
 
-__all__ = ["build", "plan"]
-
 # states of a cycle that is diagonalised: a minute
 MOST_QUASI = 4000
 # of a sector, in memory at once

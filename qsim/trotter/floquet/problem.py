@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from qsim.trotter.measurement.spaces import Space
     from qsim.trotter.model.hamiltonian import Model
 
-__all__ = ["FloquetProblem"]
-
 
 @dataclass
 class FloquetProblem(TaskProblem[Floquet]):
@@ -47,7 +45,7 @@ class FloquetProblem(TaskProblem[Floquet]):
         return FRAMES[self.space.axis]  # type: ignore[index]
 
     @property
-    def charged(self) -> bool:  # type: ignore[override]
+    def charged(self) -> bool:
         """True if the state has one Sz, which every step of the cycle conserves."""
         return not math.isnan(self.space.sz)
 

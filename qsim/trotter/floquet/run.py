@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from qsim.trotter.kernels.states.measure import Moments
     from qsim.trotter.model.hamiltonian import Model
 
-__all__ = ["run"]
-
 # spacing of two angles below which they are degenerate
 SAME = 1e-12
 # sum of <Sz>^2 at the start, below which there is no pattern to compare with

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.states.vectors import Amplitudes
 
-__all__ = ["InitialState"]
-
 
 class InitialState(Block):
     """An initial state.

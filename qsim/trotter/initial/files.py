@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.states.vectors import Amplitudes
 
-__all__ = ["FileState", "MpsState"]
-
 
 class MpsState(InitialState):
     """A matrix product state, Eq. (A.2): ``psi = tr(A_0 A_1 ... A_{N-1})``, contracted to a vector and normalised."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.states.vectors import Amplitudes
 
-__all__ = ["GroundState"]
-
 
 class GroundState(InitialState):
     """The lowest state of another Hamiltonian of the same spins, which must conserve Sz, at one Sz."""

@@ -11,8 +11,6 @@ from qsim.trotter.deck.lattices import Ring
 from qsim.trotter.deck.sites import check_sites
 from qsim.trotter.initial.base import InitialState
 
-__all__ = ["BasisState", "DomainWallState", "NeelState"]
-
 
 def _bits(text: str) -> str:
     # An unquoted 0101 is a number in YAML, whose leading zero is lost.

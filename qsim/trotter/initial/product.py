@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.states.vectors import Amplitudes
 
-__all__ = ["PolarisedState", "ProductState"]
-
 AngleField = Annotated[Angle, Field(gt=-1e6, lt=1e6)]
 Angles = AngleField | Annotated[list[AngleField], Field(min_length=1)]
 Direction = Literal["x", "y", "z", "-x", "-y", "-z"]

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.states.vectors import Amplitudes
 
-__all__ = ["A1State", "HaarState", "RandomPhaseState"]
-
 Generator = Literal["philox", "splitmix64"]
 SEED = "seed of the state; by default run.seed"
 RNG = "philox: the generator of qsim; splitmix64: the hash by which the reference values were made"

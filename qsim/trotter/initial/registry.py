@@ -6,8 +6,6 @@ import sys
 
 from qsim.trotter.initial.base import InitialState
 
-__all__ = ["STATES"]
-
 
 def _all_states() -> tuple[type[InitialState], ...]:
     """Return the initial states, in the order of their files."""

@@ -9,8 +9,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-__all__ = ["macros"]
-
 
 def macros(dtype: DTypeLike) -> dict[str, str | int]:
     """Return the macros of ``amplitudes.cuh`` for vectors of a type."""

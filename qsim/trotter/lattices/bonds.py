@@ -16,18 +16,6 @@ from qsim.trotter.deck import lattices as blocks
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = [
-    "Bond",
-    "bonds",
-    "directions",
-    "distances_of_shells",
-    "images_of",
-    "pair_distance",
-    "positions",
-    "shape_of",
-    "wrapped",
-]
-
 # relative difference below which two distances are one shell
 SAME = 1e-9
 

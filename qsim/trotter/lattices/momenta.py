@@ -19,8 +19,6 @@ from qsim.trotter.lattices.bonds import CELLS, ORIGIN, Place, bonds, shape_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Translations", "all_momenta", "points", "shifts", "translations", "wave_vector"]
-
 # rounding of a length in the zone
 SAME = 1e-9
 HALF, THIRD = 0.5, 1.0 / 3.0

@@ -17,8 +17,6 @@ from qsim.trotter.lattices.bonds import CELLS, positions, shape_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Move", "irreps_of", "point_moves"]
-
 # of a neighbour distance: places that differ by less are one
 SAME = 1e-6
 #: Largest order of a rotation.

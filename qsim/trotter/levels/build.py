@@ -16,8 +16,6 @@ from qsim.trotter.sector_plan import plan_in_sectors
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
 
-__all__ = ["build", "plan"]
-
 # states of a sector that is diagonalised: 10 GB
 MOST_LEVELS = 20_000
 # states from which a GPU diagonalises faster than the host's LAPACK, its start included: mbl_ensemble with 924 takes twice as

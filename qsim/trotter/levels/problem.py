@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from qsim.trotter.deck.tasks import Levels
 from qsim.trotter.problem import TaskProblem
 
-__all__ = ["LevelsProblem"]
-
 
 @dataclass
 class LevelsProblem(TaskProblem[Levels]):

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
     from qsim.trotter.levels.problem import LevelsProblem
 
-__all__ = ["QUANTITIES", "LevelsResult"]
-
-
 EPS = 2.2e-16
 
 

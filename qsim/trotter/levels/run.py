@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from qsim.trotter.measurement.spaces import Space
     from qsim.trotter.model.hamiltonian import Model
 
-__all__ = ["gap_ratios", "run", "warn_of_degenerate"]
-
 # of the size of the spectrum: spacings below are degeneracies
 SAME = 1e-12
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from qsim.trotter.states.vectors import Amplitudes
 
 
-__all__ = ["deposit", "entropies", "entropy", "entropy_bytes", "normalised", "scatter", "schmidt"]
-
 # of the part of the state that is rearranged at a time
 PIECE_BITS = 20
 NEGLIGIBLE = 1e-300

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from qsim.trotter.states.vectors import Amplitudes
 
 
-__all__ = ["correlators", "energy", "energy_and_variance", "local"]
-
-
 def _of_axis(by_axis: Mapping[str, NDArray[np.float64]], axis: str) -> NDArray[np.float64]:
     """Moments of one axis."""
     if axis not in by_axis:

@@ -12,9 +12,6 @@ if TYPE_CHECKING:
     from qsim.trotter.states.vectors import Amplitudes
 
 
-__all__ = ["EchoValue", "echo", "fidelity"]
-
-
 def fidelity(a: Amplitudes, b: Amplitudes, links: Links | None = None) -> float:
     """Return ``|<a|b>|^2`` of the normalised states; with the state at t = 0 this is the return probability.
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from qsim.core.device.links import Links
     from qsim.trotter.states.vectors import Amplitudes
 
-__all__ = ["shared_schmidt"]
-
 
 def shared_schmidt(
     device: Device, links: Links, psi: Amplitudes, sites: Iterable[int]

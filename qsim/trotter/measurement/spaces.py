@@ -30,10 +30,9 @@ from qsim.trotter.sectors.operator import SectorOperator, sector_operator
 from qsim.trotter.sectors.parity import ParitySector, WholeSpace
 from qsim.trotter.sectors.parity_operator import ParityOperator, WholeOperator
 from qsim.trotter.sectors.schmidt import Spectrum, sector_schmidt
-from qsim.trotter.sectors.selection import PlainSpace
 from qsim.trotter.sectors.spin_operators import target_of, weighted
 from qsim.trotter.sectors.states import start_in, unfolded, whole_state
-from qsim.trotter.sectors.symmetric import SymmetricOperator, SymmetricSector
+from qsim.trotter.sectors.symmetric import PlainSpace, SymmetricOperator, SymmetricSector
 from qsim.trotter.states.vectors import on_host, overlap
 
 if TYPE_CHECKING:
@@ -43,27 +42,6 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
     from qsim.trotter.observables.base import Pair
-
-__all__ = [
-    "PlainSpace",
-    "Space",
-    "all_states",
-    "applied_in",
-    "columns_in",
-    "field_in",
-    "flat",
-    "moments_in",
-    "operator_in",
-    "pairs_in",
-    "plain",
-    "products_of_spins",
-    "schmidt_in",
-    "squares_in",
-    "strings_of_deck",
-    "target_in",
-    "unlike_in",
-    "upright",
-]
 
 Space = PlainSpace | SymmetricSector
 

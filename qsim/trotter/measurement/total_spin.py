@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.measurement.spaces import Space
 
-__all__ = ["TotalSpin", "conserved", "spin_of"]
-
 # ||(S^2 - S (S + 1)) psi|| beyond which psi is not a state of one S; the smallest distance of two values of S (S + 1) is 2
 CERTAIN = 0.02
 

@@ -12,8 +12,6 @@ from qsim.trotter.deck import couplings as blocks
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["draw"]
-
 # Streams of the counter: constants that keep the uses of one seed apart (states use others, see qsim.trotter.initial.random).
 FIELD_STREAM, COUPLING_STREAM = 0x5F1E0000, 0x5C0F0000
 

@@ -16,8 +16,6 @@ from qsim.trotter.model import disorder
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["site_fields"]
-
 
 def site_fields(
     term: blocks.FieldTerm, spins: int, seed: int, number: int, realisation: int

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.model.hamiltonian import Model
 
-__all__ = ["FRAMES", "Frame", "rotated"]
-
 # spins that one matrix product turns
 TOGETHER = 6
 # rotations of a spin by pi about the bisector of z and another axis, but for a factor i; columns: states of S^a = 1/2 and -1/2

@@ -33,19 +33,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "ZEROS",
-    "Hamiltonian",
-    "Model",
-    "build_hamiltonian",
-    "conserved",
-    "dense",
-    "energies",
-    "local_part",
-    "scale_of",
-    "zero_of",
-]
-
 # coupling or field: squares and sums over pairs stay within a double
 LARGEST = 1e100
 # times at which a profile is looked at for its largest value

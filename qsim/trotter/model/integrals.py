@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     Values = NDArray[np.float64]
 
-__all__ = ["Antiderivative"]
-
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(4)
 # rounding of a difference of two sums
 EPS = 4.0 * np.finfo(float).eps

@@ -29,16 +29,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "Local",
-    "SpinModel",
-    "commuting",
-    "flipped",
-    "half_turn",
-    "quanta_of",
-    "spin_matrices",
-]
-
 # of the largest element of a matrix: less is rounding of a rotation
 ROUNDING = 1e-13
 # of the largest element of a file: a matrix that is no more off is Hermitian

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from qsim.trotter.deck.model import TrotterDeck
     from qsim.trotter.model.hamiltonian import Hamiltonian, Model
 
-__all__ = ["GROUND_TERMS", "Models"]
-
 GROUND_TERMS = (
     # number of the first term of a ground state, by which its disorder is apart from all other
     1000

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from qsim.trotter.deck.lattices import Lattice
 
-__all__ = ["apart", "axis_vector", "dipolar", "positions"]
-
 
 def axis_vector(axis: str) -> tuple[float, float, float]:
     """Return the unit vector of an axis."""

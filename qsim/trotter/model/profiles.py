@@ -18,8 +18,6 @@ from qsim.core.deck.tables import column_units
 from qsim.core.errors import FileError
 from qsim.trotter.deck import profiles as blocks
 
-__all__ = ["Factor", "factor", "is_constant"]
-
 MOST_ROWS = 1_000_000
 """Times of a table."""
 

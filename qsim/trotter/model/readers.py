@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["read_component_matrices", "read_matrix"]
-
 COUPLINGS = "a NumPy file with real couplings, (spins, spins) of every pair of sites"
 # of a coupling: its square is a number
 LARGEST = 1e150

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["cross_of", "extremes", "mixed", "singular", "tensors_of", "undirected"]
-
 
 def tensors_of(term: blocks.OrientedTerm, lattice: Lattice | None, spins: int) -> NDArray[np.float64]:
     """Return the 3 x 3 matrix of every ordered pair of sites, (3, 3, N, N)."""

@@ -19,21 +19,6 @@ if TYPE_CHECKING:
     from qsim.core.results.results import Results
     from qsim.trotter.initial.base import InitialState
 
-__all__ = [
-    "Array",
-    "Final",
-    "Item",
-    "Label",
-    "Needs",
-    "Observable",
-    "Pair",
-    "Setting",
-    "Task",
-    "View",
-    "all_pairs",
-    "without_order",
-]
-
 Pair = tuple[int, int]
 Task = Literal["evolve", "spectrum", "thermal", "floquet", "steady"]
 

@@ -11,8 +11,6 @@ from typing import Any, TypeVar
 
 from qsim.trotter.observables.base import Array, Item, Label, Needs, Observable, Task
 
-__all__ = ["OBSERVABLES", "Observables", "arrays_of", "labels_of"]
-
 K = TypeVar("K", bound=Observable)
 
 

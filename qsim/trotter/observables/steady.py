@@ -10,8 +10,6 @@ from qsim.trotter.deck.sites import check_sites
 from qsim.trotter.deck.tasks import Frequencies
 from qsim.trotter.observables.base import Item, Label, Observable
 
-__all__ = ["Emission", "TwoTime"]
-
 Operator = Literal["sx", "sy", "sz", "sp", "sm"]
 Sites = Literal["all"] | Annotated[list[Count], Field(min_length=1)]
 

@@ -28,8 +28,6 @@ from qsim.trotter.sectors.digits.space import DigitSpace
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Part", "Sector", "part"]
-
 
 @dataclass(frozen=True)
 class Part:

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.model.hamiltonian import Model
     from qsim.trotter.sectors.linear import SpaceOperator
-    from qsim.trotter.sectors.selection import PlainSpace
-
-__all__ = ["TOLERANCE", "Ground", "ground_state"]
+    from qsim.trotter.sectors.symmetric import PlainSpace
 
 # residual in units of the size of the spectrum
 TOLERANCE = 1e-13

@@ -28,20 +28,6 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
 
 
-__all__ = [
-    "EPS",
-    "Levels",
-    "Linear",
-    "Search",
-    "chain",
-    "diagonal_among",
-    "dot",
-    "judged",
-    "random_start",
-    "ritz",
-    "turn_vectors",
-]
-
 # of one recurrence, before it starts again from the best vector
 STEPS = 300
 ROUNDS = 12

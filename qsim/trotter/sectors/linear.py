@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
 
-__all__ = ["SpaceOperator", "StoredMatrix", "matrix_of"]
-
 # Columns between two looks for a stop.
 TOGETHER = 64
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.sectors.linear import SpaceOperator
 
-__all__ = ["RESOLUTION", "LowLevels", "grouped", "lowest_levels", "same"]
-
 # of the size of the spectrum: levels closer than that are one, to rounding
 RESOLUTION = 2e-13
 # of the size of the spectrum: errors beyond this do not tell whether two levels are one

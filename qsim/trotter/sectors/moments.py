@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from qsim.trotter.sectors.basis import Sector
     from qsim.trotter.sectors.operator import SectorOperator
 
-__all__ = ["diagonal_moments", "sector_moments"]
-
 # amplitudes of rows taken together: their probabilities stay in cache
 PIECE = 1 << 16
 PIECE_CUDA = 1 << 24

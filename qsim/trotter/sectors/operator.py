@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from qsim.trotter.model.hamiltonian import Model
     from qsim.trotter.sectors.basis import Part, Sector
 
-__all__ = ["SectorOperator", "place_tables", "sector_operator"]
-
 MOST_GATHERED = (
     # of the pairs across the cut; if more of them flip, all of them are made for eight rows at once
     0.5

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from qsim.trotter.model.hamiltonian import Model
     from qsim.trotter.sectors.basis import Sector
 
-__all__ = ["LEAST", "Orbits", "symmetries_of"]
-
 # elements of a group that is worth it
 LEAST = 4
 # numbers of orbits are 32 bits wide

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.model.hamiltonian import Hamiltonian, Model
 
-__all__ = ["ParitySector", "WholeSpace", "parity_obstacle"]
-
 PIECE = 1 << 22
 
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from qsim.trotter.sectors.parity import ParitySector
 
-__all__ = ["ParityOperator", "WholeOperator"]
-
 
 class WholeOperator(SpaceOperator):
     """H on all states.

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.sectors.basis import Sector
 
-__all__ = ["Spectrum", "sector_schmidt"]
-
 # amplitudes of a matrix that are gathered at a time
 PIECE = 1 << 22
 NEGLIGIBLE = 1e-300

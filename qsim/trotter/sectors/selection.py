@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from qsim.trotter.model.hamiltonian import Hamiltonian, Model
     from qsim.trotter.observables.base import Needs
 
-__all__ = ["Asked", "PlainSpace", "frame_of", "mixing", "obstacle", "sector_of", "space_with", "spaces_of"]
-
 # relative difference of Jx and Jy that is rounding, as in hamiltonian.conserved
 EQUAL = 1e-14
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
 
-__all__ = ["current_of", "reach", "target_of", "wave", "weighted"]
-
 
 def target_of(sector: Sector, operator: str) -> Sector | None:
     """Return the sector that an operator (``sz``, ``sp``, ``sm``, ``current``) leads to; None where it annihilates all states."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.initial.base import InitialState
 
-__all__ = ["OUTSIDE", "initial_state", "normalised", "restricted", "start_in", "unfolded", "whole_state"]
-
 AnySector = Sector | ParitySector | WholeSpace | DigitSpace | SymmetricSector
 
 # weight of a given state outside of the sector that is rounding

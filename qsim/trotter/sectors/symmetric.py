@@ -46,21 +46,6 @@ if TYPE_CHECKING:
     from qsim.trotter.lattices.momenta import Translations
     from qsim.trotter.model.hamiltonian import Model
 
-__all__ = [
-    "PlainSpace",
-    "SymmetricOperator",
-    "SymmetricSector",
-    "Symmetry",
-    "broken",
-    "cycles_of",
-    "images",
-    "order_of",
-    "reflected",
-    "shifted",
-    "symmetric_sectors",
-    "term_bytes",
-]
-
 # without characters of permutations
 PlainSpace = Sector | ParitySector | WholeSpace | DigitSpace
 # of a group

@@ -14,8 +14,6 @@ from qsim.trotter.sector_plan import plan_in_sectors
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
 
-__all__ = ["build", "plan"]
-
 
 def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
     """Return sectors and memory; nothing large is allocated."""

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from qsim.trotter.sectors.schmidt import Spectrum as Schmidt
     from qsim.trotter.spectrum.search import Member
 
-__all__ = ["run"]
-
 # residual of levels, of H of order one or more
 DEFAULT_TOLERANCE = 1e-10
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from qsim.trotter.sectors.linear import SpaceOperator
     from qsim.trotter.sectors.lowest import LowLevels
 
-__all__ = ["LowestLevels", "Member"]
-
 MOST_LISTED = 200
 
 

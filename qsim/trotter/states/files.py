@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from qsim.core.device.links import Links
     from qsim.trotter.states.vectors import Amplitudes
 
-__all__ = ["load_state"]
-
 NAMES = ("psi", "psi_final", "state", "results/psi_final", "results/psi", "results/state")
 NORM_CHUNK = 1 << 17
 

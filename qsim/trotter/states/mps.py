@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.states.vectors import Amplitudes
 
-__all__ = ["contract_mps", "read_mps"]
-
 
 def read_mps(path: Path, spins: int, twos: tuple[int, ...] | None = None) -> list[NDArray[np.complex128]]:
     """Return the tensors (left bond, 2 S + 1, right bond) of an .npz file, site 0 first, by default of spins 1/2.

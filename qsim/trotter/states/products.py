@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.states.vectors import Amplitudes
 
-__all__ = ["part_of_product", "product_state"]
-
 
 def product_state(
     theta: NDArray[np.float64], phi: NDArray[np.float64], device: Device, dtype: DTypeLike

@@ -17,8 +17,6 @@ from qsim.core.device.device import namespace
 from qsim.core.device.links import Links, total
 from qsim.core.device.pool import each_part
 
-__all__ = ["Amplitudes", "axpy", "hashes", "norm2", "on_host", "overlap", "scale"]
-
 # single or double precision, NumPy or CuPy
 Amplitudes = NDArray[np.complexfloating[Any, Any]]
 

@@ -13,8 +13,6 @@ from qsim.trotter.thermal.problem import ThermalProblem
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
 
-__all__ = ["build", "plan"]
-
 # of a sector, in memory at once
 VECTORS = 4
 

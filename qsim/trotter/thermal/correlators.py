@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from qsim.trotter.sectors.linear import SpaceOperator
     from qsim.trotter.thermal.problem import ThermalProblem
 
-__all__ = ["MOST_NUMBERS", "Correlators"]
-
 # vectors of the recurrence that are added to the vectors of all temperatures at once
 TOGETHER = 16
 # of vectors of temperatures that are kept at once; with more the recurrence runs again

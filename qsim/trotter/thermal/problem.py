@@ -12,9 +12,7 @@ from qsim.trotter.problem import TaskProblem
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from qsim.trotter.measurement.spaces import PlainSpace
-
-__all__ = ["ThermalProblem"]
+    from qsim.trotter.sectors.symmetric import PlainSpace
 
 
 @dataclass

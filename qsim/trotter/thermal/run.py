@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from qsim.trotter.sectors.linear import SpaceOperator
     from qsim.trotter.thermal.problem import ThermalProblem
 
-__all__ = ["run"]
-
 # of the steps: shorter recurrences that the averages are compared with
 FEWER = (0.8, 0.6)
 FIRST, CHECK = 20, 10  # steps before the first and between two looks at the convergence

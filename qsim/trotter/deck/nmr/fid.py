@@ -8,8 +8,6 @@ from pydantic import Field
 from qsim.core.deck.blocks import Block, Count, PositiveCount
 from qsim.trotter.deck.nmr.isotopes import Hertz, Ppm, Seconds
 
-__all__ = ["Apodise", "Fid", "Relaxation"]
-
 PPM = r"^\s*[0-9]+\.?[0-9]*\s*ppm\s*$"
 Width = Annotated[Hertz, Field(gt=0.0)]
 Broadening = Annotated[Hertz, Field(ge=0.0)]

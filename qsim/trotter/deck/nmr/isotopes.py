@@ -8,8 +8,6 @@ from typing import Annotated, NamedTuple
 
 from pydantic import BeforeValidator, Field
 
-__all__ = ["ISOTOPES", "Hertz", "Isotope", "Ppm", "Seconds", "Spectrometer", "spin_of"]
-
 
 class Isotope(NamedTuple):
     """A nucleus.

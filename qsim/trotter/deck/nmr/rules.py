@@ -9,8 +9,6 @@ from qsim.trotter.deck.nmr.fid import Fid, Relaxation
 from qsim.trotter.deck.nmr.isotopes import ISOTOPES
 from qsim.trotter.deck.sites import check_sites, pair_problems
 
-__all__ = ["check_decoupled", "check_nuclear", "check_nuclei", "check_relaxation"]
-
 
 def check_nuclei(system: System, key: str) -> Iterator[Finding]:
     """Yield nuclei that are unknown, too many or too few, or have another spin than the deck says."""

@@ -11,18 +11,6 @@ from qsim.trotter.deck.couplings import Number, SiteFormula
 from qsim.trotter.deck.profiles import Profile, check_profile
 from qsim.trotter.deck.sites import Sites, check_sites
 
-__all__ = [
-    "Collective",
-    "Correlated",
-    "Dissipation",
-    "Jump",
-    "Local",
-    "Open",
-    "Thermal",
-    "are_driven",
-    "check_dissipation",
-]
-
 MOST_RATE = 1e9
 Rate = Annotated[float, Field(ge=0.0, lt=MOST_RATE)]
 Rates = Rate | Annotated[list[Rate], Field(min_length=1)] | SiteFormula

@@ -7,8 +7,6 @@ from qsim.trotter.deck.model import TrotterDeck
 from qsim.trotter.deck.open.dissipation import are_driven, check_dissipation
 from qsim.trotter.deck.sectors import SectorBlock
 
-__all__ = ["check_open", "check_steady"]
-
 # observables of a way back, or of two states that evolve under one H
 CLOSED = ("echo", "otoc", "time_correlation")
 

@@ -6,8 +6,6 @@ from pydantic import Field
 
 from qsim.core.deck.blocks import Block, Count
 
-__all__ = ["Steady"]
-
 
 class Steady(Block):
     """How the steady state of an open system and its slowest modes are found."""

@@ -19,8 +19,6 @@ from qsim.core.errors import NumericsError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Arnoldi"]
-
 # of a Krylov space at most
 VECTORS = 30
 # of a bound: times at which the integral is looked at

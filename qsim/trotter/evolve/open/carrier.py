@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from qsim.trotter.evolve.open.drifts import Drift
 
-__all__ = ["Carrier", "randoms"]
-
 # of the logarithm of the norm at a jump
 CLOSE = 1e-12
 # of a jump at most

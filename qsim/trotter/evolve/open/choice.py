@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.trotter.evolve.problem import Problem
 
-__all__ = ["open_choice"]
-
 # trajectories of a pilot
 PILOTS = 3
 # of an error that a few trajectories show: others may have more

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from qsim.trotter.evolve.problem import Problem
     from qsim.trotter.observables.base import Pair
 
-__all__ = ["Density", "DensityView", "density_choice", "order_kept", "start_of"]
-
 # of a Krylov space: few vectors of a matrix with few elements a row
 VECTORS = 16
 NODE = math.sqrt(3.0) / 6.0

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from qsim.trotter.model.hamiltonian import Hamiltonian, Model
     from qsim.trotter.model.open.channels import Channel, Decay
 
-__all__ = ["Drift", "LayerDrift", "Stretch", "pieces_of", "profiles_of", "step_by_step"]
-
 # points and weights of Gauss on [0, 1], of order 6
 NODES = 0.5 + np.array([-0.5, 0.0, 0.5]) * math.sqrt(0.6)
 WEIGHTS = np.array([5.0, 8.0, 5.0]) / 18.0

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from qsim.core.results.results import Results
 
-__all__ = ["FIGURES"]
-
 # trajectories of a raster: more marks lie on top of each other
 SHOWN = 40
 SHADES = ("blue", "vermillion", "green", "orange", "purple", "black")

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from qsim.trotter.evolve.open.drifts import Drift
     from qsim.trotter.evolve.problem import Problem
 
-__all__ = ["Members", "drift_of"]
-
 # trajectories between two rounds of the ranks
 MOST = 32
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["ARRAYS", "SCALARS"]
-
 
 def _jumping(result: Any) -> bool:
     return bool(result.problem.jumping)

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from qsim.trotter.evolve.problem import Problem
     from qsim.trotter.measurement.spaces import Space
 
-__all__ = ["AS_CLOSED", "by_trajectories", "open_space", "why_mixing"]
-
 #: The space is that of the closed evolution.
 AS_CLOSED: Any = object()
 # spins up to which layers over all states beat matrices of a sector

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from qsim.trotter.model.hamiltonian import Hamiltonian
     from qsim.trotter.model.open.channels import Channel
 
-__all__ = ["SparseDrift"]
-
 # of the commutator-free step of order 4, as in `propagators.krylov`
 NODE = math.sqrt(3.0) / 6.0
 HEAVY, LIGHT = 0.25 + NODE, 0.25 - NODE

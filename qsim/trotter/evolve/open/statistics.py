@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from qsim.trotter.evolve.trajectories.averages import Averages
     from qsim.trotter.model.models import Models
 
-__all__ = ["Counted", "Enough", "counted", "numbers_of", "ranges_of"]
-
 # trajectories between two looks at the errors, and before the first one
 EVERY, LEAST = 64, 128
 # of all evolutions, which the deck does not name

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from qsim.trotter.model.hamiltonian import Hamiltonian
     from qsim.trotter.model.open.channels import Channel
 
-__all__ = ["UnitaryDrift"]
-
 
 class UnitaryDrift:
     """A state that a propagator of closed systems carries: the rate of all jumps is the same in every state.

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from qsim.trotter.kernels.states.measure import Moments
     from qsim.trotter.model.hamiltonian import Hamiltonian, Model
 
-__all__ = ["BondPropagator", "bond_choice"]
-
 # of a bond, in units of the last place of a double: the same in every step, so that it adds up
 BOND_ROUNDING = 0.5
 # groups of an evolution: days

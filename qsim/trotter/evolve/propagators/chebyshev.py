@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from qsim.trotter.model.hamiltonian import Hamiltonian, Model
     from qsim.trotter.sectors.lanczos import Linear
 
-__all__ = ["ChebyshevPropagator", "chebyshev_choice", "expansion_in", "linear_in", "measured"]
-
 
 def linear_in(problem: Problem, model: Model) -> Linear:
     """Return a model as it acts on the vectors of a problem: of a sector, or of the whole space."""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from qsim.trotter.kernels.states.measure import Moments
     from qsim.trotter.model.hamiltonian import Hamiltonian
 
-__all__ = ["KrylovPropagator", "krylov_choice"]
-
 # distance of the points of Gauss from the middle of a step
 NODE = math.sqrt(3.0) / 6.0
 # weights of the nearer and the farther point in either half of a step

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from qsim.trotter.model.hamiltonian import Hamiltonian
     from qsim.trotter.states.vectors import Amplitudes
 
-__all__ = ["LayerPropagator"]
-
 
 class LayerPropagator:
     """A state and its propagator: an evolver, or a Chebyshev expansion.

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from qsim.trotter.kernels.states.measure import Moments
     from qsim.trotter.model.hamiltonian import Hamiltonian
 
-__all__ = ["OrbitPropagator", "ising_string", "orbits_in"]
-
 
 def ising_string(problem: Problem) -> int | None:
     """Return the index of the Ising state that a run begins with; None for other states, and for a polarised one."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from qsim.trotter.evolve.problem import Path, Problem
     from qsim.trotter.model.hamiltonian import Hamiltonian
 
-__all__ = ["Propagator", "propagator"]
-
 Propagator = LayerPropagator | ChebyshevPropagator | BondPropagator | KrylovPropagator | OrbitPropagator
 
 PROPAGATORS: dict[Path, type[BondPropagator | ChebyshevPropagator | KrylovPropagator]] = {

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from qsim.trotter.sectors.digits.liouville import Doubled
 
-__all__ = ["Between"]
-
 # condition of eigenvectors above which A is changed by a small matrix: where levels meet they are parallel
 MOST_CONDITION, CHANGE = 1e5, 1e-3
 # of the largest element of A: an eigenvalue of L_0 nearer to z than that is one that far away

@@ -20,8 +20,6 @@ from qsim.trotter.sectors.digits.liouville import space_of
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
 
-__all__ = ["build", "plan"]
-
 # of the search, and for each mode; bytes of the evolution between jumps, per element
 VECTORS, FOR_EACH, BETWEEN = 60, 4, 56
 

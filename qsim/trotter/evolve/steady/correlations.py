@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from qsim.trotter.evolve.steady.problem import SteadyProblem
     from qsim.trotter.observables.steady import Emission, TwoTime
 
-__all__ = ["emission", "two_time"]
-
 COMPONENTS = {
     "sx": (1.0, 0.0, 0.0),
     "sy": (0.0, 1.0, 0.0),

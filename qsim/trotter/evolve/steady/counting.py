@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from qsim.trotter.evolve.steady.problem import SteadyProblem
     from qsim.trotter.evolve.steady.search import Inverse
 
-__all__ = ["counting", "rates_of"]
-
 # of all rates together, below which an entry makes no jumps
 DARK = 1e-9
 

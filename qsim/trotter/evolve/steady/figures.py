@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from qsim.core.results.results import Results
 
-__all__ = ["FIGURES"]
-
 
 def profile(r: Results) -> Figure | None:
     """Draw Sz and the current along the sites, and the slowest rates with their frequencies."""

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from qsim.core.run.loop import Report
     from qsim.trotter.evolve.steady.between import Between
 
-__all__ = ["Exponential", "Modes"]
-
 # vectors that show the ellipse, and by how much it is larger than what they show
 LOOKS, MARGIN = 30, 1.1
 # longest half axis of the ellipse times tau, and with a tau of the deck at most

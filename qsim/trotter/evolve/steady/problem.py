@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from qsim.trotter.model.open.channels import Channel
     from qsim.trotter.observables.registry import Observables
 
-__all__ = ["SteadyProblem"]
-
 
 @dataclass
 class SteadyProblem:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.trotter.evolve.steady.problem import SteadyProblem
 
-__all__ = ["run"]
-
 
 def run(problem: SteadyProblem, monitor: Monitor) -> SteadyResult:
     """Find the steady state, observe it, and follow its correlations."""

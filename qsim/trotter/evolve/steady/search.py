@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from qsim.trotter.evolve.steady.problem import SteadyProblem
     from qsim.trotter.sectors.digits.liouville import Doubled
 
-__all__ = ["Search", "zeros_of"]
-
 # elements up to which G is diagonalised, unless a time is given for the search; and those in which there is nothing to search
 DENSE, FEW = 400, 60
 # of a rate that is 0, relative to the largest eigenvalue or 1

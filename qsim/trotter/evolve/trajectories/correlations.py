@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from qsim.trotter.evolve.problem import Problem
 
-__all__ = ["SigmaStates", "sigma_z"]
-
 
 class Propagates(Protocol):
     """A state with its propagator."""

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from qsim.trotter.evolve.problem import Problem
     from qsim.trotter.states.vectors import Amplitudes
 
-__all__ = ["Ensemble", "together"]
-
 # members of a batch: enough for all cores, or several rounds of all multiprocessors
 MOST = {
     "cpu": 64,

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from qsim.trotter.kernels.states.measure import Moments
     from qsim.trotter.measurement.spaces import Space
 
-__all__ = ["Observer", "reference"]
-
 
 class Snapshot(StateView):
     """The state of a trajectory at one time.

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from qsim.core.device.parallel import Comm
     from qsim.core.run.progress import Monitor
 
-__all__ = ["Round"]
-
 Rows = dict[str, "NDArray[Any]"]
 
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.trotter.evolve.problem import Problem
 
-__all__ = ["Drifts", "Trajectories"]
-
 Carried = Trajectory | Ensemble | Members | Density
 
 

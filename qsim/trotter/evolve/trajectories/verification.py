@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from qsim.trotter.model.hamiltonian import Hamiltonian
     from qsim.trotter.states.vectors import Amplitudes
 
-__all__ = ["verify"]
-
 # times the promised error: an estimate is no better
 TOLERATED = 2.0
 # times the promised error, beyond which the run with half the step is no reference either

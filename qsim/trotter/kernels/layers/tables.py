@@ -9,8 +9,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["layout", "outside_tables", "tile_table"]
-
 
 def layout(low: int, bits: int) -> tuple[list[int], list[int]]:
     """Return the bits of a tile that number registers (4) and threads (bits - 4) of a CUDA block when phases are applied."""

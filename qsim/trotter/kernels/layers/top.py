@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import Array, StateVector
     from qsim.core.device.device import Device
 
-__all__ = ["Act", "Columns", "rotate_top"]
-
 THREADS = 256
 # columns of a range of a CPU thread
 PIECE = 1 << 10

@@ -15,17 +15,6 @@ import numpy as np
 
 from qsim.trotter.kernels.layers.layers_cpu import JIT, phase_table, rotate
 
-__all__ = [
-    "applied",
-    "axis_energies",
-    "exponential",
-    "fill",
-    "firsts",
-    "full_steps",
-    "multiply",
-    "norm_and_rate",
-]
-
 
 @nb.njit(**JIT)
 def axis_energies(pairs, fields, out):

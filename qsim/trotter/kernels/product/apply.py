@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import FloatArray, IndexArray, StateVector
     from qsim.core.device.device import Device
 
-__all__ = ["apply_h", "bonds", "diagonal", "walsh"]
-
 # most bits that a pass above the lowest tile transforms
 GROUP = 8
 THREADS = 256

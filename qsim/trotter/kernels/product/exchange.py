@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import ComplexArray, IndexArray, StateVector
     from qsim.core.device.device import Device
 
-__all__ = ["ExchangeTables", "exchange", "exchange_tables"]
-
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 PART: dict[str, Any] = {**JIT, **_PART}
 THREADS = 256

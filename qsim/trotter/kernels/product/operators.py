@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import FloatArray, IndexArray
     from qsim.core.device.device import Device
 
-__all__ = ["TILE", "Diagonal", "Operator", "is_real", "operator"]
-
 # bits of a tile: 64 KiB of complex128
 TILE = 12
 GPU_BONDS_TILE = 10

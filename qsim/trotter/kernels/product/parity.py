@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import Array, FloatArray, IndexArray, StateVector
     from qsim.core.device.device import Device
 
-__all__ = ["LastSite", "parity_last"]
-
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 THREADS = 256
 # bits of the amplitudes that a thread of a CPU makes at a time

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.kernels.sectors.product import FlipTables
 
-__all__ = ["BondTables", "Rotation", "sector_bond"]
-
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
 
 

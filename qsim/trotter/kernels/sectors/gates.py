@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.kernels.sectors.terms import Numbering
 
-__all__ = ["MOST", "Blocks", "gate_rows"]
-
 THREADS = 256
 # strings of a block: two spins 7/2
 MOST = 64

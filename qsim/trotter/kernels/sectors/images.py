@@ -25,18 +25,6 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import Array, FloatArray, IndexArray
     from qsim.core.device.device import Device
 
-__all__ = [
-    "Images",
-    "Listed",
-    "find",
-    "image",
-    "images_of",
-    "list_orbits",
-    "on_device",
-    "rotated",
-    "smallest",
-]
-
 THREADS = 256
 
 

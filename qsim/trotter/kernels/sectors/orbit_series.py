@@ -7,8 +7,6 @@ import numba as nb
 from qsim.trotter.kernels.sectors.images import image, rotated
 from qsim.trotter.kernels.sectors.product_cpu import JIT
 
-__all__ = ["bessel", "orbits_of", "series"]
-
 
 @nb.njit(**JIT)
 def orbits_of(strings, numbering, group, place, first):

@@ -64,8 +64,6 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import Array, IndexArray
     from qsim.core.device.device import Device
 
-__all__ = ["FlipTables", "ProductTables", "SectorTables", "sector_flips", "sector_product"]
-
 THREADS = 256
 # rows that a thread of a GPU makes at a time, and blocks of a multiprocessor that registers are kept for, by the bytes of an
 # amplitude: the fastest of 1 to 8 rows and 1 to 6 blocks with 32 spins (H200)

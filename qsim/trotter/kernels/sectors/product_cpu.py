@@ -25,20 +25,6 @@ from qsim.trotter.kernels.sectors.lanes import (
     times,
 )
 
-__all__ = [
-    "JIT",
-    "LANES",
-    "across_into",
-    "diagonal_of",
-    "flipped_into",
-    "joined_into",
-    "mirrored_into",
-    "row_into",
-    "rows_out",
-    "streams_of",
-    "tile_in",
-]
-
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
 PART: dict[str, Any] = {**JIT, **_PART}
 # of an entry of the neighbours of a string; the bit is above

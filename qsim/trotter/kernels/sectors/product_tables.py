@@ -9,23 +9,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "Diagonal",
-    "FieldTables",
-    "FieldWork",
-    "Flips",
-    "Groups",
-    "JoinedWork",
-    "Near",
-    "ProductTables",
-    "Row",
-    "Scalars",
-    "Space",
-    "Streams",
-    "Strings",
-    "Vectors",
-]
-
 INTS = (
     "low_offset",
     "high_offset",

@@ -32,17 +32,6 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import Array, IndexArray
     from qsim.core.device.device import Device
 
-__all__ = [
-    "Numbering",
-    "Terms",
-    "orbit_columns",
-    "orbit_rows",
-    "stored_rows",
-    "term_columns",
-    "term_diagonal",
-    "term_rows",
-]
-
 THREADS = 256
 
 

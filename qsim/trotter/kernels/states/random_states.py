@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import StateVector
     from qsim.core.device.device import Device
 
-__all__ = ["STREAM", "normal_sums", "random_normals", "random_phases"]
-
 # word of the counter that keeps states apart from disorder
 STREAM = 0x57A7E001
 # amplitudes that are summed in their order; the sums of runs are summed exactly

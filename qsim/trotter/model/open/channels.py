@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from qsim.trotter.deck.couplings import System
     from qsim.trotter.deck.profiles import Profile
 
-__all__ = ["Channel", "Decay", "channels_of", "charge_of", "decays_of", "digits_of", "jump_model"]
-
 # of the largest rate: a negative eigenvalue of a matrix of rates that is rounding
 ROUNDING = 1e-12
 Factor = Callable[[float], float]

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["isotropic", "isotropic_products"]
-
 # of the largest element of a matrix: a difference that is rounding
 SAME = 1e-13
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from qsim.trotter.model.hamiltonian import Hamiltonian
     from qsim.trotter.model.open.channels import Channel
 
-__all__ = ["Doubled", "generators", "space_of"]
-
 
 def generators(
     hamiltonian: Hamiltonian, channels: Sequence[Channel], twos: tuple[int, ...]

@@ -24,19 +24,6 @@ if TYPE_CHECKING:
     from qsim.trotter.sectors.basis import Sector
     from qsim.trotter.sectors.digits.space import DigitSpace
 
-__all__ = [
-    "applied",
-    "component",
-    "magnetisation",
-    "moments",
-    "product_of",
-    "spectrum_of",
-    "squares",
-    "target",
-    "turned_to_z",
-    "unlike_means",
-]
-
 # strings of which spins are tabulated at once
 PIECE = 1 << 18
 

@@ -27,18 +27,6 @@ if TYPE_CHECKING:
     from qsim.trotter.model.hamiltonian import Model
     from qsim.trotter.sectors.digits.space import DigitSpace
 
-__all__ = [
-    "MOST_STORED",
-    "DigitOperator",
-    "columns_of",
-    "diagonal_of",
-    "elements",
-    "on_place",
-    "rows_of",
-    "stored_bytes",
-    "terms_of",
-]
-
 # Bytes up to which H is kept as a sparse matrix, which is made while three times as much is taken.  A product takes 12 ns a state
 # of a spin-1 chain instead of 65.
 MOST_STORED = 1 << 30

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
 
-__all__ = ["DigitSpace", "bits_of"]
-
 
 def bits_of(two: int) -> int:
     """Return the bits of a digit 0 to two: 1, 2, 4, ..."""

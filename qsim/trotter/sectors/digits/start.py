@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from qsim.trotter.initial.base import InitialState
     from qsim.trotter.sectors.symmetric import SymmetricSector
 
-__all__ = ["coherent", "state_in"]
-
 
 def coherent(two: int, theta: float, phi: float) -> NDArray[np.complex128]:
     """Return a spin S = two / 2 along a direction, (2S + 1,): 2S spinors ``cos(theta/2), exp(i phi) sin(theta/2)`` together.
