@@ -10,7 +10,7 @@ from qsim.trotter.observables.registry import labels_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from qsim.trotter.observables.base import Array, Observable, Task
+    from qsim.trotter.observables.base import Array, Label, Observable, Task
 
 
 def axes_in(
@@ -22,13 +22,9 @@ def axes_in(
 
 def labels_in(task: Task) -> tuple[Quantity[Any], ...]:
     """Return the arrays that label the axes of observables."""
-    return tuple(
-        Quantity(
-            label.name,
-            label.unit,
-            label.text,
-            lambda r, kind=kind, label=label: r.problem.observables.label(kind, label, task),
-            label.axes,
-        )
-        for kind, label in labels_of(task)
-    )
+
+    def made(kind: type[Observable], label: Label) -> Quantity[Any]:
+        value = lambda r: r.problem.observables.label(kind, label, task)  # noqa: E731
+        return Quantity(label.name, label.unit, label.text, value, label.axes)
+
+    return tuple(made(kind, label) for kind, label in labels_of(task))
