@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.device.device import cpu
 from qsim.core.errors import NumericsError
 from qsim.trotter.evolution.accuracy import PASS_ROUNDING, ROUNDING, Choice, rounded_angles
-from qsim.trotter.evolution.bonds import Bonds, Groups, SectorFormula
+from qsim.trotter.evolution.bonds import Groups, SectorFormula
 from qsim.trotter.evolution.error_pilot import Panel, Pilot, local_error
 from qsim.trotter.evolution.gates import GateFormula, gate_pilot, gates_of
 from qsim.trotter.evolve.propagators.chebyshev import linear_in, measured
-from qsim.trotter.evolve.propagators.orbits import ising_string
 from qsim.trotter.evolve.step_error import hardest
 from qsim.trotter.kernels.states.random_states import random_phases
 from qsim.trotter.measurement.spaces import strings_of_deck
 from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.digits.space import DigitSpace
 from qsim.trotter.sectors.moments import sector_moments
 from qsim.trotter.sectors.operator import SectorOperator
 from qsim.trotter.sectors.symmetric import SymmetricSector
@@ -104,56 +102,19 @@ def needs_vector(problem: Problem, model: Model) -> bool:
 # ---------------------------------------------------------------------------------------------- step
 
 
-class _Small:
-    """A state of all strings of a few spins, made of its parts in all sectors; the evolver of a pilot."""
-
-    def __init__(self, model: Model, psi: NDArray[np.complex128]) -> None:
-        self.psi = psi
-        # bonds conserve Sz: each sector of the pilot by itself
-        self.sectors = [Sector(model.spins, down) for down in range(model.spins + 1)]
-        self.places = [sector.strings() for sector in self.sectors]
-        self.model = model
-
-    def advance(self, method: str, dt: float, steps: int) -> None:
-        """Make some steps."""
-        for sector, place in zip(self.sectors, self.places, strict=True):
-            part = SectorFormula(cpu(1), sector, self.model, self.psi[place])
-            part.advance(method, dt, steps)
-            self.psi[place] = part.psi
-
-
 def _pilot(problem: Problem, hamiltonian: Hamiltonian) -> Pilot:
-    """Return the pilot of a product formula of bonds: a random state, and the part of an Ising state."""
-    model = hamiltonian.at(0.0)
-    plain = model
-    # a pilot knows couplings by their size
-    if model.cross is not None:
-        size = np.hypot(model.J[0], np.abs(model.cross[0, 1]))
-        plain = replace(model, J=np.stack([size, size, model.J[2]]), cross=None)
-    # sites and factor of a pilot of the couplings' sizes;
-    # evolved are the couplings themselves, with their signs
-    pilot = Pilot.of(plain)
-    small = model.restricted(pilot.sites)
-    own = float(np.abs(plain.restricted(pilot.sites).J).max(initial=0.0))
-    factor = float(np.abs(pilot.hamiltonian.at(0.0).J).max(initial=0.0)) / own if own > 0.0 else 1.0
-    small = replace(small, J=factor * small.J, cross=None if small.cross is None else factor * small.cross)
-    pilot.hamiltonian = small
-    pilot.make = lambda _, psi: _Small(small, np.asarray(psi, np.complex128))  # type: ignore[assignment,return-value]
-    index = ising_string(problem)
-    # an Ising start: the spins of the pilot as they are in it
-    if index is not None:
-        state = np.zeros(1 << len(pilot.sites), np.complex128)
-        state[sum(1 << n for n, site in enumerate(pilot.sites) if index >> site & 1)] = 1.0
-        pilot.states.insert(0, state)
-    return pilot
-
-
-def _gates_pilot(problem: Problem, hamiltonian: Hamiltonian) -> Pilot:
-    """Return the pilot of a formula of gates: a random state, and the initial state where the pilot has all sites."""
+    """Return the pilot of a formula of bonds: a random state, and the initial one on its sites where that has a part."""
     pilot = gate_pilot(problem.frame.turned(hamiltonian.at(0.0)))
+    twos, space = problem.models.system.twos, DigitSpace(pilot.hamiltonian.envelope.twos)  # type: ignore[union-attr]
+    digits = problem.start.digits(twos)
     if len(pilot.sites) == problem.spins:
         state = strings_of_deck(problem.space, problem.device, problem.initial(0), "z")
         pilot.states.insert(0, np.asarray(problem.device.to_host(state), np.complex128))
+    elif digits is not None and problem.space.axis == "z":
+        string = sum(digits[site] << n * space.bits for n, site in enumerate(pilot.sites))
+        state = np.zeros(space.dimension, np.complex128)
+        state[space.index(np.array([string]))] = 1.0
+        pilot.states.insert(0, state)
     return pilot
 
 
@@ -197,21 +158,17 @@ def bond_choice(problem: Problem, monitor: Monitor) -> Choice:
     block = problem.evolution
     name, accuracy, member = block.integrator, block.accuracy, hardest(problem)
     hamiltonians = problem.different_hamiltonians(member)
-    plain = isinstance(problem.space, Sector)
-    make = _pilot if plain else _gates_pilot
-    panel = Panel([make(problem, hamiltonian) for hamiltonian in hamiltonians])
+    panel = Panel([_pilot(problem, hamiltonian) for hamiltonian in hamiltonians])
     intervals = np.diff(np.asarray(problem.times, float))
     duration = float(intervals.sum())
     # a group is a layer: bonds without a common site at once
-    counts = [(1, 1)]
-    if not plain or problem.spins > 1:
-        each: list[Groups[Any]] = [
-            Bonds(model) if plain else Groups(gates_of(model)) for model in (h.at(0.0) for h in hamiltonians)
-        ]
-        counts += [one.per_step(name) for one in each if one.groups]
+    each = (Groups(gates_of(hamiltonian.at(0.0))) for hamiltonian in hamiltonians)
+    counts = [(1, 1), *(one.per_step(name) for one in each if one.groups)]
     groups, bonds = max(g for g, _ in counts), max(b for _, b in counts)
     if duration <= 0.0:
         return Choice(name, block.dt or 1.0, 0.0, groups, 0.0)
+    # a sector of Sz has one vector, and no room for others
+    plain = isinstance(problem.space, Sector)
     dt = block.dt
     if dt is None:
         # the deck has seen to it
