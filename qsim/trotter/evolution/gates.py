@@ -132,7 +132,7 @@ class _Turn:
         digits = np.array(list(np.ndindex(*(two + 1 for two in twos))), np.int64)
         quanta = quanta_of(twos)
         # what rounding alone mixes would lead out of the space
-        kind = quanta if space.down >= 0 else quanta % 2 if space.odd >= 0 else np.zeros_like(quanta)
+        kind = quanta if space.down >= 0 else quanta % (2 if space.odd >= 0 else 1)
         kept = (gate.matrix != 0.0) & (kind[:, None] == kind)
         count, block = connected_components(kept, directed=False)
         # of one site twice

@@ -105,7 +105,8 @@ def needs_vector(problem: Problem, model: Model) -> bool:
 def _pilot(problem: Problem, hamiltonian: Hamiltonian) -> Pilot:
     """Return the pilot of a formula of bonds: a random state, and the initial one on its sites where that has a part."""
     pilot = gate_pilot(problem.frame.turned(hamiltonian.at(0.0)))
-    twos, space = problem.models.system.twos, DigitSpace(pilot.hamiltonian.envelope.twos)  # type: ignore[union-attr]
+    twos = problem.models.system.twos
+    space = DigitSpace(tuple(twos[site] for site in pilot.sites))
     digits = problem.start.digits(twos)
     if len(pilot.sites) == problem.spins:
         state = strings_of_deck(problem.space, problem.device, problem.initial(0), "z")
