@@ -132,8 +132,9 @@ class _Turn:
         digits = np.array(list(np.ndindex(*(two + 1 for two in twos))), np.int64)
         quanta = quanta_of(twos)
         # what rounding alone mixes would lead out of the space
-        kind = quanta if space.down >= 0 else quanta % (2 if space.odd >= 0 else 1)
-        kept = (gate.matrix != 0.0) & (kind[:, None] == kind)
+        if space.down < 0:
+            quanta = quanta % 2 if space.odd >= 0 else np.zeros_like(quanta)
+        kept = (gate.matrix != 0.0) & (quanta[:, None] == quanta)
         count, block = connected_components(kept, directed=False)
         # of one site twice
         places, strings = digits[:, 0] << bits | digits[:, -1], (digits << np.array(sites) * bits).sum(axis=1)
