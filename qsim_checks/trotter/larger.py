@@ -377,7 +377,7 @@ def evolution(rng: Generator, folder: Path) -> tuple[Block, Complex]:
         order, name = _one(rng, (1, "ts1"), (2, "ts2"), (4, "ts4"), (4, "bm4"), (6, "bm6"))
         evolve |= {"integrator": name, "accuracy": float(10.0 ** -rng.uniform(1.5, 1.5 + 1.2 * order))}
         if rng.random() < 0.3:
-            evolve |= {"dt": round(float(rng.uniform(0.02, 0.2)), 3)}
+            evolve |= {"dt": round(float(rng.uniform(0.004, 0.05)), 4)}
             del evolve["accuracy"]
     deck: Block = {
         "system": system,
@@ -474,7 +474,7 @@ def judge_evolution(deck: Mapping[str, Any], psi: Complex, other: Complex, resul
     omega = driven[0]["profile"]["omega"] if driven else 0.0
     error = float(results.scalars["error_estimate"].value or 0.0)
     stated = deck["evolve"].get("accuracy", 0.0)
-    warning = "the error of the state is|is long for"
+    warning = "the error of the state is"
     lattice, q = lattice_of_system(system), _momenta(system)
     where = np.arange(n)[:, None] * np.eye(3)[0] if lattice is None else places(lattice, n)[0]
     full = np.array(
