@@ -38,6 +38,7 @@ from bench.qoc import columns, decks, dense, eigenbasis, gate, grid, line_search
 from bench.sturmian import collisions, integrals, linear, photons, states  # noqa: E402, F401
 from bench.tridiag import atom, atom_clubs, atom_cuda, batch, literal, plane, solve, step, stream, threads  # noqa: E402, F401
 from bench.trotter import ensembles, equal_error, gates, large, measure, open_systems, products, scaling  # noqa: E402, F401
+from bench.trotter import spaces as trotter_spaces  # noqa: E402, F401
 from bench.trotter import step as trotter_step  # noqa: E402, F401
 from bench.trotter import threads as trotter_threads  # noqa: E402, F401
 from qsim.core.device.device import Device, cpu, select  # noqa: E402

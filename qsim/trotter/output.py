@@ -9,7 +9,7 @@ from qsim.trotter.dynamics import result as dynamics
 from qsim.trotter.evolve import result as evolve
 from qsim.trotter.evolve.steady import result as steady
 from qsim.trotter.fid import result as fid
-from qsim.trotter.figures import FIGURES
+from qsim.trotter.figures import FIGURES as FIGURES
 from qsim.trotter.floquet import result as floquet
 from qsim.trotter.levels import result as levels
 from qsim.trotter.spectrum import result as spectrum

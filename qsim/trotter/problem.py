@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from qsim.trotter.deck.axes import Axis
     from qsim.trotter.deck.model import TrotterDeck
     from qsim.trotter.initial.base import InitialState
-    from qsim.trotter.measurement.spaces import PlainSpace, Space
+    from qsim.trotter.measurement.spaces import Space
     from qsim.trotter.model.frames import Frame
     from qsim.trotter.model.hamiltonian import Model
     from qsim.trotter.sectors.linear import SpaceOperator
+    from qsim.trotter.sectors.symmetric import PlainSpace
 
 __all__ = ["GPU_AMPLITUDES", "GPU_STATES", "GPU_TERMS", "TaskProblem"]
 

@@ -31,7 +31,7 @@ from qsim_checks.coverage import Claim, Kind, Trial
 from qsim_checks.trotter.anywhere import dense, evolved
 from qsim_checks.trotter.draws import draw_deck
 from qsim_checks.trotter.fid import fid
-from qsim_checks.trotter.larger import evolution, judge_evolution
+from qsim_checks.trotter.larger import cycle, evolution, judge_cycle, judge_evolution
 from qsim_checks.trotter.open import OPEN
 from qsim_checks.trotter.oracle import (
     Evolution,
@@ -79,8 +79,14 @@ def _pulsed(rng: np.random.Generator, folder: Path) -> Trial:
 
 
 def _larger(rng: np.random.Generator, folder: Path) -> Trial:
-    deck, psi = evolution(rng)
-    return Trial(deck, lambda results: judge_evolution(deck, psi, results))
+    deck, psi = evolution(rng, folder)
+    other = np.load(folder / "other.npy")
+    return Trial(deck, lambda results: judge_evolution(deck, psi, other, results))
+
+
+def _cycle(rng: np.random.Generator, folder: Path) -> Trial:
+    deck, psi = cycle(rng, folder)
+    return Trial(deck, lambda results: judge_cycle(deck, psi, results))
 
 
 def _free(rng: np.random.Generator, folder: Path) -> Trial:
@@ -97,6 +103,7 @@ KINDS: Mapping[str, Kind] = {
     "spectrum_anywhere": lambda rng, folder: spectrum(rng, "spectrum", free=True),
     "evolve_anywhere": _free,
     "evolve_larger": _larger,
+    "floquet_larger": _cycle,
     "levels_larger": lambda rng, folder: spectrum(rng, "levels", large=True),
     "spectrum_larger": lambda rng, folder: spectrum(rng, "spectrum", large=True),
     **{

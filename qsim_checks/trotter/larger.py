@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -17,9 +18,19 @@ from numpy.typing import NDArray
 from scipy.linalg import expm
 
 from qsim_checks.coverage import Claim
-from qsim_checks.trotter.oracle import entropy_bound, spin
+from qsim_checks.trotter.oracle import cells, distances, entropy_bound, places, spin, ways
+from qsim_checks.trotter.planes import (
+    lattice_of_system,
+    planar,
+    point_moves,
+    sector_of_planes,
+    shifts_of,
+    waves_of,
+)
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from qsim.core.results.results import Results
 
 __all__ = [
@@ -190,9 +201,15 @@ def component(system: Mapping[str, Any], axis: str, site: int) -> Any:
     return _product({site: _alone(twos[site])[axis]}, [two + 1 for two in twos])
 
 
-def _bonds(term: Mapping[str, Any], n: int) -> list[tuple[int, int]]:
+def _bonds(term: Mapping[str, Any], system: Mapping[str, Any]) -> list[tuple[int, int]]:
+    n = system["spins"]
     if "list" in term:
         return [(int(row[0]), int(row[1])) for row in term["list"]]
+    if (torus := lattice_of_system(system)) is not None and "lattice" not in term:
+        r = distances(torus, n)
+        near, times = r[r > 0.0].min(), ways(torus, n)
+        pairs = combinations(range(n), 2)
+        return [(j, k) for j, k in pairs if r[j, k] < near + 1e-6 for _ in range(round(times[j, k]))]
     if term["lattice"]["type"] == "all":
         return list(combinations(range(n), 2))
     return [(j, (j + 1) % n) for j in range(n - (term["lattice"]["type"] == "chain"))]
@@ -217,7 +234,7 @@ def dense_larger(system: Mapping[str, Any]) -> Complex:
                 H += d * z @ z + e * (x @ x - y @ y)
                 H += sum(A[a, b] * S[j]["xyz"[a]] @ S[j]["xyz"[b]] for a in range(3) for b in range(3))
         else:
-            for number, (j, k) in enumerate(_bonds(term, n)):
+            for number, (j, k) in enumerate(_bonds(term, system)):
                 H += _bond(_row(term, number), (S[j], S[k]), (j, k), sizes)
     return H
 
@@ -313,30 +330,60 @@ def start(rng: Generator, system: Mapping[str, Any], *, alike: bool = False) -> 
     return block, psi
 
 
-def evolution(rng: Generator) -> tuple[Block, Complex]:
+def evolution(rng: Generator, folder: Path) -> tuple[Block, Complex]:
     """Return a deck of an evolution of larger spins, under a constant H or a driven field, and its start."""
     alike = bool(rng.random() < 0.5)
-    system = larger(rng, uniform=alike)
-    initial, psi = start(rng, system, alike=alike)
+    torus = bool(rng.random() < 0.3)
+    system = planar(rng) if torus else larger(rng, uniform=alike)
+    while torus and states_of(system) > MOST:
+        system = planar(rng)
+    initial, psi = start(rng, system, alike=alike and not torus)
+    sector = (
+        ((_character(rng, system, psi) if alike and not torus else {}) or _one(rng, "auto", "full"))
+        if not torus
+        else {}
+    )
+    if torus or rng.random() < 0.2:
+        # any state of a character, from a file
+        made = _inside(rng, system) if torus else None
+        sector, psi = made or (
+            _one(rng, "auto", "full"),
+            rng.normal(size=(2, states_of(system))).T @ [1.0, 1.0j],
+        )
+        psi = psi / np.linalg.norm(psi)
+        np.save(folder / "start.npy", psi)
+        initial = {"type": "file", "file": "start.npy"}
+    other = rng.normal(size=len(psi)) + psi
+    np.save(folder / "other.npy", other)
     end = round(float(rng.uniform(0.5, 4.0)), 2)
     count = int(rng.integers(2, 5))
     # many short steps of the oracle: few states
-    if rng.random() < 0.4 and states_of(system) <= 60:
+    driven = rng.random() < 0.4 and states_of(system) <= 60 and not torus
+    if driven:
         field: Block = {"type": "field", "axis": _one(rng, "x", "z"), "values": _strength(rng)}
         system["terms"].append(
             field | {"profile": {"type": "cosine", "omega": round(float(rng.uniform(0.2, 3.0)), 2)}}
         )
     n = system["spins"]
+    evolve: Block = {
+        "t_final": end,
+        "outputs": {"count": count},
+        "integrator": _one(rng, "auto", "krylov"),
+        "accuracy": float(10.0 ** -int(rng.integers(4, 10))),
+    }
+    plain = isinstance(sector, str) or set(sector) <= {"parity", "sz"}
+    if plain and not driven and rng.random() < 0.6:
+        # a product formula
+        order, name = _one(rng, (1, "ts1"), (2, "ts2"), (4, "ts4"), (4, "bm4"), (6, "bm6"))
+        evolve |= {"integrator": name, "accuracy": float(10.0 ** -rng.uniform(1.5, 1.5 + 1.2 * order))}
+        if rng.random() < 0.3:
+            evolve |= {"dt": round(float(rng.uniform(0.004, 0.05)), 4)}
+            del evolve["accuracy"]
     deck: Block = {
         "system": system,
         "initial": initial,
-        "sector": (_character(rng, system, psi) if alike else {}) or _one(rng, "auto", "full"),
-        "evolve": {
-            "t_final": end,
-            "outputs": {"count": count},
-            "integrator": _one(rng, "auto", "krylov"),
-            "accuracy": float(10.0 ** -int(rng.integers(4, 10))),
-        },
+        "sector": sector,
+        "evolve": evolve,
         "observe": [
             {"sz": "all"},
             {"sx": "all"},
@@ -344,6 +391,9 @@ def evolution(rng: Generator) -> tuple[Block, Complex]:
             {"correlator": ["xx", "yy", "zz", *UNLIKE], "pairs": [[0, n - 1]]},
             {"entropy": {"sites": [0]}},
             "return_probability",
+            {"structure_factor": ["zz", "xx"], "q": _momenta(system)},
+            {"fidelity": "other.npy"},
+            "state",
         ],
         "run": {"seed": 1},
     }
@@ -356,8 +406,9 @@ def evolution(rng: Generator) -> tuple[Block, Complex]:
         and rng.random() < 0.5
     ):
         sigma = {"type": "field", "axis": _one(rng, "x", "z"), "values": _strength(rng)}
+        scheme = _one(rng, "overlap", "return") if evolve["integrator"] != "ts1" else "overlap"
         deck["observe"] += [
-            {"echo": {"sigma": [sigma], "scheme": _one(rng, "overlap", "return")}},
+            {"echo": {"sigma": [sigma], "scheme": scheme}},
             {"time_correlation": int(rng.integers(n))},
         ]
     return deck, psi
@@ -389,7 +440,32 @@ def _character(rng: Generator, system: Mapping[str, Any], psi: Complex) -> Block
     return found
 
 
-def judge_evolution(deck: Mapping[str, Any], psi: Complex, results: Results) -> list[Claim]:
+def _momenta(system: Mapping[str, Any]) -> list[Any]:
+    """Return momenta of a structure factor, in units of pi."""
+    lattice = lattice_of_system(system)
+    if lattice is None:
+        return [0.0, 0.7, 1.0]
+    size = len(cells(lattice, system["spins"])[0])
+    return [[0.3, -0.8, 0.5][:size], "Gamma"]
+
+
+def _inside(rng: Generator, system: Block, draw: Any = sector_of_planes) -> tuple[Block, Complex] | None:
+    """Return a sector of a torus by symmetries that all terms have, and a random state there; None if none is found soon."""
+    parts = [dense_larger({**system, "terms": [term]}) for term in system["terms"]]
+    # what commutes with a generic sum commutes with every term
+    H = sum(rng.uniform(0.5, 1.5) * part for part in parts)
+    for _ in range(12):
+        sector = draw(rng, system, False)
+        # Sz is understood in other tasks alone
+        named = sector if "parity" in sector else {"sz": None, **sector}
+        bases = bases_of(system, np.asarray(H), named)
+        if bases is not None:
+            count = bases[0].shape[1]
+            return sector, bases[0] @ (rng.normal(size=count) + 1j * rng.normal(size=count))
+    return None
+
+
+def judge_evolution(deck: Mapping[str, Any], psi: Complex, other: Complex, results: Results) -> list[Claim]:
     """Hold the observables at all times against exponentials of the dense H, of a driven one in short steps of order four."""
     system, n = deck["system"], deck["system"]["spins"]
     driven = [term for term in system["terms"] if "profile" in term]
@@ -397,7 +473,17 @@ def judge_evolution(deck: Mapping[str, Any], psi: Complex, results: Results) -> 
     V = dense_larger({**system, "terms": driven}) if driven else None
     omega = driven[0]["profile"]["omega"] if driven else 0.0
     error = float(results.scalars["error_estimate"].value or 0.0)
-    stated = deck["evolve"]["accuracy"]
+    stated = deck["evolve"].get("accuracy", 0.0)
+    warning = "the error of the state is"
+    lattice, q = lattice_of_system(system), _momenta(system)
+    where = np.arange(n)[:, None] * np.eye(3)[0] if lattice is None else places(lattice, n)[0]
+    full = np.array(
+        [
+            [x, 0.0, 0.0] if not isinstance(x, list) else [*x, 0.0][:3]
+            for x in (0.0 if x == "Gamma" else x for x in q)
+        ]
+    )
+    waves = np.exp(1j * np.pi * full @ where.T)
     S = {(a, j): component(system, a, j) for a in "xyz" for j in range(n)}
     largest, now, time = max(spins_of(system)), psi, 0.0
     claims = []
@@ -420,6 +506,19 @@ def judge_evolution(deck: Mapping[str, Any], psi: Complex, results: Results) -> 
         )
         off = float(results["return_probability"][k]) - float(abs(np.vdot(psi, now)) ** 2)
         claims.append(Claim("return", off, 2.0 * error, 2.0 * stated, floor))
+        off = float(results["fidelity"][k]) - float(
+            abs(np.vdot(other, now)) ** 2 / np.vdot(other, other).real
+        )
+        claims.append(Claim("fidelity", off, 2.0 * error, 2.0 * stated, floor))
+        for a in "zx":
+            applied = np.array([S[a, j] @ now for j in range(n)])
+            true = (
+                np.einsum("qj,ji,ki,qk->q", waves, applied.conj(), applied, waves.conj(), optimize=True).real
+                / n
+            )
+            off = float(np.abs(results[f"structure_factor_{a}{a}"][k] - true).max())
+            size = 2.0 * n * largest**2
+            claims.append(Claim(f"S{a}{a}", off, size * error, size * stated, n * floor))
         if "echo" in results:
             asked = {
                 name: value
@@ -427,8 +526,8 @@ def judge_evolution(deck: Mapping[str, Any], psi: Complex, results: Results) -> 
                 if isinstance(item, dict)
                 for name, value in item.items()
             }
-            other = H + dense_larger({**system, "terms": asked["echo"]["sigma"]})
-            echo = abs(np.vdot(psi, expm(1j * time * other) @ now)) ** 2
+            backward = H + dense_larger({**system, "terms": asked["echo"]["sigma"]})
+            echo = abs(np.vdot(psi, expm(1j * time * backward) @ now)) ** 2
             # there may be the error of both states
             claims.append(Claim("echo", float(results["echo"][k]) - echo, 4.0 * error, 4.0 * stated, floor))
             phi = expm(-1j * time * H) @ S["z", asked["time_correlation"]] @ psi
@@ -436,7 +535,105 @@ def judge_evolution(deck: Mapping[str, Any], psi: Complex, results: Results) -> 
             off = float(np.abs(results["time_correlation"][k] - true).max())
             size = 2.0 * largest**2
             claims.append(Claim("time_correlation", off, size * error, size * stated, floor))
-    return claims
+    found = np.asarray(results["state"])
+    # equal up to no phase
+    claims.append(
+        Claim("state", float(np.linalg.norm(found - now)), error, stated, 1e-10 if V is None else 1e-8)
+    )
+    return [replace(claim, warning=warning) for claim in claims]
+
+
+def cycle(rng: Generator, folder: Path) -> tuple[Block, Complex]:
+    """Return a deck of a cycle of spins of any size, in a space of characters or in all states, and its start."""
+    system = planar(rng) if rng.random() < 0.5 else larger(rng, uniform=True)
+    while states_of(system) > MOST:
+        system = planar(rng)
+    axis = _one(rng, "x", "z")
+    system["terms"].append({"type": "field", "axis": axis, "values": _strength(rng)})
+    torus = lattice_of_system(system) is not None
+    made = _inside(rng, system, sector_of_planes if torus else sector_of) if rng.random() < 0.8 else None
+    sector, psi = made or ("full", rng.normal(size=(2, states_of(system))).T @ [1.0, 1.0j])
+    psi = psi / np.linalg.norm(psi)
+    np.save(folder / "start.npy", psi)
+    count, n = len(system["terms"]), system["spins"]
+    observe: list[Any] = [
+        {"sz": "all"},
+        {"sx": "all"},
+        {"correlator": ["xx", "zz", "xy"], "pairs": [[0, n - 1]]},
+    ]
+    deck: Block = {
+        "task": "floquet",
+        "system": system,
+        "sector": sector,
+        "initial": {"type": "file", "file": "start.npy"},
+        "floquet": {
+            "cycle": [
+                {"terms": list(range(count - 1)), "time": round(float(10.0 ** rng.uniform(-1.0, 0.5)), 4)},
+                {"terms": [count - 1], "time": round(float(10.0 ** rng.uniform(-1.0, 0.5)), 4)},
+            ],
+            "cycles": int(rng.integers(1, 12)),
+            "every": int(rng.integers(1, 4)),
+            "accuracy": float(10.0 ** -int(rng.integers(4, 12))),
+            "quasienergies": True,
+        },
+        "observe": [*observe, "return_probability", {"entropy": {"sites": [0]}}],
+        "run": {"seed": 1},
+    }
+    return deck, psi
+
+
+def judge_cycle(deck: Mapping[str, Any], psi: Complex, results: Results) -> list[Claim]:
+    """Hold observables after cycles and the quasi-energies of the space against exponentials of dense matrices."""
+    system, block, n = deck["system"], deck["floquet"], deck["system"]["spins"]
+    parts = [
+        dense_larger({**system, "terms": [system["terms"][k] for k in step["terms"]]})
+        for step in block["cycle"]
+    ]
+    U = np.eye(len(psi), dtype=complex)
+    for H, step in zip(parts, block["cycle"], strict=True):
+        U = expm(-1j * step["time"] * H) @ U
+    error, stated, largest = (
+        float(results.scalars["error_estimate"].value or 0.0),
+        block["accuracy"],
+        max(spins_of(system)),
+    )
+    floor, claims = 1e-10 * (1.0 + block["cycles"]), []
+    S = {(a, j): component(system, a, j) for a in "xyz" for j in range(n)}
+    for k, c in enumerate(results["cycle"]):
+        now = np.linalg.matrix_power(U, int(c)) @ psi
+        found: dict[str, tuple[Any, Any, float]] = {
+            f"s{a}": (
+                results[f"s{a}"][k],
+                [np.vdot(now, S[a, j] @ now).real for j in range(n)],
+                2.0 * largest,
+            )
+            for a in "xz"
+        }
+        for a, b in map(tuple, ("xx", "zz", "xy")):
+            true = float(np.vdot(S[a, 0] @ now, S[b, n - 1] @ now).real)
+            found[a + b] = np.ravel(results[f"correlator_{a}{b}"][k])[0], true, 2.0 * largest**2
+        found["return"] = results["return_probability"][k], abs(np.vdot(psi, now)) ** 2, 2.0
+        for name, (value, true, size) in found.items():
+            off = float(np.abs(np.asarray(value) - true).max())
+            claims.append(Claim(name, off, size * error, size * stated, floor, "out of reach"))
+        off = float(np.ravel(results["entropy"])[k]) - entropy_of(system, now, 1)
+        bounds = part_bound(system, error, 1), part_bound(system, stated, 1)
+        claims.append(Claim("entropy", off, *bounds, 1e-7, "out of reach"))
+    basis = np.eye(len(psi), dtype=complex)
+    if isinstance(deck["sector"], dict):
+        named = {"sz": None, **deck["sector"]}
+        bases = bases_of(system, np.asarray(parts[0] + math.sqrt(2.0) * parts[1]), named)
+        assert bases is not None
+        basis = bases[0]
+    angles, given = (
+        np.linalg.eigvals(basis.conj().T @ U @ basis),
+        np.exp(1j * np.asarray(results["quasienergies"])),
+    )
+    off = math.nan
+    if angles.shape == given.shape:
+        apart = np.abs(angles[:, None] - given)
+        off = float(max(apart.min(axis=0).max(), apart.min(axis=1).max()))
+    return [*claims, Claim("quasienergies", off, 0.0, oracle=1e-9)]
 
 
 def _carried(H: Complex, V: Complex | None, omega: float, psi: Complex, start: float, end: float) -> Complex:
@@ -492,14 +689,21 @@ def _turn(system: Mapping[str, Any], axis: str) -> Complex:
 
 
 def _moved(system: Mapping[str, Any], sites: Sequence[int]) -> Complex:
-    """Return the matrix that takes the spin of site j to ``sites[j]``, of equal spins."""
-    n, size = system["spins"], states_of(system)
-    d = round(size ** (1.0 / n))
-    found = np.zeros((size, size), complex)
-    for index in range(size):
-        digits = [index // d**j % d for j in range(n)]
-        found[sum(digit * d ** sites[j] for j, digit in enumerate(digits)), index] = 1.0
+    """Return the matrix that takes the spin of site j to ``sites[j]``, which is as large."""
+    sizes = [round(2.0 * S) + 1 for S in spins_of(system)]
+    index = np.arange(states_of(system)).reshape(sizes[::-1])
+    n = len(sizes)
+    # axis n - 1 - j of the array is site j; the image has at sites[j] the digit of j
+    images = index.transpose([n - 1 - sites[n - 1 - axis] for axis in range(n)])
+    found = np.zeros((index.size, index.size), complex)
+    found[images.ravel(), np.arange(index.size)] = 1.0
     return found
+
+
+def _stays(system: Mapping[str, Any], sites: Sequence[int]) -> bool:
+    """Return True if a permutation takes every spin to one as large."""
+    S = spins_of(system)
+    return all(S[j] == S[to] for j, to in enumerate(sites))
 
 
 def _keeps(H: Complex, P: Complex) -> bool:
@@ -512,21 +716,27 @@ def _signs(
     """Return parity, reflection and inversion of a sector with their signs; None where H has them not."""
     n, one = system["spins"], np.eye(len(H), dtype=complex)
     found: list[tuple[Complex, int]] = []
+    moves: list[Sequence[int] | None] = []
+    if "reflection" in sector:
+        moves.append(list(range(n))[::-1])
+    if "momentum" in sector:
+        moves += [sites for sites, _ in shifts_of(system)]
+    turns = list(point_moves(system, sector["point_group"])) if "point_group" in sector else []
+    moves += [sites for sites, _ in turns]
+    if any(sites is None or not _stays(system, sites) for sites in moves):
+        return None
     if "parity" in sector:
         axes = "z" if "inversion" in sector else "zxy"
         axis = next((a for a in axes if _keeps(H, _turn(system, a))), None)
         if axis is None:
             return None
         found.append((_turn(system, axis), 1 if sector["parity"] == "even" else -1))
-    if len(set(spins_of(system))) > 1 and {"momentum", "reflection"} & set(sector):
-        return None
     if "reflection" in sector:
         found.append((_moved(system, list(range(n))[::-1]), sector["reflection"]))
     if "inversion" in sector:
         found.append((one[::-1].copy(), sector["inversion"]))
     needed = [operator for operator, _ in found]
-    if "momentum" in sector:
-        needed.append(_moved(system, [(j + 1) % n for j in range(n)]))
+    needed += [_moved(system, sites) for sites in moves if sites is not None]
     return found if all(_keeps(H, operator) for operator in needed) else None
 
 
@@ -544,13 +754,19 @@ def bases_of(system: Mapping[str, Any], H: Complex, sector: Mapping[str, Any]) -
     P = one
     for operator, sign in signs:
         P = P @ (0.5 * (one + sign * operator))
-    asked = sector.get("momentum")
-    momenta: Any = range(n) if asked == "all" else [asked]
+    for sites, sign in point_moves(system, sector["point_group"]) if "point_group" in sector else ():
+        assert sites is not None
+        P = _of_order(_moved(system, sites), 0.0 if sign > 0 else 0.5) @ P
+    waves = waves_of(system, sector["momentum"]) if "momentum" in sector else [[]]
+    if waves is None:
+        return None
     found = []
     for m in wanted:
         inside = P if m is None else P * (np.abs(totals - m) < 0.1)
-        for k in momenta:
-            made = inside if k is None else _wave(system, k) @ inside
+        for parts in waves:
+            made = inside
+            for f, (sites, _) in zip(parts, shifts_of(system), strict=bool(parts)):
+                made = _of_order(_moved(system, sites), f) @ made
             if not _keeps(H, made) or np.abs(made @ made - made).max() > 1e-9:
                 return None
             values, vectors = np.linalg.eigh(0.5 * (made + made.conj().T))
@@ -558,13 +774,12 @@ def bases_of(system: Mapping[str, Any], H: Complex, sector: Mapping[str, Any]) -
     return [basis for basis in found if basis.size] or None
 
 
-def _wave(system: Mapping[str, Any], k: int) -> Complex:
-    """Return the projector on the momentum 2 pi k / N."""
-    n = system["spins"]
-    shift, power = _moved(system, [(j + 1) % n for j in range(n)]), np.eye(states_of(system), dtype=complex)
-    total = np.zeros_like(power)
-    for r in range(n):
-        # T = exp(-2 pi i k / N)
-        total = total + np.exp(2j * np.pi * k * r / n) * power / n
-        power = shift @ power
-    return total
+def _of_order(operator: Complex, f: float) -> Complex:
+    """Return the projector on the eigenvalue ``exp(-2 pi i f)`` of a permutation."""
+    one = np.eye(len(operator), dtype=complex)
+    total, power, order = one.copy(), operator, 1
+    while np.abs(power - one).max() > 0.5:
+        total = total + np.exp(2j * np.pi * f * order) * power
+        power, order = operator @ power, order + 1
+    # an eigenvalue that it does not have
+    return total / order if abs(np.exp(2j * np.pi * f * order) - 1.0) < 1e-9 else 0.0 * one

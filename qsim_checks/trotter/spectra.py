@@ -25,6 +25,7 @@ from qsim_checks.trotter.larger import (
     sector_of,
 )
 from qsim_checks.trotter.momenta import crystal, momenta, waves
+from qsim_checks.trotter.planes import planar, sector_of_planes
 
 if TYPE_CHECKING:
     from qsim.core.results.results import Results
@@ -220,14 +221,15 @@ def _free(rng: Generator, several: bool) -> tuple[Block, Any]:
 
 
 def _large(rng: Generator, several: bool) -> tuple[Block, Any]:
-    """Return a system of spins above 1/2, and its sector."""
-    system = larger(rng, uniform=bool(rng.random() < 0.5))
-    H = dense(system)
-    choice: Any = sector_of(rng, system, several)
+    """Return a system of spins of any size, and its sector: rows of sites, or tori of cells with their point groups."""
+    torus = bool(rng.random() < 0.45)
+    system = planar(rng) if torus else larger(rng, uniform=bool(rng.random() < 0.5))
+    H, drawn = dense(system), sector_of_planes if torus else sector_of
+    choice: Any = drawn(rng, system, several)
     # mostly one that H has
     for _ in range(8):
         if bases_of(system, H, choice) is None:
-            choice = sector_of(rng, system, several)
+            choice = drawn(rng, system, several)
     if bases_of(system, H, choice) is None and rng.random() < 0.9:
         choice = "full"
     if not several:

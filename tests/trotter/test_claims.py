@@ -12,6 +12,7 @@ from scipy.sparse.linalg import expm_multiply
 
 from qsim.core.device.device import cpu
 from qsim.core.errors import DeckError, NumericsError
+from qsim.core.physics import structure
 from qsim.core.run.progress import Monitor
 from qsim.trotter.evolution import driven_error as drive
 from qsim.trotter.evolution import driven_steps as driven
@@ -318,7 +319,7 @@ def test_the_way_back_is_cut_at_the_same_places():
     ],
 )
 def test_kinks_of_a_formula_are_found(f, expected):
-    found = [t for t, _ in drive.kinks([Factor(f, None)], 6.0)]
+    found = [t for t, _ in structure.kinks([Factor(f, None)], 6.0)]
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
 
 
@@ -326,8 +327,8 @@ def test_a_table_says_where_its_kinks_are():
     f = Factor(
         lambda t: float(np.interp(t, [0.0, 1.0, 2.0, 9.0], [0.0, 1.0, 0.0, 0.0])), (0.0, 1.0, 2.0, 9.0)
     )
-    assert [t for t, _ in drive.kinks([f], 5.0)] == [1.0, 2.0]
-    assert drive.kinks([f], 5.0)[0][1] == pytest.approx(2.0, rel=1e-6)
+    assert [t for t, _ in structure.kinks([f], 5.0)] == [1.0, 2.0]
+    assert structure.kinks([f], 5.0)[0][1] == pytest.approx(2.0, rel=1e-6)
 
 
 def test_the_small_system_makes_the_steps_of_the_evolver():

@@ -1,6 +1,7 @@
 """The trotter deck: its model, its blocks and its rules."""
 
-from qsim.trotter.deck.model import DECK, references
+from qsim.trotter.deck.model import DECK as DECK
+from qsim.trotter.deck.model import references as references
 from qsim.trotter.deck.rules import rules
 
 __all__ = ["DECK", "references", "rules"]

@@ -4,6 +4,7 @@ Couplings and fields are plain numbers in the unit of J, times in units of 1/J. 
 :mod:`qsim.trotter.lattices.bonds`, :mod:`qsim.trotter.model.disorder` and :mod:`qsim.trotter.model.hamiltonian`.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
@@ -523,6 +524,11 @@ class System(Block):
     def quanta(self) -> int:
         """Twice the largest total Sz: the number of spins 1/2, or the sum of 2 S."""
         return sum(self.twos)
+
+    @property
+    def states(self) -> int:
+        """Number of all states."""
+        return math.prod(two + 1 for two in self.twos)
 
     @property
     def halves(self) -> bool:

@@ -16,17 +16,6 @@ __all__ = ["check_larger", "check_local", "check_spins"]
 
 # of a string, which is a signed number of 64
 MOST_BITS = 62
-# integrators that take products H psi
-EXPANSIONS = ("auto", "chebyshev", "krylov")
-# of which initial states are made
-STARTS = (
-    "basis", "neel", "domain_wall", "product", "polarised", "polarized", "haar", "random_phase", "ground_state",
-)  # fmt: skip
-# what an evolution observes of larger spins
-OBSERVED = (
-    "correlator", "echo", "energy", "energy_variance", "entropy", "imbalance", "otoc", "return_probability", "sx", "sy", "sz",
-    "time_correlation", "total",
-)  # fmt: skip
 
 
 def check_spins(system: System, key: str) -> Iterator[Finding]:
@@ -82,23 +71,6 @@ def _check_evolution(deck: "TrotterDeck", what: str) -> Iterator[Finding]:
     """Yield what a state of larger spins in time cannot have."""
     if getattr(deck.initial, "up", None) is not None and deck.initial.word == "ground_state":
         yield Finding("initial.up", f"counts spins 1/2; of {what} the ground state is that of the least |Sz|")
-    if deck.initial.word not in STARTS:
-        yield Finding("initial.type", f"{deck.initial.word} is one of spins 1/2; take {', '.join(STARTS)}")
-    if deck.task == "floquet" and getattr(deck.sector, "inversion", None) is not None:
-        yield Finding(
-            "sector.inversion", f"a state of {what} is carried in one Sz or parity; leave inversion out"
-        )
-    for index, item in enumerate(deck.observe):
-        for name in item.named():
-            if name not in OBSERVED:
-                yield Finding(
-                    f"observe.{index}.{name}", f"belongs to spins 1/2; of {what}: {', '.join(OBSERVED)}"
-                )
-    if deck.task == "evolve" and (deck.evolve.dt is not None or deck.evolve.integrator not in EXPANSIONS):
-        yield Finding(
-            "evolve.integrator",
-            f"{deck.evolve.integrator} is a product of layers of spins 1/2; use chebyshev, krylov or auto with accuracy",
-        )
 
 
 def check_local(term: LocalTerm, system: System, key: str) -> Iterator[Finding]:

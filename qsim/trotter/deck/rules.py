@@ -73,7 +73,8 @@ def _check_integrator(deck: TrotterDeck) -> Iterator[Finding]:
             "evolve.integrator",
             "chebyshev expands the evolution under one constant H, but a term has a time profile; use krylov, bm4, bm6, kl8, ts4",
         )
-    yield from _check_layers(deck)
+    if evolve.integrator not in EXPANSIONS:
+        yield from _check_formula(deck)
     if deck.run.precision == "single" and accuracy is not None and accuracy < SINGLE:
         yield Finding(
             "evolve.accuracy",
@@ -87,42 +88,28 @@ def _check_integrator(deck: TrotterDeck) -> Iterator[Finding]:
         )
 
 
-def _check_layers(deck: TrotterDeck) -> Iterator[Finding]:
-    """Yield product formulas for couplings that have no layers."""
-    evolve, echo = deck.evolve, Echo.block_in(deck.observe)
+def _check_formula(deck: TrotterDeck) -> Iterator[Finding]:
+    """Yield why no product formula carries a state where it goes bond by bond: with characters, and if H depends on time."""
+    name, echo, sector = deck.evolve.integrator, Echo.block_in(deck.observe), deck.sector
     terms = [*deck.system.terms, *(echo.sigma if echo else [])]
-    # terms of unlike components are diagonal in no frame
-    name = next((term.type for term in terms if isinstance(term, OrientedTerm)), None)
-    if name is None or (isinstance(deck.sector, SectorBlock) and deck.sector.parity is None):
-        # in a sector of Sz bonds are rotated, and no layers
+    named = isinstance(sector, SectorBlock)
+    if not (named or not deck.system.halves or any(isinstance(term, OrientedTerm) for term in terms)):
         return
-    if evolve.dt is not None or evolve.integrator not in EXPANSIONS:
+    instead = "use chebyshev, krylov or auto with accuracy, or sector: full"
+    if isinstance(sector, SectorBlock) and sector.stored:
         yield Finding(
             "evolve.integrator",
-            f"{evolve.integrator} is a product of layers along x, y and z, which a term of type {name} is none of; use "
-            "chebyshev, krylov or auto with accuracy",
+            f"{name} goes bond by bond, and a single bond has not the symmetries of all that the sector names; {instead}",
         )
-
-
-def _check_formula(deck: TrotterDeck, sector: SectorBlock) -> Iterator[Finding]:
-    """Yield why no product formula carries a state in a sector: it goes bond by bond, with a constant H and Sz alone."""
-    name, echo = deck.evolve.integrator, Echo.block_in(deck.observe)
-    instead = "in this sector use chebyshev, krylov or auto with accuracy, or sector: full"
-    if sector.parity is not None or sector.stored:
-        yield Finding(
-            "evolve.integrator",
-            f"{name} is a product formula in the whole space or in a sector of Sz; {instead}",
-        )
-    elif sector.inversion is not None:
+    elif isinstance(sector, SectorBlock) and sector.inversion is not None:
         yield Finding(
             "sector.inversion",
-            f"{name} goes bond by bond in a sector of Sz alone, without the inversion of all spins; leave inversion out, or use "
-            "chebyshev, krylov or auto with accuracy",
+            f"{name} goes bond by bond without the inversion of all spins; leave it out, or {instead}",
         )
-    elif deck.driven or are_driven(echo.sigma if echo else []):
+    elif are_driven(terms):
         yield Finding(
             "evolve.integrator",
-            f"{name} takes a constant H in a sector, but a term has a time profile; use krylov with accuracy, or sector: full",
+            f"{name} goes bond by bond here, which takes a constant H, but a term has a time profile; use krylov with accuracy",
         )
 
 
@@ -130,8 +117,6 @@ def _check_sector(deck: TrotterDeck) -> Iterator[Finding]:
     """Yield keys that an evolution in a sector of the deck cannot have."""
     if not isinstance(deck.sector, SectorBlock):
         return
-    if deck.evolve.integrator not in EXPANSIONS:
-        yield from _check_formula(deck, deck.sector)
     # observables that the inversion turns over vanish in a sector of it
     observed = [OBSERVABLES[name] for item in deck.observe for name in item.named()]
     odd = next((kind.key for kind in observed if kind.odd_under_inversion), None)
@@ -139,8 +124,6 @@ def _check_sector(deck: TrotterDeck) -> Iterator[Finding]:
         yield Finding(
             "sector.inversion", f"Sz of a site, which {odd} takes, changes the sign under the inversion"
         )
-    for key in dict.fromkeys(kind.key for kind in observed if kind.whole_space):
-        yield Finding("sector", f"{key} compares with a state of all 2^N amplitudes; use sector: full")
 
 
 def _check_ensemble(deck: TrotterDeck) -> Iterator[Finding]:

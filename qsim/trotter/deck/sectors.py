@@ -10,6 +10,9 @@ from qsim.core.deck.blocks import Block, Count, Finding
 __all__ = ["Choice", "Permutation", "PointGroup", "SectorBlock", "check_sector", "check_symmetries"]
 
 WORDS = {"even": 1, "odd": -1}
+# tasks that carry one state, and all that work in spaces of characters
+CARRIED = ("evolve", "floquet")
+STATES = ("spectrum", "levels", *CARRIED)
 _Sz = Annotated[float, Field(ge=-1e3, le=1e3)]
 
 
@@ -69,7 +72,7 @@ class SectorBlock(Block):
     inversion: Sign | None = Field(
         default=None,
         description="sign under the inversion of all spins: 1 (even) or -1 (odd); needs sz: 0 and no fields, or, with task: "
-        "spectrum, levels or evolve, an H without a total Sz that it leaves as it is; left out: not used",
+        "spectrum, levels, evolve or floquet, an H without a total Sz that it leaves as it is; left out: not used",
     )
 
     parity: Literal["even", "odd"] | None = Field(
@@ -82,22 +85,22 @@ class SectorBlock(Block):
         default=None,
         description="k of the momentum 2 pi k / N under shifts by one site of a ring, 0 to N - 1; on a lattice the number of a "
         "momentum of its cells, that of the first direction running fastest, or a point of its zone, such as Gamma, X, M, K; a "
-        "list or all with task: spectrum; with task: spectrum, levels or evolve",
+        "list or all with task: spectrum; with task: spectrum, levels, evolve or floquet",
     )
     reflection: Sign | None = Field(
         default=None,
         description="sign under the reflection j -> N - 1 - j: 1 (even) or -1 (odd); beside momentum only for 0 and N/2; with "
-        "task: spectrum, levels or evolve",
+        "task: spectrum, levels, evolve or floquet",
     )
     permutations: list[Permutation] = Field(
         default=[],
-        description="other permutations of the sites and their eigenvalues; with task: spectrum, levels or evolve",
+        description="other permutations of the sites and their eigenvalues; with task: spectrum, levels, evolve or floquet",
     )
 
     point_group: PointGroup | None = Field(
         default=None,
         description="rotations and a mirror of the lattice square, triangular, honeycomb or kagome, of one character; beside a "
-        "momentum that they leave as it is; with task: spectrum, levels or evolve",
+        "momentum that they leave as it is; with task: spectrum, levels, evolve or floquet",
     )
 
     @property
@@ -137,13 +140,13 @@ def check_symmetries(
         return
     names = ("momentum", "reflection", "point_group", "permutations")
     name = next(k for k in names if getattr(choice, k) not in (None, []))
-    if task not in ("spectrum", "levels", "evolve"):
+    if task not in STATES:
         yield Finding(
             f"{key}.{name}",
-            f"{name} belongs to task: spectrum, levels or evolve, but the deck has task: {task}; leave it out",
+            f"{name} belongs to task: {', '.join(STATES)}, but the deck has task: {task}; leave it out",
         )
         return
-    if task != "evolve" and not choice.charged and choice.parity is None and quanta % 2 == 0:
+    if task not in CARRIED and not choice.charged and choice.parity is None and quanta % 2 == 0:
         every = (
             f"sz: [{-quanta // 2}, ..., {quanta // 2}] has all" if task == "spectrum" else "sz names another"
         )
@@ -181,7 +184,7 @@ def _check_permutation(item: Permutation, spins: int, key: str) -> Iterator[Find
 
 def _check_parity(choice: SectorBlock, spins: int, quanta: int, task: str, key: str) -> Iterator[Finding]:
     # the other symmetries are told of by `check_symmetries`
-    alone = ("sz", "up") if task in ("spectrum", "levels", "evolve") else ("sz", "up", "inversion")
+    alone = ("sz", "up") if task in STATES else ("sz", "up", "inversion")
     for name in alone:
         if getattr(choice, name) is not None:
             yield Finding(f"{key}.{name}", "goes with a sector of Sz; parity stands alone")
@@ -215,7 +218,7 @@ def check_sector(
     if isinstance(given, list) and (not given or len(set(given)) < len(given)):
         yield Finding(f"{key}.{name}", f"expected different values, found {given}")
         return
-    if not choice.charged and (task in ("spectrum", "levels") or (task == "evolve" and choice.stored)):
+    if not choice.charged and (task in ("spectrum", "levels") or (task in CARRIED and choice.stored)):
         # whether a total Sz is needed is a matter of H
         return
     if not choice.charged and quanta % 2:

@@ -121,10 +121,6 @@ def _check_floquet(deck: TrotterDeck) -> Iterator[Finding]:
             "floquet.cycle",
             f"system.terms.{min(unused)} is in no step of the cycle; add it, or leave the term out",
         )
-    if isinstance(deck.sector, SectorBlock) and deck.sector.inversion is not None:
-        yield Finding(
-            "sector.inversion", "task: floquet works in sectors of Sz without inversion; leave it out"
-        )
     if isinstance(deck.initial, GroundState):
         yield Finding("initial.type", "task: floquet does not start from a ground state; take another state")
     elif "initial" in deck.model_fields_set:

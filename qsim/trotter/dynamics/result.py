@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["QUANTITIES", "DynamicsResult"]
 
-
 EPS = 2.2e-16
 
 

@@ -39,14 +39,7 @@ if TYPE_CHECKING:
     from qsim.trotter.model.hamiltonian import Hamiltonian, Model
     from qsim.trotter.states.vectors import Amplitudes
 
-__all__ = [
-    "SPLITTINGS",
-    "Choice",
-    "Machine",
-    "choose",
-    "estimate",
-    "layers_per_step",
-]
+__all__ = ["SPLITTINGS", "Choice", "Machine", "choose", "estimate", "layers_per_step"]
 
 # ts4, the paper's, is never the cheapest
 SPLITTINGS = ("ts2", "bm4", "bm6", "kl8")

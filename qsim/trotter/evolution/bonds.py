@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import cmath
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from qsim.trotter.sectors.basis import Part, Sector
 from qsim.trotter.sectors.operator import place_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -84,55 +84,40 @@ class Bond(NamedTuple):
         )
 
 
-class Bonds:
-    """H as groups of bonds.
+B = TypeVar("B", bound="HasSites")
 
-    Parameters
-    ----------
-    model : Model
-        Conserves Sz; of at least two spins.
+
+class HasSites(Protocol):
+    """A part of H on two sites, or on one that is named twice."""
+
+    @property
+    def j(self) -> int:
+        """First site."""
+
+    @property
+    def k(self) -> int:
+        """Second site."""
+
+
+class Groups(Generic[B]):
+    """Parts of H, those of one group without a site in common.
 
     Attributes
     ----------
-    groups : list of list of Bond
-        Bonds of one group have no site in common.
-    up : float
-        Energy of the state with all spins up, the sum over all bonds.
+    groups : list of list of parts
     """
 
-    def __init__(self, model: Model) -> None:
-        spins, field = model.spins, model.h[2]
-        # <up down|H|down up> of one bond: transverse coupling, and i D / 2 of a Dzyaloshinskii-Moriya one
-        flip = (model.J[0] + model.J[1]) / 4.0 + 0j
-        if model.cross is not None:
-            flip = flip + 0.5j * model.cross[0, 1]
-        coupled = np.triu((flip != 0) | (model.J[2] != 0), 1)
-        degree = (coupled | coupled.T).sum(axis=1)
-        # a site without couplings has its field in a bond that couples nothing
-        for j in np.flatnonzero((degree == 0) & (field != 0)).tolist():
-            coupled[min(j, (j + 1) % spins), max(j, (j + 1) % spins)] = True
-        # the field of a site is shared equally by its bonds, so that the bonds add up to H
-        degree = np.maximum((coupled | coupled.T).sum(axis=1), 1)
-        self.groups: list[list[Bond]] = []
+    def __init__(self, parts: Iterable[B]) -> None:
+        self.groups: list[list[B]] = []
         taken: list[set[int]] = []
-        for j, k in ((int(a), int(b)) for a, b in np.argwhere(coupled)):
-            bond = Bond(
-                j,
-                k,
-                complex(flip[j, k]),
-                float(model.J[2, j, k]),
-                float(field[j] / degree[j]),
-                float(field[k] / degree[k]),
-            )
+        for part in parts:
             # greedy colouring: the first group that has neither of the sites; bonds of a group commute
-            place = next((g for g, sites in enumerate(taken) if j not in sites and k not in sites), None)
-            if place is None:
-                place = len(taken)
+            place = next((g for g, sites in enumerate(taken) if not sites & {part.j, part.k}), len(taken))
+            if place == len(taken):
                 taken.append(set())
                 self.groups.append([])
-            taken[place] |= {j, k}
-            self.groups[place].append(bond)
-        self.up = math.fsum(bond.up for group in self.groups for bond in group)
+            taken[place] |= {part.j, part.k}
+            self.groups[place].append(part)
 
     def layers(self, method: str, dt: float, steps: int) -> Iterator[tuple[int, float]]:
         """Yield the groups and times of some steps, neighbours merged."""
@@ -156,6 +141,47 @@ class Bonds:
         # one step and two: the difference is a step among others
         bonds = sum(len(self.groups[g]) for g in two) - sum(len(self.groups[g]) for g in one)
         return max(1, len(two) - len(one)), max(1, bonds)
+
+
+class Bonds(Groups[Bond]):
+    """H as groups of bonds.
+
+    Parameters
+    ----------
+    model : Model
+        Conserves Sz; of at least two spins.
+
+    Attributes
+    ----------
+    up : float
+        Energy of the state with all spins up, the sum over all bonds.
+    """
+
+    def __init__(self, model: Model) -> None:
+        spins, field = model.spins, model.h[2]
+        # <up down|H|down up> of one bond: transverse coupling, and i D / 2 of a Dzyaloshinskii-Moriya one
+        flip = (model.J[0] + model.J[1]) / 4.0 + 0j
+        if model.cross is not None:
+            flip = flip + 0.5j * model.cross[0, 1]
+        coupled = np.triu((flip != 0) | (model.J[2] != 0), 1)
+        degree = (coupled | coupled.T).sum(axis=1)
+        # a site without couplings has its field in a bond that couples nothing
+        for j in np.flatnonzero((degree == 0) & (field != 0)).tolist():
+            coupled[min(j, (j + 1) % spins), max(j, (j + 1) % spins)] = True
+        # the field of a site is shared equally by its bonds, so that the bonds add up to H
+        degree = np.maximum((coupled | coupled.T).sum(axis=1), 1)
+        super().__init__(
+            Bond(
+                j,
+                k,
+                complex(flip[j, k]),
+                float(model.J[2, j, k]),
+                float(field[j] / degree[j]),
+                float(field[k] / degree[k]),
+            )
+            for j, k in np.argwhere(coupled).tolist()
+        )
+        self.up = math.fsum(bond.up for group in self.groups for bond in group)
 
 
 def _tables(sector: Sector, bond: Bond) -> BondTables:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.core.physics.structure import CELLS, Profile, kinks, many, survey
+from qsim.core.physics.structure import CELLS, Profile, many, survey
 from qsim.trotter.evolution import integrators as schedule
 from qsim.trotter.evolution.driven_steps import half_maps, pieces, stages
 from qsim.trotter.model.integrals import Antiderivative
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from qsim.trotter.model.hamiltonian import Hamiltonian
 
-__all__ = ["Drive", "Small", "kinks"]
+__all__ = ["Drive", "Small"]
 
 # classes by size (each half of the one before) and by roughness (each a tenth)
 SIZES, ROUGH = 3, 6

@@ -15,11 +15,11 @@ from qsim.trotter.sectors.orbits import Orbits
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+__all__ = ["OrbitSeries"]
+
 
 # arguments of Bessel functions, below which the recurrence spans too many powers of ten
 SMALL = 0.1
-
-__all__ = ["OrbitSeries"]
 
 
 def _numbers(x: float, tolerance: float) -> NDArray[np.float64]:

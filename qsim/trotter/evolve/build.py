@@ -15,6 +15,7 @@ from qsim.core.errors import DeckError, FileError, NumericsError
 from qsim.core.run.stages import Plan, Size
 from qsim.trotter import checks
 from qsim.trotter.deck.model import TrotterDeck
+from qsim.trotter.deck.sectors import SectorBlock
 from qsim.trotter.evolve.checks import physics
 from qsim.trotter.evolve.memory import memory, memory_on_gpu, sector_memory
 from qsim.trotter.evolve.open.spaces import AS_CLOSED, by_trajectories, open_space
@@ -121,11 +122,6 @@ def build(loaded: LoadedDeck[TrotterDeck], device: Device) -> Problem:
     problem.sector = _sector(deck, problem)
     if _hosted(problem) and device.is_cuda:
         problem.device = cpu(device.threads)
-    if problem.path == "bonds" and device.is_cuda:
-        raise DeckError(
-            f"evolve.integrator: {deck.evolve.integrator} goes bond by bond in a sector, for which there is no GPU kernel; use "
-            "run.device: cpu, or chebyshev, krylov or auto with accuracy, or sector: full"
-        )
     dt = deck.evolve.dt
     if dt is not None:
         # intervals are divided equally: a notice says how long the steps become
@@ -174,7 +170,7 @@ def _sector(deck: TrotterDeck, problem: Problem) -> Space | None:
     DeckError
         If the deck asks for one that H or the start do not stay in.
     """
-    from qsim.trotter.sectors.selection import sector_of, space_with
+    from qsim.trotter.sectors.selection import Asked, obstacle, sector_of, space_with
 
     models = problem.models
     if problem.open:
@@ -186,9 +182,24 @@ def _sector(deck: TrotterDeck, problem: Problem) -> Space | None:
         if space is not AS_CLOSED:
             return space
     hamiltonian = models.hamiltonian()
-    found = sector_of(deck, hamiltonian, models.sigma() if models.sigma_terms else None)
+    sigma, model = models.sigma() if models.sigma_terms else None, hamiltonian.static
+    if isinstance(deck.sector, SectorBlock):
+        return sector_of(Asked.of(deck), hamiltonian, sigma)
+    integrator, down = deck.evolve.integrator, deck.initial.lowered(deck.system.twos)
+    # auto: a start of one Sz that H and the way back conserve, and no product formula of layers, which are in the whole space
+    layered = model.halves and model.cross is None
+    stays = (
+        deck.sector == "auto"
+        and (not layered or integrator in ("auto", "chebyshev", "krylov"))
+        and (not deck.driven or integrator == "krylov")
+        and not obstacle(hamiltonian)
+        and (sigma is None or integrator == "krylov" or sigma.is_static)
+        and (sigma is None or not obstacle(sigma))
+    )
+    if stays and down is not None:
+        return space_with(model, down)
     # all states of larger spins are a space like others
-    return space_with(hamiltonian.static) if found is None and not deck.system.halves else found
+    return None if deck.system.halves else space_with(model)
 
 
 def _shared_ranks(problem: Problem) -> tuple[int, str]:
@@ -210,8 +221,9 @@ def _shared_ranks(problem: Problem) -> tuple[int, str]:
 
 def _size(problem: Problem) -> Size:
     """Return the amplitudes of all trajectories, which are propagated together."""
-    # formulas in a sector go bond by bond, for which there is no GPU kernel
-    gpu = math.inf if problem.path == "bonds" or _hosted(problem) else GPU_AMPLITUDES
+    # of formulas bond by bond the host has a kernel of its own for sectors of Sz
+    gpu = GPU_TERMS if problem.path == "bonds" else GPU_AMPLITUDES
+    gpu = math.inf if _hosted(problem) else gpu
     return Size(float(problem.dimension) * problem.members, "amplitudes", gpu)
 
 

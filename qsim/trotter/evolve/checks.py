@@ -12,12 +12,11 @@ from qsim.trotter.observables.registry import OBSERVABLES
 if TYPE_CHECKING:
     from qsim.trotter.evolve.problem import Problem
 
+__all__ = ["local_field", "physics"]
+
 MAX_STEPS = 10**12
 # dt times the local field beyond which a product formula is no approximation
 LONG_STEP = 1.0
-
-
-__all__ = ["local_field", "physics"]
 
 
 def physics(problem: Problem) -> Iterator[Finding]:
@@ -54,7 +53,7 @@ def local_field(problem: Problem) -> float:
 
 def _observables(problem: Problem) -> Iterator[Finding]:
     """Yield observables that this system or its initial state cannot give."""
-    setting = Setting(problem.spins, problem.start, problem.charged)
+    setting = Setting(problem.spins, problem.models.system.states, problem.start, problem.charged)
     for index, item in enumerate(problem.observables.items):
         for name in item.named():
             yield from OBSERVABLES[name].physics(item, f"observe.{index}", setting)

@@ -55,16 +55,14 @@ def _of_all_spins(problem: Problem, spins: int | None, single: bool | None) -> t
     parts = {"state": state}
     if problem.has_matrix:
         parts["matrix"] = term_bytes(problem.hamiltonian().envelope, [problem.space], observed=False)
-    echo, needs, expansion = problem.echo, problem.observables.needs, 0
+    needs, expansion = problem.observables.needs, 0
     # of a series: second polynomial, sum and work space; or the vectors of a Krylov space
     if problem.evolution.integrator == "chebyshev" or problem.path in ("chebyshev", "krylov"):
         expansion = (KRYLOV_VECTORS if problem.path == "krylov" else 3) * state
-    if needs.start:
-        parts["initial state"] = state
-    if echo is not None:
-        parts["echo"] = state
-    if needs.sigma_sites:
-        parts["correlations"] = (len(needs.sigma_sites) + 2) * state
+    if problem.path == "bonds":
+        # strings of a formula bond by bond
+        parts["tables"] = state // (1 if single else 2)
+    parts |= _beside(problem, state)
     if expansion:
         parts["krylov" if problem.path == "krylov" else "chebyshev"] = expansion
     if (batch := _batch(problem, spins)) > 1:
@@ -77,13 +75,31 @@ def _of_all_spins(problem: Problem, spins: int | None, single: bool | None) -> t
         # observables are taken from the state of all spins; of characters by strings, places and factors
         parts["observables"] += whole + (96 << spins if problem.has_matrix else 0)
     parts |= _passing(problem, spins, state, expansion, sum(parts.values()))
-    # a row of numbers of one output time: spins, pairs, entropies and a few scalars
-    row = 2 + 3 * spins + sum(len(p) for p in needs.pairs.values()) + len(needs.cuts) + 8
-    # rows of the run and of the result; an ensemble has sums for its errors as well
-    host = 8 * row * len(problem.times) * (4 if problem.members > 1 else 2)
+    host = _rows(problem, spins)
     if problem.start.held_twice:
         host += state
     return parts, host
+
+
+def _beside(problem: Problem, state: int) -> dict[str, int]:
+    """Return the bytes of the states that an evolution keeps or carries beside its own."""
+    needs, parts = problem.observables.needs, {}
+    if needs.start:
+        parts["initial state"] = state
+    if problem.echo is not None:
+        parts["echo"] = state
+    if needs.sigma_sites:
+        parts["correlations"] = (len(needs.sigma_sites) + 2) * state
+    return parts
+
+
+def _rows(problem: Problem, spins: int) -> int:
+    """Return the bytes of the rows of the run and of the result; an ensemble has sums for its errors as well."""
+    needs, entropy = problem.observables.needs, problem.observables.get(Entropy)
+    # numbers of one output time: spins, pairs, entropies with the coefficients that are stored, and a few scalars
+    of_cut = 1 if entropy is None else 2 + 2 * entropy.stored
+    row = 10 + 3 * spins + sum(len(p) for p in needs.pairs.values()) + of_cut * len(needs.cuts)
+    return 8 * row * len(problem.times) * (4 if problem.members > 1 else 2)
 
 
 def open_memory(problem: Problem) -> tuple[dict[str, int], int]:
@@ -117,21 +133,20 @@ def digit_memory(problem: Problem) -> tuple[dict[str, int], int]:
     state = (8 if problem.precision == "single" else 16) * space.dimension
     model, needs = problem.hamiltonian().envelope, problem.observables.needs
     assert isinstance(model, SpinModel)
-    vectors = KRYLOV_VECTORS if problem.path == "krylov" else 3
-    parts = {
-        "state": state,
-        "krylov" if problem.path == "krylov" else "chebyshev": vectors * state,
-        "tables": term_bytes(model, [space]),
-    }
-    if needs.start:
-        parts["initial state"] = state
+    parts = {"state": state}
+    if problem.path != "bonds":
+        parts[problem.path] = (KRYLOV_VECTORS if problem.path == "krylov" else 3) * state
+    # a formula takes the strings alone, H psi the terms
+    parts["tables"] = term_bytes(model, [space])
+    if needs.reference is not None:
+        parts["fidelity"] = 16 * model.dimension + state
+    parts |= _beside(problem, state)
     # of entropies: blocks of the Schmidt matrix, and their places
     parts["observables"] = (6 if needs.cuts else 2) * state
     if space.axis != "z":
         # taken from the state of all spins, which is turned
         parts["observables"] += 48 * model.dimension
-    row = 10 + 3 * problem.spins + sum(len(p) for p in needs.pairs.values()) + 3 * len(needs.cuts)
-    return parts, 8 * row * len(problem.times) * (4 if problem.members > 1 else 2)
+    return parts, _rows(problem, problem.spins)
 
 
 def sector_memory(
@@ -164,18 +179,15 @@ def sector_memory(
     else:
         vectors["chebyshev"] = 2 * state
     parts = {"state": state, **vectors, "tables": tables}
-    echo, needs = problem.echo, problem.observables.needs
-    if needs.start:
-        parts["initial state"] = state
-    if echo is not None:
-        parts["echo"] = state
-    if needs.sigma_sites:
-        parts["correlations"] = (len(needs.sigma_sites) + 2) * state
+    needs = problem.observables.needs
+    parts |= _beside(problem, state)
     # H psi, for the energy; moments have pieces of the vector
     moments = 3 << 20
     work = state
     if path == "bonds" and not needs.variance and not problem.has_tensors:
         work = moments
+    if needs.reference is not None:
+        parts["fidelity"] = (16 << chosen) + state
     if needs.cuts:
         # the largest Gram matrix, of half of the spins down in the part
         half = max(math.comb(part, part // 2) for part in _parts(problem, chosen))
@@ -186,15 +198,7 @@ def sector_memory(
     if State in problem.observables or needs.unlike:
         work = max(work, (16 << chosen) + 32 * states)
     parts["observables"] = work
-    entropy = problem.observables.get(Entropy)
-    row = (
-        2
-        + 3 * chosen
-        + sum(len(p) for p in needs.pairs.values())
-        + (2 + 2 * (0 if entropy is None else entropy.stored)) * len(needs.cuts)
-        + 8
-    )
-    return parts, 8 * row * len(problem.times) * (4 if problem.members > 1 else 2)
+    return parts, _rows(problem, chosen)
 
 
 def memory_on_gpu(problem: Problem, parts: Mapping[str, int]) -> int:

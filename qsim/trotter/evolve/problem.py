@@ -14,7 +14,7 @@ import numpy as np
 from qsim.core.errors import DeckError
 from qsim.trotter.evolve.open.statistics import Enough, ranges_of
 from qsim.trotter.initial.ground import GroundState
-from qsim.trotter.measurement.spaces import operator_in, strings_of_deck
+from qsim.trotter.measurement.spaces import all_states, operator_in, strings_of_deck
 from qsim.trotter.model.frames import FRAMES
 from qsim.trotter.model.open.channels import charge_of, decays_of
 from qsim.trotter.observables.correlations import Otoc
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from qsim.trotter.observables.base import Observable
     from qsim.trotter.observables.registry import Observables
     from qsim.trotter.sectors.ground import Ground
-    from qsim.trotter.sectors.selection import PlainSpace
+    from qsim.trotter.sectors.symmetric import PlainSpace
 
 __all__ = ["MOST_STEPS", "PIECE", "Path", "Problem"]
 
@@ -59,7 +59,7 @@ Path = Literal["layers", "bonds", "chebyshev", "krylov"]
 layers
     A product formula of diagonal layers in the whole space, or a Chebyshev expansion where that is cheaper.
 bonds
-    A product formula of bonds in a sector of Sz.
+    A product formula of bonds: in a sector of Sz or of a parity, of larger spins, and of couplings that have no layers.
 chebyshev
     Expansions of exp(-iHt), of a constant H in a sector or with couplings that have no layers.
 krylov
@@ -166,11 +166,10 @@ class Problem:
     @property
     def path(self) -> Path:
         """Method that propagates the states: everything that depends on it asks here."""
-        named = self.evolution.integrator not in ("chebyshev", "krylov", "auto")
-        if named and self.charged:
-            return "bonds"
         # no layers exist in sectors, nor for couplings of different components
         no_layers = self.sector is not None or self.has_tensors
+        if no_layers and self.evolution.integrator not in ("chebyshev", "krylov", "auto"):
+            return "bonds"
         driven = self.models.driven or self.models.driven_sigma
         if self.evolution.integrator == "krylov" or (driven and no_layers):
             return "krylov"
@@ -302,15 +301,22 @@ class Problem:
         return space_with(self.hamiltonian().static, down)
 
     def _ground_vector(self, member: int) -> StateVector:
-        from qsim.trotter.sectors.states import normalised, restricted
+        from qsim.trotter.sectors.states import normalised
 
         vector, own = self.ground(member).vector.astype(self.dtype), self._ground_sector
         if own == self.sector:
             return vector
         # made in its sector of Sz, then unfolded for runs elsewhere
-        state = strings_of_deck(own, self.device, vector, self.space.axis)
-        psi = restricted(self.space, self.device, state).astype(self.dtype, copy=False)
-        return normalised(self.space, psi, self.start)
+        return normalised(
+            self.space, self.part_of(strings_of_deck(own, self.device, vector, "z")), self.start
+        )
+
+    def part_of(self, state: StateVector) -> StateVector:
+        """Return the part in the space of a state of all spins along the axes of the deck."""
+        from qsim.trotter.sectors.states import restricted
+
+        turned = strings_of_deck(all_states(self.space), self.device, state, self.space.axis)
+        return restricted(self.space, self.device, turned).astype(self.dtype, copy=False)
 
     def whole(self, psi: StateVector) -> StateVector:
         """Return a vector of the space as a state of all spins along the axes of the deck."""

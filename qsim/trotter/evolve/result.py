@@ -11,8 +11,9 @@ import numpy as np
 from qsim.core.results.quantities import Quantity
 from qsim.core.results.tables import Scalar
 from qsim.trotter.evolve.open import quantities as of_open
+from qsim.trotter.measurement.quantities import labels_in
 from qsim.trotter.observables.base import Observable, shifted
-from qsim.trotter.observables.registry import OBSERVABLES, arrays_of, labels_of
+from qsim.trotter.observables.registry import OBSERVABLES, arrays_of
 from qsim.trotter.observables.spins import BITS
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from qsim.trotter.evolution.accuracy import Choice
     from qsim.trotter.evolve.problem import Problem
-    from qsim.trotter.observables.base import Array, Final, Label
+    from qsim.trotter.observables.base import Array, Final
 
 __all__ = ["QUANTITIES", "Result"]
 
@@ -119,16 +120,6 @@ def _error_of(observed: Quantity[Result], kind: type[Observable] | None = None) 
     )
 
 
-def _label(kind: type[Observable], label: Label) -> Quantity[Result]:
-    return Quantity(
-        label.name,
-        label.unit,
-        label.text,
-        lambda r: r.problem.observables.label(kind, label, "evolve"),
-        label.axes,
-    )
-
-
 def _own_times(kind: type[Observable]) -> Quantity[Result]:
     """Return the quantity of the times of an observable that need not be taken at every output time."""
 
@@ -156,7 +147,7 @@ ARRAYS: tuple[Quantity[Result], ...] = (
     Quantity("site", "", "sites", lambda r: np.arange(r.problem.spins), ("site",)),
     *STATE,
     *(_in_time(kind, array) for kind, array in arrays_of("evolve")),
-    *(_label(kind, label) for kind, label in labels_of("evolve")),
+    *labels_in("evolve"),
     *(_own_times(kind) for kind in OBSERVABLES.values() if kind.times is not Observable.times),
     Quantity(
         "couplings",

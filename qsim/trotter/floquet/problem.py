@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from qsim.core.errors import DeckError
 from qsim.trotter.deck.sectors import SectorBlock
 from qsim.trotter.deck.tasks import Floquet
 from qsim.trotter.model.frames import FRAMES, Frame
+from qsim.trotter.model.hamiltonian import Hamiltonian
 from qsim.trotter.problem import TaskProblem
 from qsim.trotter.sectors.parity import parity_obstacle
-from qsim.trotter.sectors.selection import mixing, space_with
+from qsim.trotter.sectors.selection import Asked, mixing, sector_of, space_with
 
 if TYPE_CHECKING:
-    from qsim.trotter.measurement.spaces import PlainSpace, Space
+    from qsim.trotter.measurement.spaces import Space
     from qsim.trotter.model.hamiltonian import Model
 
 __all__ = ["FloquetProblem"]
@@ -42,55 +43,31 @@ class FloquetProblem(TaskProblem[Floquet]):
 
     @property
     def frame(self) -> Frame:
-        """Axes of the deck: the start is written in its strings."""
-        return FRAMES["z"]
-
-    @cached_property
-    def charged(self) -> bool:
-        """True if the state has one Sz, which every step of the cycle conserves."""
-        if isinstance(self.sector, SectorBlock):
-            return self.sector.parity is None
-        return self.sector == "auto" and not any(mixing(step) for step in self._steps)
+        """Axes along which the strings of the space are written."""
+        return FRAMES[self.space.axis]  # type: ignore[index]
 
     @property
-    def _steps(self) -> list[Model]:
-        return [self.step_model(number) for number in range(len(self.block.cycle))]
+    def charged(self) -> bool:
+        """True if the state has one Sz, which every step of the cycle conserves."""
+        return not math.isnan(self.space.sz)
 
     @cached_property
-    def space(self) -> PlainSpace:
-        """Return the space of a cycle, from the deck or from the start."""
-        down = None if self.start is None else self.start.lowered(self.models.system.twos)
-        if not self.charged:
-            return self._without_sz(down)
-        for number, step in enumerate(self._steps):
-            if why := mixing(step):
-                raise DeckError(f"sector: step {number} of the cycle does not conserve total Sz: {why}")
+    def space(self) -> Space:
+        """The space of the deck, or the smallest that the start has and every step conserves: one Sz, one parity, or all."""
+        steps = [self.step_model(number) for number in range(len(self.block.cycle))]
+        # the deck has seen to it
+        assert self.start is not None
+        twos = self.models.system.twos
         if isinstance(self.sector, SectorBlock):
-            given = self.quanta - round(self.sector.ups(self.quanta)[0])
-            if down is not None and down != given:
-                raise DeckError(
-                    f"sector: the initial state has Sz = {0.5 * self.quanta - down:g}, the sector Sz = "
-                    f"{0.5 * self.quanta - given:g}; use sector: auto"
-                )
-            return space_with(self._steps[0], given)
-        if down is None:
-            raise DeckError("sector: the initial state has no single Sz; name one: sector: {sz: ...}")
-        return space_with(self._steps[0], down)
-
-    def _without_sz(self, down: int | None) -> PlainSpace:
-        """Return the parity that the start has and every step conserves, else all states."""
-        why = next((why for step in self._steps if (why := parity_obstacle(step))), "")
-        if isinstance(self.sector, SectorBlock):
-            odd = int(self.sector.parity == "odd")
-            if why:
-                raise DeckError(
-                    f"sector.parity: a step of the cycle does not conserve the parity: {why}; use sector: full"
-                )
-            if down is not None and down % 2 != odd:
-                raise DeckError(
-                    f"sector.parity: the initial state has {down} spins down; use the other parity"
-                )
-            return space_with(self._steps[0], odd=odd)
-        if self.sector != "auto" or why or down is None or self.quanta < 2:
-            return space_with(self._steps[0])
-        return space_with(self._steps[0], odd=down % 2)
+            # steps as the parts of one H, in whatever order they act
+            cycle = Hamiltonian(steps[0], tuple((float, step) for step in steps[1:]))
+            return sector_of(
+                Asked(self.sector, self.start, twos, self.lattice, self.observables.needs), cycle
+            )
+        down = self.start.lowered(twos)
+        if self.sector != "auto" or down is None:
+            return space_with(steps[0])
+        if not any(mixing(step) for step in steps):
+            return space_with(steps[0], down)
+        odd = None if any(parity_obstacle(step) for step in steps) or self.quanta < 2 else down % 2
+        return space_with(steps[0], odd=odd)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
-from qsim.trotter.observables.registry import OBSERVABLES, arrays_of, labels_of
+from qsim.trotter.measurement.quantities import axes_in, labels_in
+from qsim.trotter.observables.registry import OBSERVABLES, arrays_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     from qsim.trotter.floquet.problem import FloquetProblem
     from qsim.trotter.measurement.spaces import Space
-    from qsim.trotter.observables.base import Array, Label, Observable
 
 __all__ = ["QUANTITIES", "FloquetResult"]
 
@@ -60,30 +60,13 @@ class FloquetResult:
         """Return a row of observations, None if there is none; of one cut without the axis of the cuts."""
         values = self.rows.get(name)
         # one row per observation, and one column per cut
-        if values is not None and values.ndim == 2 and name != "sz" and values.shape[1] == 1:
-            return np.asarray(values[:, 0])
-        return values
+        kind = next((kind for kind, array in arrays_of("floquet") if array.name == name), None)
+        observable = None if values is None or kind is None else self.problem.observables.get(kind)
+        return values if observable is None else observable.column(np.asarray(values))
 
 
 def _row_of(name: str) -> Callable[[FloquetResult], NDArray[Any] | None]:
     return lambda result: result.row(name)
-
-
-def _axes_of(kind: type[Observable], array: Array) -> Callable[[FloquetResult], tuple[str, ...]]:
-    """Return a function that gives the axes of an array, which may depend on the observables of the deck."""
-
-    def axes(result: FloquetResult) -> tuple[str, ...]:
-        observable = result.problem.observables.get(kind)
-        return ("time", *(array.axes if observable is None else observable.axes(array, "floquet")))
-
-    return axes
-
-
-def _label(kind: type[Observable], label: Label) -> Quantity[FloquetResult]:
-    def labels(result: FloquetResult) -> Any:
-        return result.problem.observables.label(kind, label, "floquet")
-
-    return Quantity(label.name, label.unit, label.text, labels, axes=label.axes)
 
 
 def _final(name: str) -> Callable[[FloquetResult], float | None]:
@@ -144,11 +127,11 @@ QUANTITIES: tuple[Quantity[FloquetResult], ...] = (
             array.text,
             _row_of(array.name),
             axes=("time", *array.axes),
-            axes_of=_axes_of(kind, array),
+            axes_of=axes_in("floquet", kind, array, ("time",)),
         )
         for kind, array in arrays_of("floquet")
     ),
-    *(_label(kind, label) for kind, label in labels_of("floquet")),
+    *labels_in("floquet"),
     Quantity(
         "quasienergies",
         "",

@@ -20,8 +20,8 @@ from qsim.trotter.evolution.accuracy import PRODUCT_ROUNDING, ROUNDING
 from qsim.trotter.evolution.chebyshev import Chebyshev
 from qsim.trotter.floquet.result import FloquetResult
 from qsim.trotter.levels.run import gap_ratios, warn_of_degenerate
-from qsim.trotter.measurement.spaces import moments_in, schmidt_in
-from qsim.trotter.observables.base import View
+from qsim.trotter.measurement.spaces import moments_in, upright
+from qsim.trotter.measurement.views import StateView
 from qsim.trotter.observables.memory import Imbalance
 from qsim.trotter.observables.spins import Sz
 from qsim.trotter.sectors.lanczos import dot
@@ -29,16 +29,16 @@ from qsim.trotter.sectors.linear import matrix_of
 from qsim.trotter.sectors.states import initial_state
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
-    from qsim.core.device.arrays import FloatArray, StateVector
+    from qsim.core.device.arrays import StateVector
     from qsim.core.run.loop import Report
     from qsim.core.run.progress import Monitor
     from qsim.trotter.floquet.problem import FloquetProblem
+    from qsim.trotter.kernels.states.measure import Moments
     from qsim.trotter.model.hamiltonian import Model
-    from qsim.trotter.sectors.schmidt import Spectrum
 
 __all__ = ["run"]
 
@@ -100,7 +100,10 @@ class Computation:
     def __init__(self, problem: FloquetProblem, restored: Mapping[str, Any] | None) -> None:
         self.problem = problem
         device, sector, block = problem.place, problem.space, problem.block
-        self.steps = [Step(problem, problem.step_model(k), step.time) for k, step in enumerate(block.cycle)]
+        self.steps = [
+            Step(problem, problem.frame.turned(problem.step_model(k)), step.time)
+            for k, step in enumerate(block.cycle)
+        ]
         seed = problem.models.seed
 
         def start() -> StateVector:
@@ -157,12 +160,12 @@ class Computation:
             report(Progress(self.done))
 
     def _observe(self) -> None:
-        # pairs are not needed: observables of a cycle take <S^z> and the state
-        moments = moments_in(self.problem.space, self.problem.place, self.psi)
-        sz = moments.s["z"] / moments.norm
-        row: dict[str, Any] = {"cycle": self.done, "norm": moments.norm, "sz": sz}
-        view = Stroboscopic(self, sz, moments.norm)
-        for observable in self.problem.observables:
+        problem = self.problem
+        space, psi = upright(problem.space, problem.place, self.psi)
+        moments = moments_in(space, problem.place, psi, problem.observables.needs.across)
+        view = Stroboscopic(self, moments)
+        row: dict[str, Any] = {"cycle": self.done, "norm": moments.norm, "sz": view.spins("z")}
+        for observable in problem.observables:
             # sz is stored in any case, and the imbalance follows from its rows after the last cycle
             if not isinstance(observable, Sz | Imbalance):
                 row |= observable.values(view)
@@ -170,28 +173,20 @@ class Computation:
             self.rows.setdefault(name, []).append(value)
 
 
-class Stroboscopic(View):
+class Stroboscopic(StateView):
     """The state between two cycles as observables see it."""
 
-    def __init__(self, computation: Computation, sz: FloatArray, norm: float) -> None:
-        self.computation, self.sz, self.norm = computation, sz, norm
-        self.labelled = computation.problem.charged
-
-    def spins(self, axis: str) -> FloatArray:
-        """Return ``<S^z_j>`` of every site; in a sector there is nothing along x and y."""
-        return self.sz if axis == "z" else np.zeros_like(self.sz)
-
-    def schmidt(self, cut: Sequence[int]) -> Spectrum:
-        """Return the squared Schmidt coefficients of a part."""
-        problem = self.computation.problem
-        return schmidt_in(problem.space, problem.place, self.computation.psi, cut)
+    def __init__(self, computation: Computation, moments: Moments) -> None:
+        problem = computation.problem
+        super().__init__(problem.space, problem.place, computation.psi, moments)
+        self.computation = computation
 
     def fidelity(self, state: str) -> float:
         """Return the overlap with the initial state."""
         first = self.computation.first
         # the observable needs it
         assert first is not None
-        return abs(dot(first, self.computation.psi)) ** 2 / self.norm
+        return abs(dot(first, self.computation.psi)) ** 2 / self.moments.norm
 
 
 def run(problem: FloquetProblem, monitor: Monitor) -> FloquetResult:

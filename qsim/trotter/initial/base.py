@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from qsim.core.deck.blocks import Block, Finding
+from qsim.core.errors import DeckError
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -108,6 +109,19 @@ class InitialState(Block):
             psi = device.xp.zeros(1 << spins, dtype=dtype)
             psi[string] = 1.0
         return psi
+
+    def amplitudes(self, twos: tuple[int, ...], *, seed: int, member: int = 0) -> "Amplitudes":
+        """Return the amplitudes of all states of spins of 2 S = twos on the host, the quanta of site 0 running fastest.
+
+        Raises
+        ------
+        DeckError
+            If the state is one of spins 1/2.
+        """
+        raise DeckError(
+            f"initial.type: {self.word} is a state of spins 1/2; of larger ones take basis, product, a1, haar, random_phase, "
+            "file or mps"
+        )
 
     def part(
         self, spins: int, device: "Device", dtype: "DTypeLike", part: slice, *, seed: int = 0

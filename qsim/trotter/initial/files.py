@@ -24,8 +24,8 @@ class MpsState(InitialState):
 
     type: Literal["mps"]
     file: DeckPath = Field(
-        description=".npz with one array (left bond, 2, right bond) per site, A0, A1, ... or arr_0, arr_1, ...; 0 of the "
-        "middle axis is up"
+        description=".npz with one array (left bond, 2 S + 1, right bond) per site, A0, A1, ... or arr_0, arr_1, ...; 0 of "
+        "the middle axis is up, m = S"
     )
 
     def vector(
@@ -36,9 +36,18 @@ class MpsState(InitialState):
 
         return contract_mps(read_mps(self.file, spins), device, dtype, str(self.file))
 
+    def amplitudes(self, twos: tuple[int, ...], *, seed: int, member: int = 0) -> "Amplitudes":
+        """Return the amplitudes of spins of any size."""
+        import numpy as np
+
+        from qsim.core.device.device import cpu
+        from qsim.trotter.states.mps import contract_mps, read_mps
+
+        return contract_mps(read_mps(self.file, len(twos), twos), cpu(1), np.complex128, str(self.file))
+
 
 class FileState(InitialState):
-    """A state vector of 2^N amplitudes, normalised."""
+    """A state vector of 2^N amplitudes, of larger spins as many as there are states, normalised."""
 
     example = None
 
@@ -55,3 +64,15 @@ class FileState(InitialState):
         from qsim.trotter.states.files import load_state
 
         return load_state(self.file, spins, device, dtype, self.name)
+
+    def amplitudes(self, twos: tuple[int, ...], *, seed: int, member: int = 0) -> "Amplitudes":
+        """Return the amplitudes of spins of any size, the digit S - m of site 0 running fastest."""
+        import math
+
+        import numpy as np
+
+        from qsim.core.device.device import cpu
+        from qsim.trotter.states.files import load_state
+
+        states = math.prod(two + 1 for two in twos)
+        return load_state(self.file, len(twos), cpu(1), np.complex128, self.name, states=states)

@@ -96,6 +96,21 @@ class A1State(_Random):
         mask = sum(1 << site for site in set(self.up))
         random_phases(device, psi, seed, member, mask=mask, generator=self.rng, part=part)
 
+    def amplitudes(self, twos: tuple[int, ...], *, seed: int, member: int = 0) -> "Amplitudes":
+        """Return the amplitudes of spins of any size: m = S of the sites that are up."""
+        import numpy as np
+
+        from qsim.core.device.device import cpu
+        from qsim.trotter.kernels.states.random_states import random_phases
+
+        sizes = [two + 1 for two in twos]
+        psi = np.empty(int(np.prod(sizes)), np.complex128)
+        random_phases(cpu(1), psi, seed if self.seed is None else self.seed, member, generator=self.rng)
+        kept = np.ones(psi.size, np.bool_)
+        for site in set(self.up):
+            kept &= np.arange(psi.size) // int(np.prod(sizes[:site])) % sizes[site] == 0
+        return np.where(kept, psi, 0.0) * np.sqrt(psi.size / np.count_nonzero(kept))
+
 
 class RandomPhaseState(_Random):
     """All Ising states with equal weights and random phases."""

@@ -180,20 +180,20 @@ def translations(lattice: object, spins: int) -> Translations:
     ring = Translations.of_ring(spins, lattice)
     if not isinstance(lattice, Cells):
         return ring
-    pairs = {(bond.j, bond.k) for bond in bonds(lattice, spins, [1])}
-    # a row of cells, or a torus whose rows go on in the next one
-    if pairs == {tuple(sorted(((j + 1) % spins, (k + 1) % spins))) for j, k in pairs}:
-        return ring
     moves = shifts(lattice, spins)
-    if not moves:
+    ladder = isinstance(lattice, blocks.Ladder)
+    lengths = _lengths(lattice, spins)
+    closed = (lattice.periodic, False) if ladder else lattice.closed()  # type: ignore[union-attr]
+    if not any(closed):
+        pairs = {(bond.j, bond.k) for bond in bonds(lattice, spins, [1])}
+        # an open one whose bonds are those of a ring all the same, such as a single bond
+        if pairs == {tuple(sorted(((j + 1) % spins, (k + 1) % spins))) for j, k in pairs}:
+            return ring
         missing = (
             f"momentum belongs to shifts of a ring by one site, which a lattice of type {lattice.type} does not have; nor has it "
             "shifts by one cell, as it is open: see periodic"
         )
         return Translations([], (), (), missing=missing, lattice=lattice)
-    ladder = isinstance(lattice, blocks.Ladder)
-    lengths = _lengths(lattice, spins)
-    closed = (lattice.periodic, False) if ladder else lattice.closed()  # type: ignore[union-attr]
     kept = [i for i, (length, yes) in enumerate(zip(lengths, closed, strict=True)) if yes and length > 1]
     named: dict[str, tuple[Fraction, ...]] = {"Gamma": (Fraction(0),) * len(kept)}
     for name, parts in POINTS[type(lattice)].items():

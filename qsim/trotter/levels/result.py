@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["QUANTITIES", "LevelsResult"]
 
-
 EPS = 2.2e-16
 
 

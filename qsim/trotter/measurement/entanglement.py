@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.states.vectors import Amplitudes
 
-
 __all__ = ["deposit", "entropies", "entropy", "entropy_bytes", "normalised", "scatter", "schmidt"]
+
 
 # of the part of the state that is rearranged at a time
 PIECE_BITS = 20

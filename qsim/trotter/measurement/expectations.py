@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from qsim.trotter.sectors.lanczos import Linear
     from qsim.trotter.states.vectors import Amplitudes
 
-
 __all__ = ["correlators", "energy", "energy_and_variance", "local"]
 
 

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from qsim.core.device.links import Links
     from qsim.trotter.states.vectors import Amplitudes
 
-
 __all__ = ["EchoValue", "echo", "fidelity"]
 
 

@@ -32,12 +32,11 @@ from qsim.trotter.sectors.operator import SectorOperator, sector_operator
 from qsim.trotter.sectors.parity import ParitySector, WholeSpace
 from qsim.trotter.sectors.parity_operator import ParityOperator, WholeOperator
 from qsim.trotter.sectors.schmidt import Spectrum, sector_schmidt
-from qsim.trotter.sectors.selection import PlainSpace
 from qsim.trotter.sectors.shared.operator import SharedOperator
 from qsim.trotter.sectors.shared.space import SharedSpace
 from qsim.trotter.sectors.spin_operators import target_of, weighted
 from qsim.trotter.sectors.states import start_in, unfolded, whole_state
-from qsim.trotter.sectors.symmetric import SymmetricOperator, SymmetricSector
+from qsim.trotter.sectors.symmetric import PlainSpace, SymmetricOperator, SymmetricSector
 from qsim.trotter.states.vectors import on_host, overlap
 
 if TYPE_CHECKING:

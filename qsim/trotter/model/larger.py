@@ -29,15 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "Local",
-    "SpinModel",
-    "commuting",
-    "flipped",
-    "half_turn",
-    "quanta_of",
-    "spin_matrices",
-]
+__all__ = ["Local", "SpinModel", "commuting", "flipped", "half_turn", "quanta_of", "spin_matrices"]
 
 # of the largest element of a matrix: less is rounding of a rotation
 ROUNDING = 1e-13

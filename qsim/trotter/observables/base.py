@@ -197,12 +197,15 @@ class Setting:
     Attributes
     ----------
     spins : int
+    states : int
+        Number of all states.
     initial : InitialState
     conserves_sz : bool
         True for an evolution in a sector of Sz.
     """
 
     spins: int
+    states: int
     initial: "InitialState"
     conserves_sz: bool
 
@@ -348,8 +351,6 @@ class Observable:
         Label of the axis of a panel of the figure ``curves``, for one number per time.
     odd_under_inversion : bool
         True if it changes its sign when all spins turn over, and is lost in a sector of that symmetry.
-    whole_space : bool
-        True if it needs amplitudes of all 2^N strings.
     """
 
     key: ClassVar[str]
@@ -365,7 +366,6 @@ class Observable:
     figures: ClassVar[Mapping[str, "Callable[[Results], Figure | None]"]] = {}
     curve: ClassVar[str] = ""
     odd_under_inversion: ClassVar[bool] = False
-    whole_space: ClassVar[bool] = False
 
     def __init__(self, items: Sequence[Item], spins: int, lattice: Any = None) -> None:
         self.items, self.spins, self.lattice = items, spins, lattice

@@ -116,7 +116,7 @@ class Correlator(Observable):
     text = "<Sa_j Sb_k> of pairs, of equal components (zz) or unlike ones (xy)"
     more = {"pairs": (Pairs, "with correlator: all, or a list of [j, k]")}
     example = list(PAIR_AXES)
-    tasks = ("evolve", "spectrum", "thermal", "steady")
+    tasks = ("evolve", "spectrum", "thermal", "floquet", "steady")
     arrays = tuple(
         Array(f"correlator_{axes}", "hbar^2", f"<S{axes[0]}_j S{axes[1]}_k>", (f"pair_{axes}",))
         for axes in (*PAIR_AXES, *UNLIKE)

@@ -151,6 +151,12 @@ class Autocorrelation(Observable):
         """Yield a site that does not exist, and an initial state that does not belong to the site."""
         site, place = item.value(cls.key), f"{key}.{cls.key}"
         yield from check_sites([site], deck.system.spins, place)
+        if not deck.system.halves:
+            yield Finding(
+                place,
+                "of larger spins the a1 state holds the projector on m = S, which is not Sz; take time_correlation, from haar or "
+                "random_phase",
+            )
         if not (isinstance(deck.initial, A1State) and deck.initial.up == [site]):
             yield Finding(
                 place,

@@ -40,7 +40,9 @@ class ReturnProbability(Observable):
 class FidelityBlock(Block):
     """``|<phi|psi(t)>|^2`` with a state of a file."""
 
-    file: DeckPath = Field(description=".npy, .npz or .h5 file with 2^spins amplitudes")
+    file: DeckPath = Field(
+        description=".npy, .npz or .h5 file with the amplitudes of all states, 2^spins of spins 1/2"
+    )
 
 
 def _file_form(value: object) -> object:
@@ -55,7 +57,6 @@ class Fidelity(Observable):
     text = "overlap with a state of a file"
     # needs a file
     example = None
-    whole_space = True
     arrays = (Array("fidelity", "", "|<phi|psi(t)>|^2 with the state of the file"),)
     finals = (Final("fidelity_final", "", "fidelity at t_final", "fidelity", error=shifted_overlap),)
     curve = "fidelity"

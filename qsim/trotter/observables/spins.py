@@ -108,7 +108,7 @@ class Sx(Spins):
 
     key, axis = "sx", "x"
     text = "<Sx>: all, total, or a list of sites"
-    tasks = ("evolve", "spectrum", "steady")
+    tasks = ("evolve", "spectrum", "floquet", "steady")
     arrays, labels = _arrays("x"), _labels("x")
     figures = {"sz_map": sz_map}
 
@@ -118,7 +118,7 @@ class Sy(Spins):
 
     key, axis = "sy", "y"
     text = "<Sy>: all, total, or a list of sites"
-    tasks = ("evolve", "spectrum", "steady")
+    tasks = ("evolve", "spectrum", "floquet", "steady")
     arrays, labels = _arrays("y"), _labels("y")
     figures = {"sz_map": sz_map}
 
@@ -165,6 +165,7 @@ class Total(Observable):
     text = "total spin along x, y, z, or all three"
     word = "all"
     example = "all"
+    tasks = ("evolve", "floquet", "steady")
     arrays = tuple(Array(f"total_s{a}", "hbar", f"total S{a}") for a in AXES)
     finals = (Final("total_sz_final", "hbar", "total Sz at t_final", "total_sz", -1, True, _shifted_total),)
     figures = {"total": total}

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from qsim.core.deck.blocks import Finding
 from qsim.trotter.observables.base import Item, Needs, Observable, Setting
 
-# whose state a results file takes: 1 GB
-MOST_SPINS = 26
+# amplitudes that a results file takes: 1 GB, 26 spins 1/2
+MOST_STATES = 1 << 26
 
 
 class State(Observable):
-    """All 2^N amplitudes at t_final, which the run itself stores."""
+    """All amplitudes at t_final, 2^N of spins 1/2, which the run itself stores."""
 
     key = "state"
     text = "store the state at t_final (up to 26 spins)"
@@ -24,8 +24,9 @@ class State(Observable):
     @classmethod
     def physics(cls, item: Item, key: str, setting: Setting) -> Iterator[Finding]:
         """Yield that the state is too large."""
-        if setting.spins > MOST_SPINS:
+        if setting.states > MOST_STATES:
             yield Finding(
                 f"{key}.state",
-                f"a state of {setting.spins} spins is too large for a results file; at most {MOST_SPINS} spins",
+                f"a state of {setting.spins} spins has {setting.states:.3g} amplitudes, too many for a results file; at most "
+                f"{MOST_STATES:.2g}, 26 spins 1/2",
             )

@@ -91,6 +91,11 @@ def multiple_of_pi(value: float) -> str:
     return rf"{sign}{top}\pi{below}"
 
 
+def _last(r: "Results", name: str) -> "NDArray[Any]":
+    """Return a structure factor, of an evolution that of the last time."""
+    return r[name] if r[name].ndim == 1 else r[name][-1]
+
+
 def _row(ax: "Axes", r: "Results", names: list[str]) -> None:
     """Draw curves against the wave number of a row of sites."""
     import numpy as np
@@ -98,7 +103,7 @@ def _row(ax: "Axes", r: "Results", names: list[str]) -> None:
     q = r["wave_number"]
     order = np.argsort(q)
     for name in names:
-        ax.plot(q[order], r[name][order], marker="o", markersize=3, label=name[-2:])
+        ax.plot(q[order], _last(r, name)[order], marker="o", markersize=3, label=name[-2:])
     # multiples of pi/2 are ticks, where there are few
     ends = np.arange(np.floor(2.0 * q.min()), np.ceil(2.0 * q.max()) + 1.0) / 2.0
     if ends.size <= MAP:
@@ -112,7 +117,7 @@ def _list(ax: "Axes", r: "Results", names: list[str]) -> None:
     """Draw points above the names of their momenta."""
     labels = [str(label) for label in r["momentum"]]
     for name in names:
-        ax.plot(range(len(labels)), r[name], marker="o", markersize=4, linestyle=":", label=name[-2:])
+        ax.plot(range(len(labels)), _last(r, name), marker="o", markersize=4, linestyle=":", label=name[-2:])
     written = [rf"${label.replace('pi', chr(92) + 'pi')}$" if "(" in label else label for label in labels]
     written = [r"$\Gamma$" if label == "Gamma" else label for label in written]
     wide = sum(map(len, labels)) > WIDE
@@ -125,7 +130,7 @@ def _list(ax: "Axes", r: "Results", names: list[str]) -> None:
 def _map(fig: "Figure", ax: "Axes", r: "Results", name: str) -> None:
     """Draw the momenta of a plane as coloured points."""
     x, y = r["wave_vector"][:, 0], r["wave_vector"][:, 1]
-    image = ax.scatter(x, y, c=r[name], s=60, cmap="viridis", edgecolors="black", linewidths=0.4)
+    image = ax.scatter(x, y, c=_last(r, name), s=60, cmap="viridis", edgecolors="black", linewidths=0.4)
     fig.colorbar(image, ax=ax, label=rf"$S^{{{name[-2:]}}}(\mathbf{{q}})$", pad=0.02)
     ax.set_aspect("equal")
     ax.margins(0.12)
@@ -134,7 +139,7 @@ def _map(fig: "Figure", ax: "Axes", r: "Results", name: str) -> None:
 
 
 def draw(r: "Results") -> "Figure | None":
-    """Draw the static structure factor of the lowest state: a curve over q, a map of a plane, or points with their momenta."""
+    """Draw the structure factor, of an evolution at the last time: a curve, a map of a plane, or points with their momenta."""
     import numpy as np
 
     from qsim.core.results.plotting import figure
@@ -160,7 +165,7 @@ def draw(r: "Results") -> "Figure | None":
         _list(ax, r, names)
     else:
         for name in names:
-            ax.plot(r[name], marker="o", markersize=3, label=name[-2:])
+            ax.plot(_last(r, name), marker="o", markersize=3, label=name[-2:])
         ax.set_xlabel("number of the momentum")
     ax.set_ylabel(r"$S(q)$")
     ax.legend()
@@ -171,12 +176,12 @@ def draw(r: "Results") -> "Figure | None":
 
 
 class StructureFactor(Observable):
-    """``sum_jk exp(iq(r_j - r_k)) <S^a_j S^a_k> / N`` of the lowest level, or against temperature."""
+    """``sum_jk exp(iq(r_j - r_k)) <S^a_j S^a_k> / N`` of the lowest level, a steady state, against time or temperature."""
 
     key = "structure_factor"
     form = StructureAxes | Annotated[list[StructureAxes], Field(min_length=1)]
     text = (
-        "task: spectrum or thermal: sum_jk exp(iq(r_j-r_k)) <Sa_j Sa_k>/N with the places r of the sites, neighbours at "
+        "sum_jk exp(iq(r_j-r_k)) <Sa_j Sa_k>/N with the places r of the sites, neighbours at "
         "distance 1; of a chain or ring, and without a lattice, r_j = j"
     )
     more = {
@@ -187,7 +192,7 @@ class StructureFactor(Observable):
         )
     }
     example = ["zz", "xx"]
-    tasks = ("spectrum", "thermal")
+    tasks = ("evolve", "spectrum", "thermal", "floquet", "steady")
     arrays = tuple(
         Array(
             f"structure_factor_{a}{a}",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.model.hamiltonian import Model
     from qsim.trotter.sectors.linear import SpaceOperator
-    from qsim.trotter.sectors.selection import PlainSpace
+    from qsim.trotter.sectors.symmetric import PlainSpace
 
 __all__ = ["TOLERANCE", "Ground", "ground_state"]
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from qsim.core.device.links import Links
     from qsim.trotter.sectors.linear import SpaceOperator
 
-
 __all__ = [
     "EPS",
     "Levels",
@@ -45,6 +44,7 @@ __all__ = [
     "ritz",
     "turn_vectors",
 ]
+
 
 # of one recurrence, before it starts again from the best vector
 STEPS = 300

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.trotter.kernels.sectors.terms import Numbering
 from qsim.trotter.sectors.digits.space import DigitSpace
 
 if TYPE_CHECKING:
@@ -23,6 +24,13 @@ if TYPE_CHECKING:
 __all__ = ["ParitySector", "WholeSpace", "parity_obstacle"]
 
 PIECE = 1 << 22
+
+
+def _numbering(spins: int, bits: int) -> Numbering:
+    """Return the tables of an index that holds the lowest bits of a string."""
+    split = bits // 2
+    above = (np.arange(1 << spins - split, dtype=np.int64) << split) & ((1 << bits) - 1)
+    return Numbering(split, above, np.arange(1 << split, dtype=np.int64))
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,11 @@ class WholeSpace:
     def digits(self) -> DigitSpace:
         """The same states as a space of strings of digits."""
         return DigitSpace((1,) * self.spins)
+
+    @property
+    def numbering(self) -> Numbering:
+        """Tables of the index."""
+        return _numbering(self.spins, self.spins)
 
     def strings(self) -> NDArray[np.int64]:
         """Return the string of every index, (D,) int64."""
@@ -92,6 +105,11 @@ class ParitySector:
     def digits(self) -> DigitSpace:
         """The same states as a space of strings of digits."""
         return DigitSpace((1,) * self.spins, odd=self.odd, axis=self.axis)
+
+    @property
+    def numbering(self) -> Numbering:
+        """Tables of the index."""
+        return _numbering(self.spins, self.spins - 1)
 
     def strings(self) -> NDArray[np.int64]:
         """Return the string of every index, (D,) int64."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import singledispatch
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +20,9 @@ from qsim.trotter.sectors.symmetric import PlainSpace, SymmetricSector, symmetri
 
 if TYPE_CHECKING:
     from qsim.trotter.deck.model import TrotterDeck
+    from qsim.trotter.initial.base import InitialState
     from qsim.trotter.model.hamiltonian import Hamiltonian, Model
+    from qsim.trotter.observables.base import Needs
 
 __all__ = ["PlainSpace", "frame_of", "mixing", "obstacle", "sector_of", "space_with", "spaces_of"]
 
@@ -144,15 +147,39 @@ def _turned_over(hamiltonian: Hamiltonian, axis: str = "z") -> str:
     return next((why for part in _parts(hamiltonian) if (why := parity_obstacle(part, number))), "")
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What a deck says of the space of a state.
+
+    Attributes
+    ----------
+    block : SectorBlock
+    start : InitialState
+    twos : tuple of int
+        2 S of every site.
+    lattice : block of a lattice, optional
+    needs : Needs
+        Of the observables.
+    """
+
+    block: SectorBlock
+    start: InitialState
+    twos: tuple[int, ...]
+    lattice: Any
+    needs: Needs
+
+    @classmethod
+    def of(cls, deck: TrotterDeck) -> Asked:
+        """Return what a deck says that names a sector."""
+        assert isinstance(deck.sector, SectorBlock)
+        return cls(deck.sector, deck.initial, deck.system.twos, deck.lattice, deck.observables.needs)
+
+
 def _symmetric(
-    deck: TrotterDeck,
-    block: SectorBlock,
-    hamiltonian: Hamiltonian,
-    sigma: Hamiltonian | None,
-    down: int | None,
+    asked: Asked, hamiltonian: Hamiltonian, sigma: Hamiltonian | None, down: int | None
 ) -> SymmetricSector:
     """Return the states of a character of permutations and inversion in the smallest space that H and start allow."""
-    quanta, model = deck.system.quanta, hamiltonian.static
+    block, quanta, model = asked.block, sum(asked.twos), hamiltonian.static
     whole = [part for part in (hamiltonian, sigma) if part is not None]
     parts = [part for both in whole for part in _parts(both)]
     # of one Sz if the deck names it, or if the start has one that all parts conserve
@@ -176,20 +203,20 @@ def _symmetric(
             )
     if block.inversion and (why := next((why for part in whole if (why := _turned_over(part, "x"))), "")):
         raise DeckError(f"sector.inversion: the inversion of all spins is not conserved: {why}")
-    if deck.observables.needs.sigma_sites:
+    if asked.needs.sigma_sites:
         raise DeckError(
             "sector: time_correlation and otoc take Sz of one site, which leads from one character of the symmetries to others; "
             "use sector: full, or a sector of Sz alone"
         )
-    frame, moves = FRAMES[base.axis], translations(deck.lattice, deck.system.spins)  # type: ignore[index]
+    frame, moves = FRAMES[base.axis], translations(asked.lattice, len(asked.twos))  # type: ignore[index]
     # every part of H must be invariant; all have the same sector
     return [symmetric_sectors(block, frame.turned(part), [base], moves)[0] for part in parts].pop()
 
 
 def sector_of(
-    deck: TrotterDeck, hamiltonian: Hamiltonian, sigma: Hamiltonian | None
-) -> PlainSpace | SymmetricSector | None:
-    """Return the sector of an evolution; None for all states.
+    asked: Asked, hamiltonian: Hamiltonian, sigma: Hamiltonian | None = None
+) -> PlainSpace | SymmetricSector:
+    """Return the sector that a deck names for a state.
 
     Parameters
     ----------
@@ -199,33 +226,17 @@ def sector_of(
     Raises
     ------
     DeckError
-        If the deck asks for a sector that H or the start do not stay in.
+        If H or the start do not stay in it.
     """
-    requested, quanta, model = deck.sector, deck.system.quanta, hamiltonian.static
-    if requested in ("full", "none"):
-        return None
-    down = deck.initial.lowered(deck.system.twos)
-    if requested == "auto":
-        # auto: a start of one Sz that H and the way back conserve, and no product formula, whose layers are in the whole space
-        stays = (
-            down is not None
-            and deck.evolve.integrator in ("auto", "chebyshev", "krylov")
-            and deck.evolve.dt is None
-            and (not deck.driven or deck.evolve.integrator == "krylov")
-            and not any(observable.whole_space for observable in deck.observables)
-            and not obstacle(hamiltonian)
-            and (sigma is None or deck.evolve.integrator == "krylov" or sigma.is_static)
-            and (sigma is None or not obstacle(sigma))
-        )
-        return space_with(model, down) if stays and down is not None else None
-    assert isinstance(requested, SectorBlock)
+    requested, quanta, model = asked.block, sum(asked.twos), hamiltonian.static
+    down = asked.start.lowered(asked.twos)
     # inversion is a number of a sector of Sz of spins 1/2, else a character
     plain = model.halves and (requested.charged or not obstacle(hamiltonian))
     if requested.stored or (requested.inversion is not None and not plain):
-        return _symmetric(deck, requested, hamiltonian, sigma, down)
+        return _symmetric(asked, hamiltonian, sigma, down)
     if requested.parity is not None:
         parity = _of_parity(int(requested.parity == "odd"), hamiltonian, sigma, down)
-        if parity.axis != "z" and deck.observables.needs.sigma_sites:
+        if parity.axis != "z" and asked.needs.sigma_sites:
             raise DeckError(
                 f"sector.parity: time_correlation and otoc take Sz of one site, which turns the {parity} over; use sector: full"
             )
@@ -240,9 +251,9 @@ def sector_of(
         raise DeckError(
             f"sector: the initial state has Sz = {0.5 * quanta - down:g}, the sector {sector}; use sector: auto"
         )
-    if down is not None and sector.inversion and not isinstance(deck.initial, GroundState):
+    if down is not None and sector.inversion and not isinstance(asked.start, GroundState):
         raise DeckError(
-            f"sector.inversion: the initial state {deck.initial.word} is turned into another one by the inversion of all spins, "
+            f"sector.inversion: the initial state {asked.start.word} is turned into another one by the inversion of all spins, "
             "so that it has parts of both signs; leave inversion out"
         )
     return sector

@@ -8,19 +8,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
+from qsim.trotter.measurement.quantities import axes_in, labels_in
 from qsim.trotter.model.hamiltonian import scale_of
-from qsim.trotter.observables.registry import arrays_of, labels_of
+from qsim.trotter.observables.registry import arrays_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from qsim.core.device.arrays import Array
     from qsim.trotter.deck.tasks import Spectrum
     from qsim.trotter.measurement.spaces import Space
-    from qsim.trotter.observables.base import Array as Observed
-    from qsim.trotter.observables.base import Label, Observable
     from qsim.trotter.problem import TaskProblem
 
 __all__ = ["QUANTITIES", "SpectrumResult"]
@@ -99,17 +97,6 @@ class SpectrumResult:
 
 def _observed(name: str) -> Any:
     return lambda result: result.observed.get(name)
-
-
-def _axes(kind: type[Observable], array: Observed) -> Callable[[SpectrumResult], tuple[str, ...]]:
-    return lambda result: result.problem.observables.axes(kind, array, "spectrum")
-
-
-def _label(kind: type[Observable], label: Label) -> Quantity[SpectrumResult]:
-    def labels(result: SpectrumResult) -> Array | None:
-        return result.problem.observables.label(kind, label, "spectrum")
-
-    return Quantity(label.name, label.unit, label.text, labels, axes=label.axes)
 
 
 def _energies(result: SpectrumResult) -> dict[str, float]:
@@ -272,9 +259,9 @@ QUANTITIES: tuple[Quantity[SpectrumResult], ...] = (
             f"{array.text}, in the lowest (highest) level, the mean over its states",
             _observed(array.name),
             axes=array.axes,
-            axes_of=_axes(kind, array),
+            axes_of=axes_in("spectrum", kind, array),
         )
         for kind, array in arrays_of("spectrum")
     ),
-    *(_label(kind, label) for kind, label in labels_of("spectrum")),
+    *labels_in("spectrum"),
 )

@@ -32,6 +32,7 @@ def load_state(
     dtype: DTypeLike,
     name: str | None = None,
     links: Links | None = None,
+    states: int | None = None,
 ) -> Amplitudes:
     """Return a normalised state from an .npy, .npz or HDF5 file.
 
@@ -41,6 +42,8 @@ def load_state(
         Name of the array; by default psi, psi_final, or the only one that fits.
     links
         To processes that share the state: the part of this one is returned, of a state whose norm is 1.
+    states
+        Number of amplitudes, by default 2^N.
 
     Raises
     ------
@@ -49,15 +52,16 @@ def load_state(
     """
     path = Path(path)
     ranks, rank = (1, 0) if links is None else (links.size, links.rank)
-    part = slice((rank << spins) // ranks, ((rank + 1) << spins) // ranks)
+    size = 1 << spins if states is None else states
+    part = slice(rank * size // ranks, (rank + 1) * size // ranks)
     if path.suffix in (".h5", ".hdf5"):
         file, datasets = open_datasets(path)
         with file:
-            chosen = _choose(path, datasets, spins, name)
+            chosen = _choose(path, datasets, spins, size, name)
             vector = np.asarray(datasets[chosen][part])
     else:
         arrays = read_arrays(path, f"a state of {spins} spins in a NumPy or HDF5 file")
-        chosen = _choose(path, arrays, spins, name)
+        chosen = _choose(path, arrays, spins, size, name)
         vector = arrays[chosen][part]
     if vector.dtype.kind not in "biufc":
         raise FileError(f"{path}: {chosen or 'the array'} holds {vector.dtype}, not numbers")
@@ -66,17 +70,17 @@ def load_state(
     with device.use(), np.errstate(all="ignore"):
         # it is ours: no copy
         psi = device.asarray(vector.astype(dtype, copy=False))
-        size = _norm(psi, links)
-        if not (np.isfinite(size) and size > 0.0):
-            reason = "zero" if size == 0.0 else "too large for a number"
+        norm = _norm(psi, links)
+        if not (np.isfinite(norm) and norm > 0.0):
+            reason = "zero" if norm == 0.0 else "too large for a number"
             raise FileError(f"{path}: the norm of the state is {reason}, so it cannot be normalised")
-        psi *= 1.0 / size
+        psi *= 1.0 / norm
         return psi
 
 
-def _choose(path: Path, arrays: dict[str, Any], spins: int, name: str | None) -> str:
+def _choose(path: Path, arrays: dict[str, Any], spins: int, size: int, name: str | None) -> str:
     """Return the name of the state among arrays."""
-    fitting = [key for key, array in arrays.items() if array.shape == (1 << spins,)]
+    fitting = [key for key, array in arrays.items() if array.shape == (size,)]
     if name is None:
         name = next((key for key in NAMES if key in fitting), fitting[0] if len(fitting) == 1 else None)
     elif name not in arrays and f"results/{name}" in arrays:
@@ -84,7 +88,7 @@ def _choose(path: Path, arrays: dict[str, Any], spins: int, name: str | None) ->
     if name is None or name not in fitting:
         wanted = f"'{name}'" if name else "one array"
         raise FileError(
-            f"{path} holds {listed(arrays)}; expected {wanted} of {1 << spins} amplitudes ({spins} spins)"
+            f"{path} holds {listed(arrays)}; expected {wanted} of {size} amplitudes ({spins} spins)"
         )
     return name
 

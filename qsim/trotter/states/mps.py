@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["contract_mps", "read_mps"]
 
 
-def read_mps(path: Path, spins: int) -> list[NDArray[np.complex128]]:
-    """Return the tensors (left bond, 2, right bond) of an .npz file, site 0 first.
+def read_mps(path: Path, spins: int, twos: tuple[int, ...] | None = None) -> list[NDArray[np.complex128]]:
+    """Return the tensors (left bond, 2 S + 1, right bond) of an .npz file, site 0 first, by default of spins 1/2.
 
     The bonds at both ends are one and the same (trace, Eq. (A.2)); for an open chain it has size 1, and may be left out.
 
@@ -47,9 +47,10 @@ def read_mps(path: Path, spins: int) -> list[NDArray[np.complex128]]:
             tensor = tensor[None]
         elif tensor.ndim == 2 and site == spins - 1:
             tensor = tensor[..., None]
-        if tensor.dtype.kind not in "biufc" or tensor.ndim != 3 or tensor.shape[1] != 2:
+        d = 2 if twos is None else twos[site] + 1
+        if tensor.dtype.kind not in "biufc" or tensor.ndim != 3 or tensor.shape[1] != d:
             raise FileError(
-                f"{path}: {name} has shape {arrays[name].shape}, expected (left bond, 2, right bond)"
+                f"{path}: {name} has shape {arrays[name].shape}, expected (left bond, {d}, right bond)"
             )
         if 0 in tensor.shape:
             raise FileError(f"{path}: {name} has shape {tensor.shape}; bonds have at least the size 1")
@@ -111,10 +112,10 @@ def contract_mps(
 
 
 def _chain(tensors: list[NDArray[np.complex128]], bond: int) -> NDArray[np.complex128]:
-    """Return (2^n, left bond, right bond): the products of matrices for every setting of n sites, the first least significant."""
+    """Return (states, left bond, right bond): products of matrices for all settings of some sites, the first runs fastest."""
     product = np.eye(bond, dtype=np.complex128)[None]
     for tensor in tensors:
-        # site after site becomes a higher bit: n counts the earlier ones, i is next
+        # site after site becomes a higher digit: n counts the earlier ones, i is next
         product = np.einsum("nab,bic->inac", product, tensor, optimize=True)
         product = product.reshape(-1, bond, tensor.shape[2])
     return product

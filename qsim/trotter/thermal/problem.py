@@ -12,7 +12,7 @@ from qsim.trotter.problem import TaskProblem
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from qsim.trotter.measurement.spaces import PlainSpace
+    from qsim.trotter.sectors.symmetric import PlainSpace
 
 __all__ = ["ThermalProblem"]
 

@@ -44,8 +44,9 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
     from qsim.trotter.deck.axes import Axis
-    from qsim.trotter.measurement.spaces import PlainSpace, Space
+    from qsim.trotter.measurement.spaces import Space
     from qsim.trotter.sectors.linear import SpaceOperator
+    from qsim.trotter.sectors.symmetric import PlainSpace
     from qsim.trotter.thermal.problem import ThermalProblem
 
 __all__ = ["Response", "band_of", "response_of", "response_of_samples"]

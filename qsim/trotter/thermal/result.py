@@ -9,16 +9,16 @@ import numpy as np
 
 from qsim.core.results.quantities import Quantity
 from qsim.trotter.deck.axes import AXES
-from qsim.trotter.observables.registry import arrays_of, labels_of
+from qsim.trotter.measurement.quantities import axes_in, labels_in
+from qsim.trotter.observables.registry import arrays_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
-    from qsim.core.device.arrays import Array
     from qsim.trotter.observables.base import Array as Observed
-    from qsim.trotter.observables.base import Label, Observable
+    from qsim.trotter.observables.base import Observable
     from qsim.trotter.thermal.problem import ThermalProblem
 
 __all__ = ["QUANTITIES", "ThermalResult"]
@@ -104,19 +104,10 @@ def _observed_error(name: str) -> Callable[[ThermalResult], NDArray[np.float64] 
     return lambda result: result.observed_errors.get(name)
 
 
-def _label(kind: type[Observable], label: Label) -> Quantity[ThermalResult]:
-    def labels(result: ThermalResult) -> Array | None:
-        return result.problem.observables.label(kind, label, "thermal")
-
-    return Quantity(label.name, label.unit, label.text, labels, axes=label.axes)
-
-
 def _against_temperature(kind: type[Observable], array: Observed) -> Iterator[Quantity[ThermalResult]]:
     """Yield an array of an observable at every temperature, and its error."""
     name, axes = f"{array.name}_T", ("temperature", *array.axes)
-
-    def axes_of(result: ThermalResult) -> tuple[str, ...]:
-        return ("temperature", *result.problem.observables.axes(kind, array, "thermal"))
+    axes_of = axes_in("thermal", kind, array, ("temperature",))
 
     yield Quantity(
         name,
@@ -233,6 +224,6 @@ QUANTITIES: tuple[Quantity[ThermalResult], ...] = (
             ),
         )
     ),
-    *(_label(kind, label) for kind, label in labels_of("thermal")),
+    *labels_in("thermal"),
     *(quantity for kind, array in arrays_of("thermal") for quantity in _against_temperature(kind, array)),
 )

@@ -199,18 +199,20 @@ REFUSED = {
     "no time": ({"floquet": {"cycle": [{"terms": [0, 1, 2], "time": 0.0}]}}, "floquet.cycle.0.time"),
     "kicks along x": (
         {"system": KICKED, "floquet": {"cycle": TWO}, "sector": {"up": 2}},
-        "step 1 of the cycle does not conserve total Sz: the field along x at site 0 mixes magnetisations",
+        "Sz = -1 is not conserved .*: the field along x at site 0 mixes magnetisations",
     ),
     "other sector": ({"sector": {"up": 2}}, "the initial state has Sz = 0, the sector Sz = -1"),
-    "no Sz": ({"initial": {"type": "haar"}}, "name one: sector"),
-    "other parity": ({"sector": {"parity": "even"}}, "use the other parity"),
+    "other parity": (
+        {"sector": {"parity": "even"}},
+        "the sector an even number of spins down; use the other one",
+    ),
     "observed": ({"observe": [{"echo": {"sigma": []}}]}, "belongs to task: evolve"),
-    "inversion": ({"sector": {"sz": 0, "inversion": 1}}, "without inversion"),
+    "inversion": ({"sector": {"sz": 0, "inversion": 1}}, "changes its sign under the inversion of all spins"),
     "an evolution": (
         {"evolve": {"t_final": 1.0, "accuracy": 1e-3}},
         "evolve: this block belongs to task: evolve",
     ),
-    "momentum": ({"sector": {"sz": 0, "momentum": 0}}, "momentum belongs to task"),
+    "momentum": ({"sector": {"sz": 0, "momentum": 0}}, "H is not invariant under the shift by one site"),
 }
 
 

@@ -1,7 +1,5 @@
 """Product formulas in a sector of Sz: bonds against exponentials of two spins in the whole space, orders, errors, observables."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from scipy.linalg import expm
@@ -12,7 +10,6 @@ from qsim.core.errors import DeckError, MemoryLimitError, Stopped
 from qsim.core.run import checkpoint
 from qsim.core.run.progress import Monitor
 from qsim.core.run.stages import stage
-from qsim.trotter.build import build
 from qsim.trotter.evolution.bonds import Bonds, SectorFormula
 from qsim.trotter.evolution.integrators import METHODS
 from qsim.trotter.model.hamiltonian import Model, dense
@@ -252,8 +249,11 @@ def test_ensembles_and_verification(trotter):
 
 
 REFUSED = {
-    "inversion": ({"sector": {"sz": 0, "inversion": 1}}, "bm4 goes bond by bond in a sector of Sz alone"),
-    "parity": ({"sector": {"parity": "even"}}, "in the whole space or in a sector of Sz"),
+    "inversion": (
+        {"sector": {"sz": 0, "inversion": 1}},
+        "bm4 goes bond by bond without the inversion of all spins",
+    ),
+    "momentum": ({"sector": {"sz": 0, "momentum": 0}}, "a single bond has not the symmetries"),
     "driven": (
         {
             "system": {
@@ -268,7 +268,7 @@ REFUSED = {
                 ],
             }
         },
-        "bm4 takes a constant H in a sector",
+        "bm4 goes bond by bond here, which takes a constant H",
     ),
     "not conserved": (
         {"system": {"spins": 4, "terms": [{"type": "field", "axis": "x", "values": 0.3}]}},
@@ -290,16 +290,39 @@ def test_what_cannot_be_is_refused(trotter, name):
         trotter.run(**{**blocks, **changes})
 
 
-def test_a_gpu_is_refused(trotter):
-    loaded = trotter.load(
-        system={"spins": 4, "terms": [{"type": "heisenberg", "lattice": "chain", "J": 1.0}]},
-        initial={"type": "neel"},
-        evolve={"t_final": 1.0, "dt": 0.1, "integrator": "bm4"},
-        sector={"sz": 0},
+@pytest.mark.parametrize(
+    ("system", "sector"),
+    [
+        ({"spins": 4, "terms": [{"type": "heisenberg", "lattice": "chain"}]}, {"sz": 0}),
+        (
+            {"spins": 4, "terms": [{"type": "xyz", "lattice": "ring", "Jx": 1.0, "Jy": 0.4, "Jz": -0.7}]},
+            {"parity": "even"},
+        ),
+        ({"spins": 4, "terms": [{"type": "dm", "lattice": "ring", "D": [0.3, 0.5, 1.0]}]}, "full"),
+        (
+            {
+                "spins": 3,
+                "spin": [1, 0.5, 1.5],
+                "terms": [{"type": "xyz", "lattice": "chain", "Jx": 1.0, "Jy": 0.4, "Jz": 0.2}],
+            },
+            "auto",
+        ),
+    ],
+)
+def test_formulas_of_bonds_reach_their_accuracy(trotter, system, sector):
+    """Everywhere that layers cannot: against a Krylov evolution to 1e-10."""
+    given = system.get("spin", [0.5] * system["spins"])
+    start = {"type": "basis", "m": [-S if j % 2 else S for j, S in enumerate(given)]}
+    deck = {"system": system, "sector": sector, "initial": start, "observe": [{"sz": "all"}, "state"]}
+    exact = trotter.run(
+        **deck, evolve={"t_final": 1.5, "outputs": 4, "integrator": "krylov", "accuracy": 1e-10}
     )
-    assert build(loaded, cpu(1)).path == "bonds"
-    with pytest.raises(DeckError, match="there is no GPU kernel; use run.device: cpu"):
-        build(loaded, SimpleNamespace(is_cuda=True))
+    for integrator, accuracy in (("ts2", 1e-3), ("bm4", 1e-6)):
+        block = {"t_final": 1.5, "outputs": 4, "integrator": integrator, "accuracy": accuracy}
+        found = trotter.run(**deck, evolve=block)
+        assert found.problem.path == "bonds"
+        assert found.integration.error <= accuracy
+        assert np.linalg.norm(found.psi - exact.psi) < accuracy
 
 
 # ------------------------------------------------------------------------------- memory, interruption

@@ -410,14 +410,24 @@ STARTS = {
     "large m": ({"initial__m": [1, 0, 2, 0]}, "initial.m.2: Sz of a spin 1 is 1, 0, ..., -1; found 2"),
     "half m": ({"initial__m": [1, 0.5, 0, 0]}, "initial.m.1: Sz of a spin 1 is 1, 0, ..., -1; found 0.5"),
     "short m": ({"initial__m": [1, 0]}, "initial.m: 2 values, but system.spins = 4"),
-    "a1": ({"initial": {"type": "a1", "up": [0]}}, "initial.type: a1 is one of spins 1/2; take basis"),
     "autocorrelation": (
         {"observe": [{"autocorrelation": 0}]},
-        "observe.0.autocorrelation: belongs to spins 1/2",
+        "observe.0.autocorrelation: of larger spins the a1 state holds the projector on m = S, which is not Sz",
     ),
-    "layers": (
-        {"evolve": {"t_final": 1.0, "integrator": "bm4", "accuracy": 1e-3}},
-        "evolve.integrator: bm4 is a product of layers of spins 1/2",
+    "bonds of characters": (
+        {
+            "evolve": {"t_final": 1.0, "integrator": "bm4", "accuracy": 1e-3},
+            "initial__m": [0, 0, 0, 0],
+            "sector": {"sz": 0, "momentum": 0},
+        },
+        "evolve.integrator: bm4 goes bond by bond, and a single bond has not the symmetries",
+    ),
+    "driven bonds": (
+        {
+            "evolve": {"t_final": 1.0, "integrator": "bm4", "accuracy": 1e-3},
+            **terms(RING, {"type": "field", "values": 1.0, "profile": {"type": "cosine", "omega": 1.0}}),
+        },
+        "evolve.integrator: bm4 goes bond by bond here, which takes a constant H",
     ),
     "other sz": ({"sector": {"sz": 1}}, "sector: the initial state has Sz = 0, the sector Sz = 1"),
 }
@@ -513,3 +523,47 @@ def test_echoes_and_correlations_in_time_of_larger_spins(run, charged):
     W = U.conj().T @ (2.0 * S[0][2]) @ U
     known = [np.vdot(psi, W @ (2.0 * S[v][2]) @ W @ (2.0 * S[v][2]) @ psi).real for v in (1, 2)]
     np.testing.assert_allclose(results["otoc"][-1], known, atol=1e-8)
+
+
+MIXED = {"spins": 3, "spin": [1, 0.5, 1.5], "terms": [{"type": "heisenberg", "lattice": "chain", "J": 0.7}]}
+AT_ONCE = {"t_final": 0.0, "outputs": 1}
+
+
+def test_a_matrix_product_state_of_mixed_spins(trotter):
+    g = np.random.default_rng(5)
+    sizes, bonds = (3, 2, 4), (2, 3, 2, 2)
+    A = [g.normal(size=(bonds[j], sizes[j], bonds[j + 1])) + 0j for j in range(3)]
+    np.savez(trotter.folder / "m.npz", **{f"A{j}": tensor for j, tensor in enumerate(A)})
+    found = trotter.run(
+        system=MIXED, initial={"type": "mps", "file": "m.npz"}, evolve=AT_ONCE, observe=["state"]
+    )
+    # site 0 runs fastest
+    expected = np.einsum("aib,bjc,cka->kji", *A).ravel()
+    np.testing.assert_allclose(found.psi, expected / np.linalg.norm(expected), rtol=0, atol=1e-14)
+
+
+def test_sites_up_among_random_phases(trotter):
+    """The site that is up has m = S, the others are at infinite temperature: equal weights of all their states."""
+    found = trotter.run(
+        system=MIXED, initial={"type": "a1", "up": [2]}, evolve=AT_ONCE, observe=["state", {"sz": "all"}]
+    )
+    psi = found.psi.reshape(4, 2, 3)
+    np.testing.assert_allclose(np.abs(psi[0]) ** 2, 1.0 / 6.0, rtol=0, atol=1e-14)
+    assert not psi[1:].any()
+    np.testing.assert_allclose(found.mean["sz"][-1], [0.0, 0.0, 1.5], rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("sector", [{"sz": 1}, "full", {"parity": "even"}])
+def test_the_overlap_with_a_file_in_any_space(trotter, sector):
+    """The norm of the part in the space counts, not that of the space alone."""
+    phi = np.random.default_rng(2).normal(size=(2, 24)).T @ [1.0, 1.0j]
+    np.save(trotter.folder / "phi.npy", phi)
+    found = trotter.run(
+        system=MIXED,
+        sector=sector,
+        initial={"type": "basis", "m": [1, -0.5, 0.5]},
+        evolve={"t_final": 1.1, "outputs": 2, "accuracy": 1e-11},
+        observe=[{"fidelity": "phi.npy"}, "state"],
+    )
+    expected = abs(np.vdot(phi, found.psi)) ** 2 / np.vdot(phi, phi).real
+    assert found.mean["fidelity"][-1] == pytest.approx(expected, abs=1e-13)

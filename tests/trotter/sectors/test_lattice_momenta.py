@@ -122,3 +122,15 @@ def test_an_open_lattice_has_other_symmetries(trotter):
     )
     # one spin down of three in a row, even: |010> and (|100> + |001>) / sqrt 2
     np.testing.assert_allclose(found.listed[:, 0], [-np.sqrt(0.5), np.sqrt(0.5)], atol=1e-12)
+
+
+@pytest.mark.parametrize(("Lx", "momenta"), [(1, 1), (2, 2), (3, 3)])
+def test_a_closed_strip_has_the_momenta_of_its_cells(trotter, Lx, momenta):
+    """Also where its bonds are those of a ring of sites, of which there are twice as many, and where cells hold unlike spins."""
+    lattice = {"type": "honeycomb", "Lx": Lx, "Ly": 1, "periodic": True}
+    system = {"spins": 2 * Lx, "spin": [1, 0.5] * Lx, "lattice": lattice, "terms": [{"type": "heisenberg"}]}
+    found = trotter.run(task="spectrum", system=system, sector={"sz": 0.5 * Lx, "momentum": "all"})
+    plain = trotter.run(task="spectrum", system=system, sector={"sz": 0.5 * Lx})
+    assert len(found.sectors) <= momenta
+    assert sum(s.dimension for s in found.sectors) == sum(s.dimension for s in plain.sectors)
+    assert found.listed[0, 0] == pytest.approx(plain.listed[0, 0], abs=1e-10)

@@ -134,7 +134,6 @@ def test_random_states_are_drawn_inside(trotter):
             {"system": {"spins": 8, "terms": [*TERMS, {"type": "field", "axis": "x", "values": 0.1}]}},
             "flips a single spin",
         ),
-        ({"evolve": {"t_final": 1.0, "dt": 0.1, "integrator": "ts2"}}, "product formula in the whole space"),
         ({"initial": {"type": "product", "theta": 0.3}}, "of the initial state product lies in even number"),
     ],
 )

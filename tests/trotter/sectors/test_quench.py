@@ -276,7 +276,7 @@ REFUSED = {
     "inversion elsewhere": ({"sector": {"sz": 1, "inversion": -1}}, "needs sz: 0"),
     "formula": (
         {"sector": {"sz": 0, "inversion": 1}, "evolve": {"t_final": 1.0, "integrator": "ts4", "dt": 0.1}},
-        "ts4 goes bond by bond in a sector of Sz alone",
+        "ts4 goes bond by bond without the inversion of all spins",
     ),
     "list": ({"sector": {"sz": [0, 1]}}, "one sector for one state"),
     "outside": (

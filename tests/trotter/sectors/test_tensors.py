@@ -167,11 +167,6 @@ def test_tasks_in_sectors(trotter):
             "not defined on a periodic square",
         ),
         (
-            [{"type": "dm", "lattice": "ring", "D": 1.0}],
-            {"evolve": {"t_final": 1.0, "dt": 0.1, "integrator": "bm4"}},
-            "bm4 is a product of layers",
-        ),
-        (
             [{"type": "dm", "lattice": "ring", "D": [0.0, 1.0, 0.0]}],
             {"sector": {"sz": 0}},
             "changes the number of spins up",

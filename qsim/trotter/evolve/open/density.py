@@ -19,6 +19,7 @@ from qsim.trotter.evolution.accuracy import Choice
 from qsim.trotter.evolve.open.arnoldi import Arnoldi
 from qsim.trotter.evolve.open.drifts import pieces_of
 from qsim.trotter.evolve.open.spaces import why_mixing
+from qsim.trotter.evolve.trajectories.observer import reference
 from qsim.trotter.model.open.channels import digits_of, jump_model
 from qsim.trotter.observables.base import View
 from qsim.trotter.sectors.digits.liouville import Doubled
@@ -82,12 +83,19 @@ class DensityView(View):
         That of t = 0.
     model : Model, optional
         H then.
+    reference : (D,) complex128, optional
+        State that it is compared with.
     """
 
     def __init__(
-        self, doubled: Doubled, v: NDArray[np.complex128], start: Any = None, model: Any = None
+        self,
+        doubled: Doubled,
+        v: NDArray[np.complex128],
+        start: Any = None,
+        model: Any = None,
+        reference: Any = None,
     ) -> None:
-        self.doubled, self.v, self.start, self.model = doubled, v, start, model
+        self.doubled, self.v, self.start, self.model, self.reference = doubled, v, start, model, reference
 
     def spins(self, axis: str) -> NDArray[np.float64]:
         """Return ``<S^a_j>`` of every site."""
@@ -117,10 +125,11 @@ class DensityView(View):
         return np.asarray(values.reshape(n, n))
 
     def fidelity(self, state: Literal["start", "reference"]) -> float:
-        """Return ``<psi| rho |psi>`` with the pure state at t = 0."""
-        if state != "start" or self.start is None:
-            raise NotImplementedError("a density matrix is compared with its start alone")
-        return float(np.vdot(self.start, self.v).real)
+        """Return ``<psi| rho |psi>`` with the pure state at t = 0, or that of a file."""
+        other = self.start if state == "start" else self.reference
+        # the observable needs it
+        assert other is not None
+        return float(np.vdot(other, self.v).real)
 
     def energy(self, v: NDArray[np.complex128] | None = None) -> float:
         """Return ``<H>``, or ``Tr(H v)`` of another matrix."""
@@ -159,6 +168,12 @@ class Density:
         twos = problem.models.system.twos
         self.doubled = Doubled(problem.device, self.hamiltonian, problem.channels, twos, order_kept(problem))
         self.start = start_of(problem, self.doubled, member)
+        other = reference(problem)
+        if other is not None:
+            space = problem.space
+            assert not isinstance(space, SymmetricSector)
+            other = self.doubled.pure(space.strings(), problem.part_of(other))
+        self.reference = other
         self.x = self.doubled.real_of(self.start)
         self.exponential = Arnoldi(self.x.size, VECTORS, np.float64)
         self.root = math.sqrt(float(np.prod([two + 1.0 for two in twos])))
@@ -250,7 +265,7 @@ class Density:
             return
         time, doubled, v = self.problem.times[self.reached], self.doubled, self.v
         model = self.hamiltonian.at(time)
-        view = DensityView(doubled, v, self.start, model)
+        view = DensityView(doubled, v, self.start, model, self.reference)
         values: dict[str, Any] = {
             "norm": doubled.trace(v).real,
             "energy": view.energy(),

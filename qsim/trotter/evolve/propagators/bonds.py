@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.device.device import cpu
 from qsim.core.errors import NumericsError
 from qsim.trotter.evolution.accuracy import PASS_ROUNDING, ROUNDING, Choice, rounded_angles
-from qsim.trotter.evolution.bonds import Bonds, SectorFormula
-from qsim.trotter.evolution.error_pilot import Panel, Pilot
-from qsim.trotter.evolve.propagators.orbits import ising_string
+from qsim.trotter.evolution.bonds import Groups, SectorFormula
+from qsim.trotter.evolution.error_pilot import Panel, Pilot, local_error
+from qsim.trotter.evolution.gates import GateFormula, gate_pilot, gates_of
+from qsim.trotter.evolve.propagators.chebyshev import linear_in, measured
 from qsim.trotter.evolve.step_error import hardest
+from qsim.trotter.kernels.states.random_states import random_phases
+from qsim.trotter.measurement.spaces import strings_of_deck
 from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.digits.space import DigitSpace
 from qsim.trotter.sectors.moments import sector_moments
-from qsim.trotter.sectors.operator import SectorOperator, sector_operator
+from qsim.trotter.sectors.operator import SectorOperator
+from qsim.trotter.sectors.symmetric import SymmetricSector
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from qsim.core.run.progress import Monitor
@@ -33,6 +38,8 @@ __all__ = ["BondPropagator", "bond_choice"]
 BOND_ROUNDING = 0.5
 # groups of an evolution: days
 HUGE = 1e11
+# amplitudes up to which a step of the whole system is compared with that of a pilot
+COMPARED = 1 << 24
 
 
 class BondPropagator:
@@ -48,11 +55,10 @@ class BondPropagator:
     expansion = None
 
     def __init__(self, problem: Problem, hamiltonian: Hamiltonian, psi: NDArray[Any], how: Choice) -> None:
-        assert isinstance(problem.sector, Sector)
         self.problem, self.how = problem, how
         self.model = hamiltonian.at(0.0)
-        self.formula = SectorFormula(problem.device, problem.sector, self.model, psi)
-        self.operator = sector_operator(problem.device, problem.sector, self.model)
+        self.formula = formula_in(problem, hamiltonian, psi)
+        self.operator: Any = linear_in(problem, self.model)
 
     @property
     def psi(self) -> Any:
@@ -65,17 +71,29 @@ class BondPropagator:
 
     def measure(self, axes: str, pairs: bool = True) -> Moments:
         """Return the moments of the state, and its energy; the variance, which takes a second vector, only if it is observed."""
-        from qsim.trotter.evolve.propagators.chebyshev import measured
-
-        if not pairs or needs_vector(self.problem, self.model):
+        if (
+            not pairs
+            or needs_vector(self.problem, self.model)
+            or not isinstance(self.operator, SectorOperator)
+        ):
             return measured(self.problem, self.model, self.operator, self.psi, axes, pairs)
         # <S^x S^x> of the coupled pairs makes the energy, without a product
         flips = np.argwhere(np.triu(self.model.J[0] + self.model.J[1], 1))
         coupled = [(int(j), int(k)) for j, k in flips]
-        assert isinstance(self.operator, SectorOperator)
         return sector_moments(
             self.operator, self.psi, sorted({*self.problem.observables.needs.across, *coupled})
         )
+
+
+def formula_in(problem: Problem, hamiltonian: Hamiltonian, psi: NDArray[Any]) -> SectorFormula | GateFormula:
+    """Return the formula of a state in the space of a problem."""
+    space, model = problem.space, problem.frame.turned(hamiltonian.at(0.0))
+    # rows and columns of a sector of Sz need no tables of strings
+    if isinstance(space, Sector) and not problem.device.is_cuda:
+        return SectorFormula(problem.device, space, model, psi)
+    # the rules have seen to it
+    assert not isinstance(space, SymmetricSector)
+    return GateFormula(problem.device, space, model, psi)
 
 
 def needs_vector(problem: Problem, model: Model) -> bool:
@@ -86,48 +104,47 @@ def needs_vector(problem: Problem, model: Model) -> bool:
 # ---------------------------------------------------------------------------------------------- step
 
 
-class _Small:
-    """A state of all strings of a few spins, made of its parts in all sectors; the evolver of a pilot."""
-
-    def __init__(self, model: Model, psi: NDArray[np.complex128]) -> None:
-        self.psi = psi
-        # bonds conserve Sz: each sector of the pilot by itself
-        self.sectors = [Sector(model.spins, down) for down in range(model.spins + 1)]
-        self.places = [sector.strings() for sector in self.sectors]
-        self.model = model
-
-    def advance(self, method: str, dt: float, steps: int) -> None:
-        """Make some steps."""
-        for sector, place in zip(self.sectors, self.places, strict=True):
-            part = SectorFormula(cpu(1), sector, self.model, self.psi[place])
-            part.advance(method, dt, steps)
-            self.psi[place] = part.psi
-
-
 def _pilot(problem: Problem, hamiltonian: Hamiltonian) -> Pilot:
-    """Return the pilot of a product formula of bonds: a random state, and the part of an Ising state."""
-    model = hamiltonian.at(0.0)
-    plain = model
-    # a pilot knows couplings by their size
-    if model.cross is not None:
-        size = np.hypot(model.J[0], np.abs(model.cross[0, 1]))
-        plain = replace(model, J=np.stack([size, size, model.J[2]]), cross=None)
-    # sites and factor of a pilot of the couplings' sizes;
-    # evolved are the couplings themselves, with their signs
-    pilot = Pilot.of(plain)
-    small = model.restricted(pilot.sites)
-    own = float(np.abs(plain.restricted(pilot.sites).J).max(initial=0.0))
-    factor = float(np.abs(pilot.hamiltonian.at(0.0).J).max(initial=0.0)) / own if own > 0.0 else 1.0
-    small = replace(small, J=factor * small.J, cross=None if small.cross is None else factor * small.cross)
-    pilot.hamiltonian = small
-    pilot.make = lambda _, psi: _Small(small, np.asarray(psi, np.complex128))  # type: ignore[assignment,return-value]
-    index = ising_string(problem)
-    # an Ising start: the spins of the pilot as they are in it
-    if index is not None:
-        state = np.zeros(1 << len(pilot.sites), np.complex128)
-        state[sum(1 << n for n, site in enumerate(pilot.sites) if index >> site & 1)] = 1.0
+    """Return the pilot of a formula of bonds: a random state, and the initial one on its sites where that has a part."""
+    pilot = gate_pilot(problem.frame.turned(hamiltonian.at(0.0)))
+    twos = problem.models.system.twos
+    space = DigitSpace(tuple(twos[site] for site in pilot.sites))
+    digits = problem.start.digits(twos)
+    if len(pilot.sites) == problem.spins:
+        state = strings_of_deck(problem.space, problem.device, problem.initial(0), "z")
+        pilot.states.insert(0, np.asarray(problem.device.to_host(state), np.complex128))
+    elif digits is not None and problem.space.axis == "z":
+        string = sum(digits[site] << n * space.bits for n, site in enumerate(pilot.sites))
+        state = np.zeros(space.dimension, np.complex128)
+        state[space.index(np.array([string]))] = 1.0
         pilot.states.insert(0, state)
     return pilot
+
+
+def _compared(
+    problem: Problem, panel: Panel, hamiltonians: Sequence[Hamiltonian], name: str, dt: float
+) -> bool:
+    """Let pilots that are smaller than the system see one step of it; tell whether there were any."""
+    if problem.dimension > COMPARED or problem.times[-1] <= 0.0:
+        return False
+    compared = False
+    for pilot, hamiltonian in zip(panel.pilots, hamiltonians, strict=True):
+        if len(pilot.sites) == problem.spins:
+            continue
+
+        def local(method: str, step: float, hamiltonian: Hamiltonian = hamiltonian) -> float:
+            first = problem.initial(0).astype(np.complex128)
+            drawn = problem.device.xp.empty_like(first)
+            random_phases(problem.device, drawn, 1, 0)
+            # the start may be a special one
+            return max(
+                local_error(formula_in(problem, hamiltonian, psi.copy()), psi, method, step)
+                for psi in (first, drawn)
+            )
+
+        pilot.compare(name, dt, local)
+        compared = True
+    return compared
 
 
 def bond_choice(problem: Problem, monitor: Monitor) -> Choice:
@@ -148,15 +165,25 @@ def bond_choice(problem: Problem, monitor: Monitor) -> Choice:
     intervals = np.diff(np.asarray(problem.times, float))
     duration = float(intervals.sum())
     # a group is a layer: bonds without a common site at once
-    counts = [Bonds(h.at(0.0)).per_step(name) for h in hamiltonians] if problem.spins > 1 else [(1, 1)]
+    each = (Groups(gates_of(hamiltonian.at(0.0))) for hamiltonian in hamiltonians)
+    counts = [(1, 1), *(one.per_step(name) for one in each if one.groups)]
     groups, bonds = max(g for g, _ in counts), max(b for _, b in counts)
     if duration <= 0.0:
         return Choice(name, block.dt or 1.0, 0.0, groups, 0.0)
+    # a sector of Sz has one vector, and no room for others
+    plain = isinstance(problem.space, Sector)
     dt = block.dt
     if dt is None:
         # the deck has seen to it
         assert accuracy is not None
         dt = panel.step(name, intervals, 0.95 * accuracy)
+        if not plain and _compared(problem, panel, hamiltonians, name, dt):
+            dt = panel.step(name, intervals, 0.95 * accuracy)
+    elif not plain:
+        given = dt
+        monitor.judged(
+            "the error of the state", lambda: _compared(problem, panel, hamiltonians, name, given), None
+        )
     panel.duration = duration
     # 1e-12: intervals that are multiples of dt but for rounding
     steps = float(np.ceil(intervals / dt * (1.0 - 1e-12)).sum())

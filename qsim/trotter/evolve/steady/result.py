@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
-from qsim.trotter.observables.registry import arrays_of, labels_of
+from qsim.trotter.measurement.quantities import axes_in, labels_in
+from qsim.trotter.observables.registry import arrays_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.trotter.evolve.steady.problem import SteadyProblem
-    from qsim.trotter.observables.base import Label, Observable
 
 __all__ = ["QUANTITIES", "SteadyResult"]
 
@@ -64,11 +64,6 @@ def _value(name: str) -> Callable[[SteadyResult], Any]:
     return lambda r: r.values.get(name)
 
 
-def _label(kind: type[Observable], label: Label) -> Callable[[SteadyResult], Any]:
-    """Return the function of an array that labels an axis."""
-    return lambda r: r.problem.observables.label(kind, label, "steady")
-
-
 def _known(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
@@ -85,19 +80,18 @@ def _energy_scale(result: SteadyResult) -> float:
 ARRAYS: tuple[Quantity[SteadyResult], ...] = (
     Quantity("site", "", "sites", lambda r: np.arange(r.problem.models.spins), ("site",)),
     *(
-        Quantity(array.name, array.unit, array.text, _value(array.name), array.axes, note=array.note)
-        for _, array in arrays_of("steady")
-    ),
-    *(
         Quantity(
-            label.name,
-            label.unit,
-            label.text,
-            _label(kind, label),
-            label.axes,
+            array.name,
+            array.unit,
+            array.text,
+            _value(array.name),
+            array.axes,
+            axes_of=axes_in("steady", kind, array),
+            note=array.note,
         )
-        for kind, label in labels_of("steady")
+        for kind, array in arrays_of("steady")
     ),
+    *labels_in("steady"),
     Quantity(
         "current",
         "J",

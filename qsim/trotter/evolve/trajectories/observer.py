@@ -10,29 +10,29 @@ import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.trotter.deck.axes import AXES
-from qsim.trotter.measurement.expectations import correlators, energy, energy_and_variance, local
+from qsim.trotter.measurement.expectations import energy, energy_and_variance, local
 from qsim.trotter.measurement.overlaps import echo, fidelity
 from qsim.trotter.measurement.shared import shared_schmidt
-from qsim.trotter.measurement.spaces import flat, operator_in, schmidt_in, unlike_in, upright
-from qsim.trotter.observables.base import View
+from qsim.trotter.measurement.spaces import operator_in
+from qsim.trotter.measurement.views import StateView
 from qsim.trotter.sectors.parity import WholeSpace
 from qsim.trotter.sectors.schmidt import Spectrum
 from qsim.trotter.sectors.shared.space import SharedSpace
 from qsim.trotter.states.files import load_state
+from qsim.trotter.states.vectors import norm2, overlap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from qsim.core.device.arrays import FloatArray, StateVector
+    from qsim.core.device.arrays import StateVector
     from qsim.trotter.evolve.problem import Problem
     from qsim.trotter.kernels.states.measure import Moments
     from qsim.trotter.measurement.spaces import Space
-    from qsim.trotter.observables.base import Pair
 
 __all__ = ["Observer", "reference"]
 
 
-class Snapshot(View):
+class Snapshot(StateView):
     """The state of a trajectory at one time.
 
     Parameters
@@ -54,44 +54,18 @@ class Snapshot(View):
         entropies: Mapping[tuple[int, ...], float] | None = None,
     ) -> None:
         problem = observer.problem
-        self.observer, self.time, self.moments, self.psi = observer, time, moments, psi
-        self.known = entropies
+        super().__init__(problem.space, problem.device, psi, moments)
+        self.observer, self.time, self.known = observer, time, entropies
         self.single = problem.precision == "single"
         # means over an ensemble have no single Sz for each coefficient
         self.labelled = problem.charged and problem.members == 1
-        # where Schmidt values are taken from, once for all parts
-        self._flat: tuple[Space, StateVector] | None = None
-
-    def spins(self, axis: str) -> FloatArray:
-        """Return ``<S^a_j>`` of every site."""
-        return local(self.moments, axis)
-
-    def correlators(self, axis: str, pairs: Sequence[Pair]) -> FloatArray:
-        """Return ``<S^a_j S^a_k>`` of pairs.
-
-        Raises
-        ------
-        ValueError
-            If one of them was not measured: it is not in the needs of the observable.
-        """
-        problem = self.observer.problem
-        if len(axis) == 2:
-            space, psi = upright(problem.space, problem.device, self.psi)
-            return unlike_in(space, problem.device, psi, [(axis, j, k) for j, k in pairs]) / self.moments.norm
-        values = correlators(self.moments, axis, pairs)
-        if np.isnan(values).any():
-            raise ValueError(f"<S{axis} S{axis}> of a pair that is not in `needs` was not measured")
-        return values
 
     def schmidt(self, cut: Sequence[int]) -> Spectrum:
         """Return the squared Schmidt coefficients of a part."""
         problem = self.observer.problem
         if problem.links is not None:
             return Spectrum.unlabelled(shared_schmidt(problem.device, problem.links, self.psi, cut))
-        if self._flat is None:
-            self._flat = flat(problem.space, problem.device, self.psi)
-        space, psi = self._flat
-        return schmidt_in(space, problem.device, psi, cut)
+        return super().schmidt(cut)
 
     def entropies(self, cuts: Sequence[Sequence[int]]) -> list[float]:
         """Return the von Neumann entropies of all parts."""
@@ -101,10 +75,17 @@ class Snapshot(View):
 
     def fidelity(self, state: Literal["start", "reference"]) -> float:
         """Return the overlap with the state at t = 0, or with the state of a file."""
-        other = self.observer.psi0 if state == "start" else self.observer.reference
-        # the observable needs it
-        assert other is not None
-        return fidelity(other, self.psi, self.observer.problem.links)
+        problem = self.observer.problem
+        if state == "start":
+            # a jump may have led to another Sz
+            if problem.space != self.observer.home:
+                return 0.0
+            other = self.observer.psi0
+            # the observable needs it
+            assert other is not None
+            return fidelity(other, self.psi, problem.links)
+        other = self.observer.compared
+        return abs(overlap(other, self.psi, problem.links)) ** 2 / norm2(self.psi, problem.links)
 
     def variance(self) -> float:
         """Return ``<H^2> - <H>^2``."""
@@ -134,8 +115,8 @@ class Observer:
     problem : Problem
     member : int
         Number of the trajectory.
-    reference : (2^N,) complex, optional
-        State that the trajectory is compared with, see :func:`reference`.
+    reference : complex, optional
+        State of all spins that the trajectory is compared with, see :func:`reference`.
 
     Attributes
     ----------
@@ -153,7 +134,21 @@ class Observer:
         hamiltonians = problem.different_hamiltonians(member)
         self.hamiltonian, self.perturbed = hamiltonians[0], hamiltonians[-1]
         self.psi0 = problem.initial(member) if problem.observables.needs.start else None
+        self.home = problem.space
+        self._compared: tuple[Space, StateVector] | None = None
         self.rows: dict[str, list[Any]] = {}
+
+    @property
+    def compared(self) -> StateVector:
+        """Part in the present space of the state that the trajectory is compared with."""
+        problem, state = self.problem, self.reference
+        # the observable needs it
+        assert state is not None
+        if problem.sector is None:
+            return state
+        if self._compared is None or self._compared[0] != problem.space:
+            self._compared = problem.space, problem.part_of(state)
+        return self._compared[1]
 
     @cached_property
     def axes(self) -> str:
@@ -223,8 +218,8 @@ class Observer:
 
 
 def reference(problem: Problem) -> StateVector | None:
-    """Return the state of a file that trajectories are compared with, None if no observable needs one."""
-    file = problem.observables.needs.reference
+    """Return the state of a file that trajectories are compared with, of all spins; None if no observable needs one."""
+    file, states = problem.observables.needs.reference, problem.models.system.states
     if file is None:
         return None
-    return load_state(file, problem.spins, problem.device, problem.dtype, links=problem.links)
+    return load_state(file, problem.spins, problem.device, problem.dtype, links=problem.links, states=states)

@@ -21,19 +21,7 @@ if TYPE_CHECKING:
     from numba.core.typing.context import Context
     from numba.core.typing.templates import Signature
 
-__all__ = [
-    "eight",
-    "four",
-    "lanes_into",
-    "multiply_add",
-    "pairs_from_tile",
-    "pointer",
-    "rows_from_tile",
-    "sixteen",
-    "tile_from_pairs",
-    "tile_from_rows",
-    "times",
-]
+__all__ = ["eight", "four", "lanes_into", "multiply_add", "pointer", "sixteen", "times"]
 
 DOUBLE, INDEX = ir.DoubleType(), ir.IntType(64)
 

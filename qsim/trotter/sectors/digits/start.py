@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.errors import DeckError
+from qsim.core.device.device import cpu
 from qsim.trotter.sectors.digits.measure import turned_to_z
 from qsim.trotter.sectors.digits.space import DigitSpace
 from qsim.trotter.sectors.states import normalised
@@ -52,16 +52,17 @@ def state_in(
     """
     base = sector if isinstance(sector, DigitSpace) else sector.base.digits
     if base.axis == "z":
-        psi = _along_z(base, block)
+        psi = _along_z(base, block, seed, member)
     else:
         every = DigitSpace(base.twos)
-        psi = base.restricted(device, turned_to_z(every, device, _along_z(every, block), base.axis))
+        along = _along_z(every, block, seed, member)
+        psi = base.restricted(device, turned_to_z(every, device, along, base.axis))
     if not isinstance(sector, DigitSpace):
         psi = sector.folded(psi, np.complex128)
     return normalised(sector, device.asarray(psi.astype(dtype)), block)
 
 
-def _along_z(space: DigitSpace, block: InitialState) -> NDArray[np.complex128]:
+def _along_z(space: DigitSpace, block: InitialState, seed: int, member: int) -> NDArray[np.complex128]:
     """Return the part of an initial state in a space of strings along z, not divided by its norm."""
     digits = block.digits(space.twos)
     if digits is not None:
@@ -71,9 +72,8 @@ def _along_z(space: DigitSpace, block: InitialState) -> NDArray[np.complex128]:
         return psi
     angles = getattr(block, "angles", None)
     if angles is None:
-        raise DeckError(
-            f"initial.type: {block.word} is a state of spins 1/2; take basis, product, haar or random_phase"
-        )
+        every = block.amplitudes(space.twos, seed=seed, member=member)
+        return np.asarray(space.restricted(cpu(1), every))
     strings = space.strings()
     psi = np.ones(space.dimension, np.complex128)
     for j, (theta, phi) in enumerate(zip(*angles(space.spins), strict=True)):
