@@ -348,7 +348,7 @@ def evolution(rng: Generator, folder: Path) -> tuple[Block, Complex]:
         made = _inside(rng, system) if torus else None
         sector, psi = made or (
             _one(rng, "auto", "full"),
-            rng.normal(size=(2, states_of(system))).T @ [1.0, 1.0j],
+            np.asarray(rng.normal(size=(2, states_of(system))).T @ [1.0, 1.0j], np.complex128),
         )
         psi = psi / np.linalg.norm(psi)
         np.save(folder / "start.npy", psi)
@@ -782,4 +782,5 @@ def _of_order(operator: Complex, f: float) -> Complex:
         total = total + np.exp(2j * np.pi * f * order) * power
         power, order = operator @ power, order + 1
     # an eigenvalue that it does not have
-    return total / order if abs(np.exp(2j * np.pi * f * order) - 1.0) < 1e-9 else 0.0 * one
+    own = abs(np.exp(2j * np.pi * f * order) - 1.0) < 1e-9
+    return np.asarray(total / order if own else 0.0 * one, np.complex128)
