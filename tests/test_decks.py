@@ -262,6 +262,10 @@ def test_every_figure_is_drawn(method):
     assert drawn == set(stage(method, "output").FIGURES)
 
 
+#: Decks with an estimator that has no kernel for GPUs, where `auto` takes the CPU.
+CPU_ALONE = {"qmc/lih_forces"}
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize(
     "case",
@@ -269,6 +273,9 @@ def test_every_figure_is_drawn(method):
 )
 def test_deck_on_a_gpu(case, tmp_path):
     report = run_case(case, tmp_path, device="cuda")
+    if case.name in CPU_ALONE:
+        assert "GPUs have no kernel for it yet; use run.device: cpu" in str(report)
+        return
     assert report.ok, str(report)
 
 

@@ -553,7 +553,7 @@ def cycle(rng: Generator, folder: Path) -> tuple[Block, Complex]:
     torus = lattice_of_system(system) is not None
     made = _inside(rng, system, sector_of_planes if torus else sector_of) if rng.random() < 0.8 else None
     sector, psi = made or ("full", rng.normal(size=(2, states_of(system))).T @ [1.0, 1.0j])
-    psi = psi / np.linalg.norm(psi)
+    psi = np.asarray(psi / np.linalg.norm(psi), np.complex128)
     np.save(folder / "start.npy", psi)
     count, n = len(system["terms"]), system["spins"]
     observe: list[Any] = [

@@ -40,7 +40,7 @@ def test_steps_that_never_end(trotter, steps, expected):
 def test_the_largest_state_of_a_results_file(trotter, spins, expected):
     found = severities(
         trotter,
-        "is too large for a results file",
+        "too many for a results file",
         system__spins=spins,
         initial={"type": "neel"},
         system__terms=[{"type": "ising", "lattice": "chain"}],

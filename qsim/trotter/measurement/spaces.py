@@ -182,6 +182,7 @@ moments_in.register(DigitSpace)(_hosted(digits.moments))
 
 @moments_in.register(SharedSpace)
 def _(space: SharedSpace, device: Device, psi: NDArray[Any], pairs: Iterable[Pair] = ()) -> Moments:
+    """Return the moments along the strings by probabilities, those across by a product for each pair; a collective call."""
     n, whole = space.spins, isinstance(space.base, WholeSpace)
     moments = Moments(0.0, {}, {})
     moments.norm, moments.s["z"], moments.ss["z"] = space.along_strings(device, psi)

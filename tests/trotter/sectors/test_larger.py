@@ -525,7 +525,7 @@ def test_echoes_and_correlations_in_time_of_larger_spins(run, charged):
     np.testing.assert_allclose(results["otoc"][-1], known, atol=1e-8)
 
 
-MIXED = {"spins": 3, "spin": [1, 0.5, 1.5], "terms": [{"type": "heisenberg", "lattice": "chain", "J": 0.7}]}
+UNLIKE = {"spins": 3, "spin": [1, 0.5, 1.5], "terms": [{"type": "heisenberg", "lattice": "chain", "J": 0.7}]}
 AT_ONCE = {"t_final": 0.0, "outputs": 1}
 
 
@@ -535,7 +535,7 @@ def test_a_matrix_product_state_of_mixed_spins(trotter):
     A = [g.normal(size=(bonds[j], sizes[j], bonds[j + 1])) + 0j for j in range(3)]
     np.savez(trotter.folder / "m.npz", **{f"A{j}": tensor for j, tensor in enumerate(A)})
     found = trotter.run(
-        system=MIXED, initial={"type": "mps", "file": "m.npz"}, evolve=AT_ONCE, observe=["state"]
+        system=UNLIKE, initial={"type": "mps", "file": "m.npz"}, evolve=AT_ONCE, observe=["state"]
     )
     # site 0 runs fastest
     expected = np.einsum("aib,bjc,cka->kji", *A).ravel()
@@ -545,7 +545,7 @@ def test_a_matrix_product_state_of_mixed_spins(trotter):
 def test_sites_up_among_random_phases(trotter):
     """The site that is up has m = S, the others are at infinite temperature: equal weights of all their states."""
     found = trotter.run(
-        system=MIXED, initial={"type": "a1", "up": [2]}, evolve=AT_ONCE, observe=["state", {"sz": "all"}]
+        system=UNLIKE, initial={"type": "a1", "up": [2]}, evolve=AT_ONCE, observe=["state", {"sz": "all"}]
     )
     psi = found.psi.reshape(4, 2, 3)
     np.testing.assert_allclose(np.abs(psi[0]) ** 2, 1.0 / 6.0, rtol=0, atol=1e-14)
@@ -559,7 +559,7 @@ def test_the_overlap_with_a_file_in_any_space(trotter, sector):
     phi = np.random.default_rng(2).normal(size=(2, 24)).T @ [1.0, 1.0j]
     np.save(trotter.folder / "phi.npy", phi)
     found = trotter.run(
-        system=MIXED,
+        system=UNLIKE,
         sector=sector,
         initial={"type": "basis", "m": [1, -0.5, 0.5]},
         evolve={"t_final": 1.1, "outputs": 2, "accuracy": 1e-11},

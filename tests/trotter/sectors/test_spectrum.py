@@ -398,8 +398,6 @@ def test_blocks_of_a_spectrum_are_refused_in_an_evolution(trotter):
     blocks = {"system": ring(4), "initial": {"type": "neel"}, "evolve": {"t_final": 1.0, "accuracy": 1e-6}}
     with pytest.raises(DeckError, match="belongs to task: spectrum"):
         trotter.run(**blocks, spectrum={"levels": 2})
-    with pytest.raises(DeckError, match="belongs to task: spectrum"):
-        trotter.run(**blocks, observe=[{"structure_factor": "zz"}])
 
 
 @pytest.mark.parametrize(
