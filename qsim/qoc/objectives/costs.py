@@ -26,6 +26,20 @@ if TYPE_CHECKING:
     from qsim.qoc.models.quantum import QuantumModel
     from qsim.qoc.objectives.families import Family
 
+__all__ = [
+    "FreeGate",
+    "GateCost",
+    "Linear",
+    "Mean",
+    "Overlap",
+    "Several",
+    "column_count",
+    "cost_of",
+    "is_mixed",
+    "is_quadratic",
+    "kind_of",
+]
+
 # Purity below which a density matrix is no state.
 PURE = 1.0 - 1e-9
 

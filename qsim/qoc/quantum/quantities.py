@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from qsim.qoc.quantum.result import QuantumResult
     from qsim.qoc.quantum.verification import Check
 
+__all__ = ["FRONT", "JUMPS", "MEMBERS"]
+
 
 def _expanded(part: Callable[[Expansion], float]) -> Callable[[QuantumResult], object]:
     """Return a quantity of the expansion in jumps."""

@@ -8,6 +8,8 @@ from qsim.core.deck.blocks import short_form
 from qsim.trotter.initial.base import InitialState
 from qsim.trotter.initial.registry import STATES
 
+__all__ = ["Initial"]
+
 if TYPE_CHECKING:
     Initial = InitialState
 else:

@@ -7,6 +7,8 @@ from pydantic import BeforeValidator, Field, create_model
 from qsim.trotter.observables.base import Item
 from qsim.trotter.observables.registry import OBSERVABLES
 
+__all__ = ["ObservableItem"]
+
 
 def _fields() -> dict[str, Any]:
     """Return the fields of an item: type and description of each key."""

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from qsim.trotter.model.hamiltonian import Model
     from qsim.trotter.sectors.symmetric import PlainSpace
 
+__all__ = ["GateFormula", "gate_pilot", "gates_of"]
+
 # of a pilot, as many as of twelve spins 1/2
 MOST_STATES = 1 << 12
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from qsim.trotter.observables.base import Array, Label, Observable, Task
 
+__all__ = ["axes_in", "labels_in"]
+
 
 def axes_in(
     task: Task, kind: type[Observable], array: Array, first: tuple[str, ...] = ()

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from qsim.trotter.observables.base import Pair
     from qsim.trotter.sectors.schmidt import Spectrum
 
+__all__ = ["StateView"]
+
 
 class StateView(View):
     """A state of a space.

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.trotter.kernels.sectors.terms import Numbering
 
+__all__ = ["Blocks", "gate_rows"]
+
 THREADS = 256
 # strings of a block: two spins 7/2
 MOST = 64
