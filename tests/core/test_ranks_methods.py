@@ -482,7 +482,7 @@ def decks(tmp_path, monkeypatch):
         shutil.copy(ROOT / "inputs" / "tridiag" / name, name)
 
 
-@pytest.mark.parametrize("ranks", [3, pytest.param(2, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.exhaustive)])
 def test_methods_on_several_ranks(decks, ranks):
     script(1, RUN_ALL, 1, *DECKS)
     shared = [name for name in DECKS if ranks != 2 or name not in ("tridiag-exact", "tridiag-literal")]
