@@ -299,12 +299,11 @@ def test_products_and_moments_of_a_shared_parity_against_dense_matrices(ranks):
 def test_levels_of_vectors_that_ranks_share(sector):
     """Of both parities, and of all states; also of a run that goes on with another number of ranks."""
     Path("deck.yaml").write_text(LEVELS.replace("run:", f"sector: {sector}\nrun:"))
-    for ranks in (1, 2, 4):
+    for ranks in (1, 2):
         reply = qsim(ranks, "-o", f"{sector}{ranks}")
         assert reply.returncode == 0, reply.stderr
-    for ranks in (2, 4):
-        # Lanczos adds in another order: as many products, or five more
-        assert differing(f"{sector}1.h5", f"{sector}{ranks}.h5", 1e-8, 1e-8) <= {"products"}
+    # Lanczos adds in another order: as many products, or five more
+    assert differing(f"{sector}1.h5", f"{sector}2.h5", 1e-8, 1e-8) <= {"products"}
     stopped = qsim(2, "-o", "run", "--set", "run.walltime=0.01")
     if stopped.returncode == 75:
         assert qsim(4, "-o", "run", "--resume").returncode == 0
