@@ -81,6 +81,7 @@ def propagated(made: QuantumModel, objective: SlotObjective, fields: NDArray[np.
     longest = objective.tau * float(np.abs(factors).max(axis=1) @ sizes)
     if made.dimension <= FEW or (made.dimension <= DENSE and longest > LONG):
         for one in _exponentials(parts, objective.tau * factors):
+            look()
             x = one @ x
         return x
     pieces = max(1, math.ceil(longest / LONGEST))

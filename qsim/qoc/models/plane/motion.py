@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from qsim.qoc.kernels.portions import look
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -87,6 +89,7 @@ class GridMotion:
         kinetic = [np.exp(-1j * b * step * self.kinetic) for b in (*middle, *reversed(middle))]
         phases = (*outer, *reversed(outer[:-1]))
         for slot in fields.T:
+            look()
             potential = self.potential.copy()
             for u, dipole in zip(slot, self.dipoles, strict=True):
                 potential -= u * dipole
