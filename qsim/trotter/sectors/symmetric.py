@@ -308,12 +308,12 @@ class SymmetricSector:
 
     @cached_property
     def outer(self) -> SymmetricSector | None:
-        """The sector of the next Sz away from 0, to which S^+ or S^- leads; None at the largest ``|Sz|``.
+        """The sector of the next Sz away from 0, to which S^+ or S^- leads; None at the largest ``|Sz|``, and without an Sz.
 
         It has the characters of all symmetries that turn no spin over.
         """
         down = self.down - 1 if self.sz >= 0.0 else self.down + 1
-        if not 0 <= down <= sum(self.base.digits.twos):
+        if self.down < 0 or not 0 <= down <= sum(self.base.digits.twos):
             return None
         # spaces of one Sz
         assert isinstance(self.base, Sector | DigitSpace)

@@ -54,9 +54,15 @@ def memory(problem: TaskProblem[Spectrum], states: int, ranks: int = 1) -> dict[
     """Return the bytes of a block of Lanczos vectors in a sector, by part, of one of some processes that share them."""
     block = problem.block
     # two of the recurrence beside the levels, of which the gap takes two; more of them are looked for where they fit
-    vectors = problem.amplitude_bytes * states * (2 + max(block.levels, 1 + block.gap))
+    amplitude, kept = problem.amplitude_bytes, max(block.levels, 1 + block.gap)
+    vectors = amplitude * states * (2 + kept)
+    if problem.stored and problem.spin_conserved:
+        # the total spin takes S^2 psi beside the levels, and strings and a vector of the next Sz
+        outer = [getattr(space, "outer", None) for space in problem.sectors]
+        next_to = max((space.dimension for space in outer if space is not None), default=0)
+        vectors = max(vectors, amplitude * (states * (1 + kept) + next_to) + 20 * next_to)
     if ranks == 1:
         return {"vectors": vectors, "tables": problem.table_bytes(states)}
     # amplitudes of another process; of entropies a state of all spins
-    work = problem.amplitude_bytes * states + (48 * states if problem.observables.needs.cuts else 0)
+    work = amplitude * states + (48 * states if problem.observables.needs.cuts else 0)
     return {"vectors": vectors // ranks, "work": work // ranks}
