@@ -130,21 +130,21 @@ class _Ladder:
 
     def __init__(self, device: Device, sector: SymmetricSector) -> None:
         self.device, self.sector, self.outer = device, sector, sector.outer
-        self.steps: list[tuple[Terms, Images, float]] = []
+        self.steps: list[tuple[Terms, Images]] = []
         if self.outer is not None:
             up = 1.0j if sector.sz >= 0.0 else -1.0j
             self.steps = [self._step(sector, self.outer, up), self._step(self.outer, sector, -up)]
 
-    def _step(
-        self, source: SymmetricSector, target: SymmetricSector, of_y: complex
-    ) -> tuple[Terms, Images, float]:
-        """Return the terms of ``sum_j (S^x_j + of_y S^y_j)``, the group of the source, and the factor between the groups."""
+    def _step(self, source: SymmetricSector, target: SymmetricSector, of_y: complex) -> tuple[Terms, Images]:
+        """Return the terms of ``sum_j (S^x_j + of_y S^y_j)``, and the group of the source.
+
+        The factors between the two groups, one the inverse of the other, are left out of both steps.
+        """
         rows, columns = target.base.digits, source.base.digits
         operator = component(rows.twos, np.outer([1.0, of_y, 0.0], np.ones(len(rows.twos))))
         place = self.device.asarray
         terms = Terms(*on_place(place, terms_of(operator, rows, columns)))
-        factor = math.sqrt(len(target.elements) / len(source.elements))
-        return terms, Images(*on_place(place, source.group)), factor
+        return terms, Images(*on_place(place, source.group))
 
     def __call__(self, psi: Array, out: Array) -> None:
         """Compute ``out = S^2 psi``."""
@@ -156,6 +156,6 @@ class _Ladder:
         device = self.device
         inner, outer = self.sector.orbits(device), self.outer.orbits(device)
         between = device.xp.empty(self.outer.dimension, psi.dtype)
-        (up, group, factor), (down, larger, back) = self.steps
-        orbit_rows(device, up, inner, group, psi, between, (factor, 0.0, 0.0), outer)
-        orbit_rows(device, down, outer, larger, between, out, (back, 0.0, 1.0), inner)
+        (up, group), (down, larger) = self.steps
+        orbit_rows(device, up, inner, group, psi, between, (1.0, 0.0, 0.0), outer)
+        orbit_rows(device, down, outer, larger, between, out, (1.0, 0.0, 1.0), inner)
