@@ -37,6 +37,8 @@ def run(problem: Problem, monitor: Monitor) -> Result:
         total, (unit, what) = problem.max_sweeps * (1 + problem.restarts), told(problem.optimizer.type)
         with monitor.stage("optimise"):
             drive(maximisation, monitor, total=total, unit=unit, what=what, at_most=True)
+        # what follows takes long for some systems; a stop there need not wait for it
+        monitor.settle(maximisation.state)
         if maximisation.escaped:
             # Zero is where searches of quantum systems begin by habit; the field of a molecule is a choice.
             tell = monitor.warn if problem.stalled else monitor.note

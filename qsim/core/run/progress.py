@@ -153,6 +153,7 @@ class Monitor:
         # Stops: since when one is wanted, and whether this task has ever been able to save.
         self._stop_since: float | None = None
         self._savable = False
+        self._settled: State | None = None
         self._task: Task | None = None
         self.sections: Sections | None = None
         self.stopwatch: Watch | None = None
@@ -275,7 +276,7 @@ class Monitor:
         """
         self.end()
         self._compilation.listen()
-        self._savable = False
+        self._savable, self._settled = False, None
         self._polled_at = self.now()
         self._task = Task(self, total, unit, what, done, at_most)
 
@@ -284,6 +285,10 @@ class Monitor:
         if self._task is not None:
             self._task.close()
             self._task = None
+
+    def settle(self, state: State) -> None:
+        """Keep the state of a task that is complete: a stop in what follows it, until another task begins, saves this state."""
+        self._settled = state
 
     def step(self, done: int, state: State | None = None, **observables: float) -> None:
         """Report that ``done`` steps are done.
@@ -340,7 +345,7 @@ class Monitor:
         # Ranks in `alone` do not report at the same points: a collective call would wait for ever.
         if self._apart:
             return
-        now = self.now()
+        now, state = self.now(), state or self._settled
         self.polled = True
         # The first gap begins with the task, so that a long set-up counts, too.
         self._longest_gap = max(self._longest_gap, now - self._polled_at)
@@ -358,16 +363,16 @@ class Monitor:
             self._save_in_passing(state, now)
 
     def listen(self) -> None:
-        """Look for a stop within long work of kernels, where nothing can be saved and other ranks may be elsewhere.
+        """Look for a stop within long work of kernels, where nothing new can be saved and other ranks may be elsewhere.
 
         The times between reports, by which a run stops before its wall time, are not those between these looks.
         """
         if self.comm.size > 1:
             return
-        now = self.now()
-        reason = self._stop_reason(now, savable=False)
-        if (wish := self._wish(reason, now, savable=False)) >= STOP:
-            self._stop(wish, reason, None)
+        now, savable = self.now(), self._settled is not None and self.checkpoint is not None
+        reason = self._stop_reason(now, savable=savable)
+        if (wish := self._wish(reason, now, savable=savable)) >= STOP:
+            self._stop(wish, reason, self._settled)
 
     def _stop(self, wish: int, reason: str, state: State | None) -> None:
         """End the run, with a checkpoint where that is wanted and possible."""

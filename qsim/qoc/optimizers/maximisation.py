@@ -56,6 +56,7 @@ class Maximisation:
         # J of the present start before its last draw
         self.before = -np.inf
         self.escaped = False
+        self.ended = False
         if saved is not None:
             self.attempt = int(saved["attempt"])
             self.draws = [np.asarray(u) for u in saved["draws"]]
@@ -66,23 +67,36 @@ class Maximisation:
     def state(self) -> State:
         """Return the state of the optimiser at work, and which start it is in."""
         # The optimiser's own keys come first: none of them may hide the attempt or the draws.
-        inner = {} if self.current is None else self.current.state()
+        search = self.search
+        inner = search.state() if self.ended or self.current is None else self.current.state()
         own = {
             "attempt": self.attempt,
             "draws": self.draws,
             "before_draw": self.before,
             "escaped": self.escaped,
+            "ended": self.ended,
+            "reached": search.reached,
+            "reason": search.reason,
         }
-        return {**inner, **own, "limit": self.search.max_sweeps}
+        return {**inner, **own, "limit": search.max_sweeps}
 
     def advance(self, report: Report) -> None:
-        """Search until the threshold is reached, or no start is left.
+        """Search until the threshold is reached, or no start is left; nothing remains to be done from a state at the end.
 
         Raises
         ------
         CriticalPoint
             If the gradient vanishes at the first values of every start, and at the seed.
         """
+        search, saved = self.search, self.saved
+        if saved is not None and saved.get("ended", False):
+            search.restore(saved)
+            search.reached, search.reason = bool(saved["reached"]), str(saved["reason"])
+        else:
+            self._search(report)
+        self.ended = True
+
+    def _search(self, report: Report) -> None:
         search = self.search
         # Given controls are propagated once, so restarts and draws do not apply.
         if self.problem.optimizer.type == "none":

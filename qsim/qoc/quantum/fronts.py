@@ -425,6 +425,7 @@ def search_front(points: Points, monitor: Monitor) -> tuple[Front, QuantumSearch
     total = each * len(search.schedule)
     with monitor.stage("optimise"):
         drive(search, monitor, total=total, unit="sweeps", what="front", at_most=True)
+    monitor.settle(search.state)
     kept = [found for found in search.best if found is not None]
     assert len(kept) == len(points.problems)
     if all(found.reason == AT_REST for found in kept):

@@ -115,6 +115,9 @@ def expansion_of(problem: QuantumProblem, fields: NDArray[np.float64]) -> Expans
 
 def outcome_of(problem: QuantumProblem, fields: NDArray[np.float64]) -> Outcome:
     """Propagate the final controls (C, N)."""
+    # the error is that of these controls, whatever series a search needed on its way
+    propagator = problem.objective.propagator
+    propagator.remainder, propagator.products = 0.0, 0
     return replace(_propagated(problem, fields), budget=_budget(problem, fields))
 
 

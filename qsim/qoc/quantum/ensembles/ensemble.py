@@ -160,6 +160,8 @@ def _measure(block: QuantumEnsemble, members: Members, nominal: QuantumModel) ->
 def looked_at(problem: QuantumProblem, ensemble: Ensemble, fields: NDArray[np.float64]) -> EnsembleResult:
     """Propagate all members with the first and with the final controls (C, N)."""
     objective = ensemble.valued
+    # as in `outcome_of`: the error is that of these controls
+    objective.propagator.remainder = 0.0
     guessed = objective.member_values(problem.guess)
     first = objective.measure.value(guessed)
     values = objective.member_values(fields)
