@@ -223,14 +223,23 @@ def _taken(
 ) -> float:
     """Return what a jump takes in one segment, from X (n + 1, D, S) and Y (n + 1, D, D); `wanted` is D (Eq. Q27)."""
     x, y = paths
-    adjoint = y.conj().transpose(0, 2, 1)
-    jumped = jump @ x.transpose(1, 0, 2).reshape(x.shape[1], -1)
-    lost = jump.conj().T @ jumped
-    made, less = (
-        adjoint @ part.reshape(x.shape[1], x.shape[0], -1).transpose(1, 0, 2) for part in (jumped, lost)
-    )
-    gone = np.sum(wanted.conj() * less, axis=(1, 2)).real
-    return _integral(gone - cost.values(made), step)[0]
+    rows, jumped = _jumped(jump, x)
+    # <D|Y+ L+ L X> = <L Y D|L X>
+    seen = _jumped(jump, y @ wanted)[1]
+    gone = np.sum(seen.conj() * jumped, axis=(1, 2)).real
+    return _integral(gone - cost.values(_arrived(y, rows, jumped)), step)[0]
+
+
+def _jumped(jump: csr_array, x: ComplexArray) -> tuple[NDArray[np.intp], ComplexArray]:
+    """Return the rows that a jump fills, few for a jump between two levels, and these of L X (n, rows, S)."""
+    rows = np.flatnonzero(np.diff(jump.indptr))
+    flat = x.transpose(1, 0, 2).reshape(x.shape[1], -1)
+    return rows, (jump[rows] @ flat).reshape(rows.size, len(x), x.shape[2]).transpose(1, 0, 2)
+
+
+def _arrived(y: ComplexArray, rows: NDArray[np.intp], jumped: ComplexArray) -> ComplexArray:
+    """Return Y+ L X (n, D, S), what one jump at each of the times makes of the start (Eq. Q18), from the rows of L X."""
+    return np.asarray(y[:, rows].conj().transpose(0, 2, 1) @ jumped)
 
 
 def _collected(
@@ -274,16 +283,12 @@ class _FirstOrder:
 
     def add(self, x: ComplexArray, y: ComplexArray, step: float) -> None:
         """Add the integral over X (n + 1, D, S) and Y (n + 1, D, D) at equidistant times."""
-        count, size, columns = x.shape
+        count, size = x.shape[:2]
         values, chances = np.zeros(count), np.zeros(count)
         nodes = step * PANEL * _weights(BOOLE, count)
-        # Y+ is U(T, s), which carries what has jumped at s to the end (Eq. Q18).
-        adjoint = y.conj().transpose(0, 2, 1)
-        flat = x.transpose(1, 0, 2).reshape(size, -1)
         for jump in self.jumps:
-            jumped = (jump @ flat).reshape(size, count, columns).transpose(1, 0, 2)
-            # K X(0): what one jump at each of the times makes of the start
-            made = adjoint @ jumped
+            # Y+ is U(T, s), which carries what has jumped at s to the end
+            made = _arrived(y, *_jumped(jump, x))
             values += self.cost.values(made)
             chances += np.sum(np.abs(made) ** 2, axis=1) @ self.weights
             weighted = (made * (nodes[:, None, None] * self.weights)).transpose(1, 0, 2).reshape(size, -1)
