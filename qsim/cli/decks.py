@@ -60,8 +60,7 @@ def init(method: str, full: bool, example: str | None, task: str | None, type_: 
         task, *others = known
         say(f"every key of task: {task}; --task prints the keys of {', '.join(others)}")
     if full and type_ is None and not known and len(types) > 1:
-        type_, *others = types
-        say(f"every key of system: {type_}; --type prints the keys of {', '.join(others)}")
+        say(f"every key of what qsim init {method} begins; --type prints those of system: {', '.join(types)}")
     for what, name, names in (("task", task, known), ("type", type_, list(types))):
         if name is not None and name not in names:
             listing = f"its {what}s: {', '.join(names)}" if names else f"its decks have no {what}"

@@ -22,7 +22,16 @@ def printed(method, monkeypatch, command):
         shown.setdefault(model, set()).update(k for k in fields_of(model) if f"{k}:" in text)
         return lines
 
+    same = module._same
+
+    def told(model, before, discriminator):
+        """Keys that are as those of another member, which the template names."""
+        found = same(model, before, discriminator)
+        shown.setdefault(model, set()).update(key for keys in found.values() for key in keys)
+        return found
+
     monkeypatch.setattr(module, "_block", recorded)
+    monkeypatch.setattr(module, "_same", told)
     variants = stage(method, "deck").DECK.variants()
     for option, names in (("--task", tasks_of(variants)), ("--type", types_of(variants))):
         for name in names:

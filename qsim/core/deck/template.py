@@ -30,6 +30,7 @@ __all__ = ["deck_reference", "flow", "schema", "template"]
 
 Model = type[BaseModel]
 
+_FIRST = ("type", "kind")
 _LAST = ("run", "output")  # keys that all decks share, written below the method's own
 # in the place of a value: no such key
 _WITHOUT: Any = object()
@@ -230,6 +231,8 @@ def _block(
     """Return the lines of a block; `given` holds values in the place of defaults, `left_out` keys."""
     fields = fields_of(model)
     order = [key for key in fields if key not in _LAST] + [key for key in fields if key in _LAST]
+    # what a block is comes before what it has
+    order = [key for key in order if key in _FIRST] + [key for key in order if key not in _FIRST]
     order = [key for key in order if key not in left_out]
     lines: list[str] = []
     for key in order:
@@ -332,12 +335,42 @@ def _member(value: Mapping[str, Any], annotation: Annotation, style: _Style, key
     if style.shown(family, key):
         return [*lines, f"# or another {discriminator}, as above: {' | '.join(by_tag)}"]
     # a member may have several names
-    shown = {model}
+    before = {model: tag}
     for other, other_model in by_tag.items():
-        if other_model not in shown:
-            shown.add(other_model)
-            lines += _commented(["or", *_block(other_model, {discriminator: other}, style.inside)])
+        if other_model not in before:
+            same = _same(other_model, before, discriminator)
+            told = {key for keys in same.values() for key in keys}
+            rest = _block(other_model, {discriminator: other}, style.inside, told)
+            also = [f"{', '.join(keys)}: as of {name}" for name, keys in same.items()]
+            lines += _commented(["or", *rest, *also])
+            before[other_model] = other
     return lines
+
+
+def _same(model: Model, before: Mapping[Model, str], discriminator: str) -> dict[str, list[str]]:
+    """Return the keys that mean the same in members of a union that were shown before, by the tags of these."""
+    left = {key: _described(info) for key, info in fields_of(model).items() if key != discriminator}
+    found: dict[str, list[str]] = {}
+    while left:
+        told = {
+            tag: [key for key, text in left.items() if _described(fields_of(other).get(key)) == text]
+            for other, tag in before.items()
+        }
+        tag = max(told, key=lambda name: len(told[name]))
+        # a single key is shorter as it is
+        if len(told[tag]) < 2:
+            break
+        found[tag] = told[tag]
+        left = {key: text for key, text in left.items() if key not in told[tag]}
+    return found
+
+
+def _described(info: FieldInfo | None) -> tuple[str, ...]:
+    """Return all that a template shows of a key, as texts."""
+    if info is None:
+        return ()
+    shown = info.annotation, info.metadata, info.default, info.default_factory, info.description
+    return tuple(map(repr, (*shown, info.json_schema_extra)))
 
 
 def _list_entry(key: str, value: Sequence[Any], items: Annotation, note: str, style: _Style) -> list[str]:
