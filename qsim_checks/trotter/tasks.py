@@ -132,9 +132,18 @@ def _thermal(rng: Generator, free: bool) -> Block:
         observe.append({"structure_factor": axes, **momenta(rng, system)})
     if rng.random() < 0.4:
         block["response"] = [a for a in "xyz" if rng.random() < 0.6] or ["x"]
+    sector: Any = "full" if free and rng.random() < 0.3 else "auto"
+    if "response" not in block and rng.random() < 0.4:
+        # the states of some sectors alone, of which all have the same temperature
+        if rng.random() < 0.7:
+            system = uniform(rng, spins) if free else {"spins": spins, "terms": [_uniform(rng)]}
+            sector = _characters(rng, system, crossed=False)
+            observe = observe[:1]
+        elif not free:
+            sector = {"up": [int(spins // 2), spins]}
     return {
         "task": "thermal",
-        **({"sector": "full"} if free and rng.random() < 0.3 else {}),
+        "sector": sector,
         "system": system,
         "thermal": block,
         "observe": observe,
@@ -145,7 +154,7 @@ def _thermal(rng: Generator, free: bool) -> Block:
 def _judge_thermal(deck: Mapping[str, Any], results: Results, pick: int) -> list[Claim]:
     """Hold one average and one correlator at one temperature: the others of a run are not independent of them."""
     spins = deck["system"]["spins"]
-    energies, vectors = np.linalg.eigh(dense(deck["system"]))
+    energies, vectors = _states(deck, charged=True)
     number = pick % len(deck["thermal"]["temperatures"])
     T = float(results["temperature"][number])
     p = np.exp(-(energies - energies[0]) / T)
@@ -396,16 +405,27 @@ def _characters(rng: Generator, system: Block, *, crossed: bool) -> Any:
     return "auto"
 
 
-def _ground(deck: Mapping[str, Any], energies: Real, vectors: Complex) -> tuple[float, Complex, float]:
-    """Return energy and state of the lowest level in the sector of a deck, and the next level there."""
-    sector = deck.get("sector", "auto")
-    if not isinstance(sector, str):
-        H, crossed = dense(deck["system"]), deck["dynamics"]["operator"] not in ("sz", "sp", "sm")
-        bases = symmetric_bases(H, sector, charged=not crossed)
+def _states(deck: Mapping[str, Any], *, charged: bool) -> tuple[Real, Complex]:
+    """Return levels and states (2^N, n) of H in the sectors of a deck, or all."""
+    H, sector = dense(deck["system"]), deck.get("sector", "auto")
+    if isinstance(sector, str):
+        energies, vectors = np.linalg.eigh(H)
+        return energies, vectors
+    if "up" in sector:
+        up = deck["system"]["spins"] - np.bitwise_count(np.arange(len(H)))
+        basis = np.eye(len(H), dtype=complex)[:, np.isin(up, sector["up"])]
+    else:
+        bases = symmetric_bases(H, sector, charged=charged)
         assert bases is not None
         basis = np.hstack(bases)
-        energies, turned = np.linalg.eigh(basis.conj().T @ H @ basis)
-        vectors = basis @ turned
+    energies, turned = np.linalg.eigh(basis.conj().T @ H @ basis)
+    return energies, basis @ turned
+
+
+def _ground(deck: Mapping[str, Any], energies: Real, vectors: Complex) -> tuple[float, Complex, float]:
+    """Return energy and state of the lowest level in the sector of a deck, and the next level there."""
+    if not isinstance(deck.get("sector", "auto"), str):
+        energies, vectors = _states(deck, charged=deck["dynamics"]["operator"] in ("sz", "sp", "sm"))
     second = float(energies[1]) if energies.size > 1 else math.inf
     return float(energies[0]), vectors[:, 0], second
 

@@ -131,8 +131,11 @@ def _check_thermal(deck: TrotterDeck) -> Iterator[Finding]:
     block = deck.thermal.temperatures
     if not isinstance(block, list) and block.to <= block.first:
         yield Finding("thermal.temperatures.to", f"must lie above from = {block.first:g}, found {block.to:g}")
-    if isinstance(deck.sector, SectorBlock):
-        yield Finding("sector", "task: thermal sums over all sectors; leave sector out")
+    if isinstance(deck.sector, SectorBlock) and deck.thermal.response != "auto":
+        yield Finding(
+            "thermal.response",
+            "a field leads from the states of a sector to others; leave response out, or sector",
+        )
 
 
 def _check_rows(deck: TrotterDeck) -> Iterator[Finding]:

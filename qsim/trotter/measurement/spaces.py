@@ -108,7 +108,10 @@ def _(space: SymmetricSector, psi: NDArray[Any]) -> tuple[PlainSpace, NDArray[An
 
 
 def columns_in(space: Space, vectors: NDArray[Any]) -> tuple[PlainSpace, NDArray[Any]]:
-    """Return the space without characters of permutations, and vectors (columns) there."""
+    """Return the space without characters of permutations and without inversion, and vectors (columns) there."""
+    if isinstance(space, Sector) and space.inversion:
+        made = [unfolded(space, cpu(), column) for column in vectors.T.copy()]
+        return made[0][0], np.stack([column for _, column in made], axis=1)
     if not isinstance(space, SymmetricSector):
         return space, vectors
     return space.base, np.stack([space.whole(column) for column in vectors.T], axis=1)
