@@ -33,7 +33,11 @@ LONG_STEP = 1.0
 def of_sector(error: DeckError) -> Finding:
     """Return what is wrong with a sector, at the key that its message begins with."""
     key, _, text = str(error).partition(": ")
-    return Finding(key, text) if key.startswith("sector") and text else Finding("sector", str(error))
+    return (
+        Finding(key, text)
+        if key.startswith(("sector", "initial.")) and text
+        else Finding("sector", str(error))
+    )
 
 
 def shells(deck: TrotterDeck) -> Iterator[Finding]:

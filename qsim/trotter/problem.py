@@ -210,7 +210,7 @@ class TaskProblem(Generic[B]):
             return requested == "auto" and self.frame.axis in self.totals and not mixing(self.model)
         if requested.parity is not None:
             return False
-        return requested.charged or (self.frame.axis == "z" and not mixing(self.model))
+        return requested.charged or ("z" in self.totals and self.frame.axis == "z" and not mixing(self.model))
 
     @cached_property
     def sectors(self) -> list[Space]:

@@ -191,8 +191,8 @@ def _start(deck: Mapping[str, Any], folder: Path, member: int) -> NDArray[np.com
     if kind in ("a1", "random_phase", "haar"):
         made = {"a1": A1State, "random_phase": RandomPhaseState, "haar": HaarState}[kind](**block)
         return np.asarray(made.vector(spins, cpu(1), np.complex128, seed=deck["run"]["seed"], member=member))
-    if kind == "file":
-        psi = np.load(folder / block["file"])
+    if kind in ("file", "ground_state"):
+        psi = np.load(folder / block.get("file", "start.npy"))
     elif kind == "mps":
         psi = _contracted(np.load(folder / block["file"]), spins)
     else:
@@ -273,6 +273,9 @@ def judge(deck: Mapping[str, Any], folder: Path, results: Results) -> list[Claim
     if "entropy" in results:
         claims.append(_entropy_claim(results, sums, error, accuracy, deck))
     state = np.asarray(results["state"])
+    if deck["initial"]["type"] == "ground_state":
+        # the phase of an eigenstate has no meaning
+        state = state * np.exp(1j * np.angle(np.vdot(state, last.states[end])))
     distance = float(np.linalg.norm(state / np.linalg.norm(state) - last.states[end]))
     claims.append(Claim("state", distance, error, accuracy, 1e-12 + (2e-11 if last.driven else 0.0), WARNING))
     return claims

@@ -225,10 +225,11 @@ def _moved(spins: int, sites: Sequence[int]) -> Complex:
     return found
 
 
-def symmetric_bases(H: Complex, sector: Mapping[str, Any]) -> list[Complex] | None:
+def symmetric_bases(H: Complex, sector: Mapping[str, Any], *, charged: bool = True) -> list[Complex] | None:
     """Return the states of each momentum with the signs that a deck names; None where H has not these symmetries.
 
-    A deck that names neither Sz nor parity means Sz = 0 of an H that conserves Sz, else all states.
+    A deck that names neither Sz nor parity means Sz = 0 of an H that conserves Sz, if the task has a use for it (`charged`), else
+    all states.
     """
     spins = len(H).bit_length() - 1
     one = np.eye(len(H), dtype=complex)
@@ -244,7 +245,7 @@ def symmetric_bases(H: Complex, sector: Mapping[str, Any]) -> list[Complex] | No
     projector = one
     for operator, sign in operators:
         projector = projector @ (0.5 * (one + sign * operator))
-    if "parity" not in sector and _conserved(H, {"z": _totals(spins)["z"]}):
+    if charged and "parity" not in sector and _conserved(H, {"z": _totals(spins)["z"]}):
         if spins % 2:
             return None
         projector = projector * (2 * np.bitwise_count(np.arange(1 << spins)) == spins)
@@ -310,7 +311,10 @@ def evolved(rng: Generator, folder: Path) -> Block:
     if rng.random() < 0.25:
         wave = {"type": "cosine", "omega": round(float(rng.uniform(0.5, 3.0)), 3), "amplitude": 0.5}
         system["terms"].append({"type": "field", "axis": _one(rng, *"xyz"), "values": 0.4, "profile": wave})
-    sector, psi = _inside(rng, system)
+    sector, P, psi = _inside(rng, system)
+    initial: Block = {"type": "file", "file": "start.npy"}
+    if rng.random() < 0.35 and (found := _lowest(rng, system, sector, P)) is not None:
+        initial, psi = found
     np.save(folder / "start.npy", psi)
     pairs = [[0, 1], [0, spins - 1]][: 1 + (spins > 2)]
     observe: list[Any] = [
@@ -331,14 +335,52 @@ def evolved(rng: Generator, folder: Path) -> Block:
         "run": {"seed": int(rng.integers(1 << 30))},
         "system": system,
         "sector": sector or "auto",
-        "initial": {"type": "file", "file": "start.npy"},
+        "initial": initial,
         "evolve": {"t_final": end, "outputs": {"count": 3}, "accuracy": accuracy},
         "observe": observe,
     }
 
 
-def _inside(rng: Generator, system: Mapping[str, Any]) -> tuple[Block, Complex]:
-    """Return a sector by symmetries that all terms of a system have, and a random state in it."""
+def _lowest(
+    rng: Generator, system: Mapping[str, Any], sector: Block, P: Complex
+) -> tuple[Block, Complex] | None:
+    """Return the start in the ground state of some terms of a system with other strengths, and its amplitudes.
+
+    None where it is degenerate.  Of an H that conserves Sz it is the ground state of one Sz.
+    """
+    spins, terms = system["spins"], []
+    static = [term for term in system["terms"] if "profile" not in term]
+    for number in sorted(rng.permutation(len(static))[: int(rng.integers(1, len(static) + 1))].tolist()):
+        term = dict(static[number])
+        factor = _one(rng, 1.0, -1.0, 0.5, round(float(rng.normal()), 3) or 1.0)
+        for name in {"J", "Jx", "Jy", "Jz", "D", "values"} & set(term):
+            term[name] = (factor * np.array(term[name])).tolist()
+        if "list" in term:
+            term["list"] = [[*row[:2], *(factor * np.array(row[2:])).tolist()] for row in term["list"]]
+        terms.append(term)
+    H = dense({**system, "terms": terms})
+    block: Block = {"type": "ground_state", "terms": terms}
+    if _conserved(H, {"z": _totals(spins)["z"]}) is not None:
+        up = spins // 2
+        if "up" in sector or rng.random() < 0.5:
+            up = block["up"] = sector.get("up", int(rng.integers(spins + 1)))
+        if "inversion" in sector and 2 * up != spins:
+            return None
+        P = P * (np.bitwise_count(np.arange(1 << spins)) == spins - up)
+    elif "up" in sector:
+        return None
+    values, basis = np.linalg.eigh(0.5 * (P + P.conj().T))
+    basis = basis[:, values > 0.5]
+    # a character of permutations that this sector of Sz does not have
+    if not basis.size or np.abs(P @ P - P).max() > 1e-9:
+        return None
+    energies, states = np.linalg.eigh(basis.conj().T @ H @ basis)
+    alone = energies.size < 2 or energies[1] - energies[0] > 1e-3 * (1.0 + np.abs(energies).max())
+    return (block, basis @ states[:, 0]) if alone else None
+
+
+def _inside(rng: Generator, system: Mapping[str, Any]) -> tuple[Block, Complex, Complex]:
+    """Return a sector by symmetries that all terms of a system have, its projector, and a random state in it."""
     spins = system["spins"]
     # what commutes with a generic sum commutes with every term
     H, one = np.zeros((1 << spins, 1 << spins), complex), np.eye(1 << spins, dtype=complex)
@@ -377,4 +419,4 @@ def _inside(rng: Generator, system: Mapping[str, Any]) -> tuple[Block, Complex]:
     # no state has these properties, or rounding alone is left
     if np.linalg.norm(P) < 0.5 or np.linalg.norm(psi) < 1e-6:
         return _inside(rng, system)
-    return sector, psi
+    return sector, P, psi

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.linalg import expm
 
 from qsim_checks.coverage import Claim, Trial
-from qsim_checks.trotter.anywhere import anywhere, dense
+from qsim_checks.trotter.anywhere import anywhere, dense, symmetric_bases, uniform
 from qsim_checks.trotter.larger import component, larger
 from qsim_checks.trotter.momenta import crystal, momenta, waves
 from qsim_checks.trotter.oracle import Truth, entropy_bound
@@ -56,6 +56,8 @@ def beside(
     deck = draw(rng, free)
     if large:
         deck["system"] = system = larger(rng, charged=not free)
+        if "dynamics" in deck:
+            deck["sector"] = "auto"
         # a few ground states of more than one state are drawn, too, and products enough for these spaces
         for _ in range(4):
             if _may_be_refused(deck):
@@ -75,8 +77,8 @@ def _may_be_refused(deck: Mapping[str, Any]) -> bool:
     """Return True where the ground state is degenerate, which leaves no response of one state."""
     if deck["task"] != "dynamics":
         return False
-    energies = np.linalg.eigvalsh(dense(deck["system"]))
-    return bool(energies.size > 1 and energies[1] - energies[0] < 1e-6 * (1.0 + np.abs(energies).max()))
+    lowest, _, second = _ground(deck, *np.linalg.eigh(dense(deck["system"])))
+    return bool(second - lowest < 1e-6 * (1.0 + abs(lowest)))
 
 
 def _one(rng: Generator, *choices: Any) -> Any:
@@ -130,9 +132,18 @@ def _thermal(rng: Generator, free: bool) -> Block:
         observe.append({"structure_factor": axes, **momenta(rng, system)})
     if rng.random() < 0.4:
         block["response"] = [a for a in "xyz" if rng.random() < 0.6] or ["x"]
+    sector: Any = "full" if free and rng.random() < 0.3 else "auto"
+    if "response" not in block and rng.random() < 0.4:
+        # the states of some sectors alone, of which all have the same temperature
+        if rng.random() < 0.7:
+            system = uniform(rng, spins) if free else {"spins": spins, "terms": [_uniform(rng)]}
+            sector = _characters(rng, system, crossed=False)
+            observe = observe[:1]
+        elif not free:
+            sector = {"up": [int(spins // 2), spins]}
     return {
         "task": "thermal",
-        **({"sector": "full"} if free and rng.random() < 0.3 else {}),
+        "sector": sector,
         "system": system,
         "thermal": block,
         "observe": observe,
@@ -143,7 +154,7 @@ def _thermal(rng: Generator, free: bool) -> Block:
 def _judge_thermal(deck: Mapping[str, Any], results: Results, pick: int) -> list[Claim]:
     """Hold one average and one correlator at one temperature: the others of a run are not independent of them."""
     spins = deck["system"]["spins"]
-    energies, vectors = np.linalg.eigh(dense(deck["system"]))
+    energies, vectors = _states(deck, charged=True)
     number = pick % len(deck["thermal"]["temperatures"])
     T = float(results["temperature"][number])
     p = np.exp(-(energies - energies[0]) / T)
@@ -362,8 +373,61 @@ def _spectral(rng: Generator, free: bool) -> Block:
     if rng.random() < 0.3:
         block["sites"] = [int(rng.integers(spins))]
     system = anywhere(rng, spins) if free else {"spins": spins, "terms": terms}
-    sector = {"sector": _one(rng, "full", "auto")} if free else {}
-    return {"task": "dynamics", "system": system, **sector, "dynamics": block}
+    sector: Any = _one(rng, "full", "auto") if free else "auto"
+    if spins > 2 and rng.random() < 0.4:
+        # of a ring: momenta and signs, those that H has more often than not
+        system = uniform(rng, spins) if free else {"spins": spins, "terms": [_uniform(rng)]}
+        sector = _characters(rng, system, crossed=block["operator"] not in ("sz", "sp", "sm"))
+    return {"task": "dynamics", "system": system, "sector": sector, "dynamics": block}
+
+
+def _uniform(rng: Generator) -> Block:
+    """Return a coupling of a ring that conserves Sz."""
+    return {"type": "xxz", "lattice": {"type": "ring"}, "Jxy": _strength(rng), "Jz": _strength(rng)}
+
+
+def _characters(rng: Generator, system: Block, *, crossed: bool) -> Any:
+    """Return momentum and signs that H has, of one Sz where it conserves it and the operator allows; auto if none were drawn."""
+    spins = system["spins"]
+    H = dense(system)
+    for _ in range(8):
+        sector: Block = {}
+        if rng.random() < 0.8:
+            sector["momentum"] = _one(rng, int(rng.integers(spins)), int(rng.integers(spins)), "all")
+        if rng.random() < 0.3:
+            sector["reflection"] = _one(rng, 1, -1)
+        if rng.random() < 0.25:
+            sector["inversion"] = _one(rng, 1, -1)
+        if crossed and rng.random() < 0.4:
+            sector["parity"] = _one(rng, "even", "odd")
+        if sector and symmetric_bases(H, sector, charged=not crossed) is not None:
+            return sector
+    return "auto"
+
+
+def _states(deck: Mapping[str, Any], *, charged: bool) -> tuple[Real, Complex]:
+    """Return levels and states (2^N, n) of H in the sectors of a deck, or all."""
+    H, sector = dense(deck["system"]), deck.get("sector", "auto")
+    if isinstance(sector, str):
+        energies, vectors = np.linalg.eigh(H)
+        return energies, vectors
+    if "up" in sector:
+        up = deck["system"]["spins"] - np.bitwise_count(np.arange(len(H)))
+        basis = np.eye(len(H), dtype=complex)[:, np.isin(up, sector["up"])]
+    else:
+        bases = symmetric_bases(H, sector, charged=charged)
+        assert bases is not None
+        basis = np.hstack(bases)
+    energies, turned = np.linalg.eigh(basis.conj().T @ H @ basis)
+    return energies, basis @ turned
+
+
+def _ground(deck: Mapping[str, Any], energies: Real, vectors: Complex) -> tuple[float, Complex, float]:
+    """Return energy and state of the lowest level in the sector of a deck, and the next level there."""
+    if not isinstance(deck.get("sector", "auto"), str):
+        energies, vectors = _states(deck, charged=deck["dynamics"]["operator"] in ("sz", "sp", "sm"))
+    second = float(energies[1]) if energies.size > 1 else math.inf
+    return float(energies[0]), vectors[:, 0], second
 
 
 def _complex(results: Results, name: str) -> Complex:
@@ -376,15 +440,14 @@ def _judge_spectral(deck: Mapping[str, Any], results: Results, pick: int) -> lis
     """Hold the ground state and every spectral function against sums over all eigenstates."""
     spins, block = deck["system"]["spins"], deck["dynamics"]
     energies, vectors = np.linalg.eigh(dense(deck["system"]))
+    lowest, ground, second = _ground(deck, energies, vectors)
     scalar = results.scalars["energy_0"]
     # how much of the next state the oracle's own ground state holds, by rounding; beyond a part in 1e3 the deck is refused
-    mixed = (
-        1e-15 * len(energies) * float(np.abs(energies).max()) / max(float(energies[1] - energies[0]), 1e-300)
-    )
+    mixed = 1e-15 * len(energies) * float(np.abs(energies).max()) / max(second - lowest, 1e-300)
     if mixed > 1e-3:
         return [Claim("degenerate ground state", math.nan, 0.0)]
     claims = [
-        Claim("energy_0", float(scalar.value or 0.0) - energies[0], float(scalar.error or 0.0), oracle=1e-11)
+        Claim("energy_0", float(scalar.value or 0.0) - lowest, float(scalar.error or 0.0), oracle=1e-11)
     ]
     operators = {f"s{a}": [component(deck["system"], a, j) for j in range(spins)] for a in "xyz"}
     for ladder, sign in (("sp", 1.0), ("sm", -1.0)):
@@ -399,11 +462,11 @@ def _judge_spectral(deck: Mapping[str, Any], results: Results, pick: int) -> lis
         factors = [np.exp(1j * np.pi * q * np.arange(spins)) / math.sqrt(spins) for q in results["q"]]
     for row, factor in enumerate(factors):
         left, right = (
-            vectors.conj().T @ sum(c * (S @ vectors[:, 0]) for c, S in zip(factor, side, strict=True))
+            vectors.conj().T @ sum(c * (S @ ground) for c, S in zip(factor, side, strict=True))
             for side in sides
         )
         weight = left.conj() * right
-        lines = (eta / np.pi) / ((omega[:, None] - (energies - energies[0])) ** 2 + eta**2)
+        lines = (eta / np.pi) / ((omega[:, None] - (energies - lowest)) ** 2 + eta**2)
         found, expected = _complex(results, "structure")[row], lines @ weight
         claimed = float(results["change"][row]) * float(np.abs(found).max())
         difference = float(np.abs(found - expected).max())

@@ -12,7 +12,9 @@ __all__ = ["Choice", "Permutation", "PointGroup", "SectorBlock", "check_sector",
 WORDS = {"even": 1, "odd": -1}
 # tasks that carry one state, and all that work in spaces of characters
 CARRIED = ("evolve", "floquet")
-STATES = ("spectrum", "levels", *CARRIED)
+STATES = ("spectrum", "levels", "dynamics", "thermal", *CARRIED)
+# tasks that look at several sectors
+SEVERAL = ("spectrum", "dynamics", "thermal")
 _Sz = Annotated[float, Field(ge=-1e3, le=1e3)]
 
 
@@ -72,7 +74,8 @@ class SectorBlock(Block):
     inversion: Sign | None = Field(
         default=None,
         description="sign under the inversion of all spins: 1 (even) or -1 (odd); needs sz: 0 and no fields, or, with task: "
-        "spectrum, levels, evolve or floquet, an H without a total Sz that it leaves as it is; left out: not used",
+        "spectrum, levels, dynamics, thermal, evolve or floquet, an H without a total Sz that it leaves as it is; left out: "
+        "not used",
     )
 
     parity: Literal["even", "odd"] | None = Field(
@@ -85,22 +88,23 @@ class SectorBlock(Block):
         default=None,
         description="k of the momentum 2 pi k / N under shifts by one site of a ring, 0 to N - 1; on a lattice the number of a "
         "momentum of its cells, that of the first direction running fastest, or a point of its zone, such as Gamma, X, M, K; a "
-        "list or all with task: spectrum; with task: spectrum, levels, evolve or floquet",
+        "list or all with task: spectrum, dynamics or thermal; with task: spectrum, levels, dynamics, thermal, evolve or floquet",
     )
     reflection: Sign | None = Field(
         default=None,
         description="sign under the reflection j -> N - 1 - j: 1 (even) or -1 (odd); beside momentum only for 0 and N/2; with "
-        "task: spectrum, levels, evolve or floquet",
+        "task: spectrum, levels, dynamics, thermal, evolve or floquet",
     )
     permutations: list[Permutation] = Field(
         default=[],
-        description="other permutations of the sites and their eigenvalues; with task: spectrum, levels, evolve or floquet",
+        description="other permutations of the sites and their eigenvalues; with task: spectrum, levels, dynamics, thermal, "
+        "evolve or floquet",
     )
 
     point_group: PointGroup | None = Field(
         default=None,
         description="rotations and a mirror of the lattice square, triangular, honeycomb or kagome, of one character; beside a "
-        "momentum that they leave as it is; with task: spectrum, levels, evolve or floquet",
+        "momentum that they leave as it is; with task: spectrum, levels, dynamics, thermal, evolve or floquet",
     )
 
     @property
@@ -156,7 +160,7 @@ def check_symmetries(
             severity="note",
         )
     momenta = choice.momentum if isinstance(choice.momentum, list) else [choice.momentum]
-    if task != "spectrum" and (len(momenta) > 1 or choice.momentum == "all"):
+    if task not in SEVERAL and (len(momenta) > 1 or choice.momentum == "all"):
         does = "diagonalises one sector" if task == "levels" else "carries a state in one sector"
         yield Finding(f"{key}.momentum", f"task: {task} {does}; give one momentum")
     if len(set(momenta)) < len(momenta):
@@ -212,13 +216,13 @@ def check_sector(
         return
     name = "up" if choice.up is not None else "sz"
     given = choice.up if choice.up is not None else choice.sz
-    if isinstance(given, list) and task not in ("spectrum", "dynamics"):
+    if isinstance(given, list) and task not in SEVERAL:
         yield Finding(f"{key}.{name}", "one sector for one state; a list goes with task: spectrum")
         return
     if isinstance(given, list) and (not given or len(set(given)) < len(given)):
         yield Finding(f"{key}.{name}", f"expected different values, found {given}")
         return
-    if not choice.charged and (task in ("spectrum", "levels") or (task in CARRIED and choice.stored)):
+    if not choice.charged and (task in ("spectrum", "levels") or (task in STATES and choice.stored)):
         # whether a total Sz is needed is a matter of H
         return
     if not choice.charged and quanta % 2:

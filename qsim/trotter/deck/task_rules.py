@@ -131,8 +131,11 @@ def _check_thermal(deck: TrotterDeck) -> Iterator[Finding]:
     block = deck.thermal.temperatures
     if not isinstance(block, list) and block.to <= block.first:
         yield Finding("thermal.temperatures.to", f"must lie above from = {block.first:g}, found {block.to:g}")
-    if isinstance(deck.sector, SectorBlock):
-        yield Finding("sector", "task: thermal sums over all sectors; leave sector out")
+    if isinstance(deck.sector, SectorBlock) and deck.thermal.response != "auto":
+        yield Finding(
+            "thermal.response",
+            "a field leads from the states of a sector to others; leave response out, or sector",
+        )
 
 
 def _check_rows(deck: TrotterDeck) -> Iterator[Finding]:
@@ -151,10 +154,6 @@ def _check_rows(deck: TrotterDeck) -> Iterator[Finding]:
         return
     if deck.sector in ("full", "none"):
         yield Finding("sector", "the current of Sz is taken in a sector of Sz; use sector: auto")
-    if isinstance(deck.sector, SectorBlock) and deck.sector.inversion is not None:
-        yield Finding(
-            "sector.inversion", "the current is taken in a sector of Sz without inversion; leave it out"
-        )
     for lattice in deck.lattices:
         if isinstance(lattice, Ladder | Crystal):
             yield Finding(
@@ -178,20 +177,15 @@ def _check_dynamics(deck: TrotterDeck) -> Iterator[Finding]:
         )
     if block.sites is not None or block.operator == "current":
         yield from _check_rows(deck)
+    across = block.operator in ("sx", "sy") or block.unlike
     if (
-        block.operator in ("sp", "sm")
+        across
         and isinstance(deck.sector, SectorBlock)
-        and deck.sector.inversion is not None
+        and (deck.sector.charged or not (deck.sector.parity or deck.sector.stored))
     ):
         yield Finding(
-            "sector.inversion",
-            f"{block.operator} leaves Sz = 0, where the inversion is no symmetry; leave it out",
-        )
-    across = block.operator in ("sx", "sy") or block.unlike
-    if across and isinstance(deck.sector, SectorBlock) and deck.sector.parity is None:
-        yield Finding(
             "dynamics.operator",
-            f"{block.operator} leads from one Sz to two others; use sector: auto, or a parity",
+            f"{block.operator} leads from one Sz to two others; use sector: auto, a parity, or a momentum without sz",
         )
     if isinstance(block.q, list) and deck.ring:
         for k, q in enumerate(block.q):

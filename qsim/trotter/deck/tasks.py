@@ -135,7 +135,10 @@ class Thermal(Block):
     temperatures: Temperatures | Annotated[list[_Temperature], Field(min_length=1, max_length=10_000)] = (
         Field(default=Temperatures(), description="temperatures, J: a grid or a list", validate_default=True)
     )
-    sectors: Literal["all"] = Field(default="all", description="the trace is over all sectors of Sz")
+    sectors: Literal["all"] = Field(
+        default="all",
+        description="the trace is over all sectors, or those of the key sector",
+    )
     vectors: Annotated[PositiveCount, Field(ge=2, le=1000)] = Field(
         default=10, description="random vectors of each sector; errors fall like the root of their number"
     )

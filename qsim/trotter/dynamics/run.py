@@ -13,7 +13,7 @@ Of unlike components, with ``F[phi]`` the function of a vector and ``a = S^a_q |
 from __future__ import annotations
 
 import math
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,12 +24,16 @@ from qsim.core.run.stops.lapack import eigh
 from qsim.trotter.dynamics.kpm import chebyshev_moments, smoothed
 from qsim.trotter.dynamics.result import DynamicsResult
 from qsim.trotter.evolution.chebyshev import lanczos_bounds
-from qsim.trotter.measurement.spaces import applied_in, target_in
+from qsim.trotter.measurement.spaces import applied_in, plain, target_in
 from qsim.trotter.model.hamiltonian import scale_of
+from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.ground import TOLERANCE, Ground
 from qsim.trotter.sectors.lanczos import chain, dot, ritz
 from qsim.trotter.sectors.linear import matrix_of
+from qsim.trotter.sectors.selection import kept_by
 from qsim.trotter.sectors.spin_operators import current_of, wave
+from qsim.trotter.sectors.states import unfolded
+from qsim.trotter.sectors.symmetric import SymmetricSector
 from qsim.trotter.spectrum.search import LowestLevels
 
 if TYPE_CHECKING:
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.trotter.deck.tasks import Dynamics
     from qsim.trotter.measurement.spaces import Space
+    from qsim.trotter.model.hamiltonian import Model
     from qsim.trotter.problem import TaskProblem
     from qsim.trotter.sectors.linear import SpaceOperator
 
@@ -102,12 +107,21 @@ class Computation:
             "done": self.done,
         }
 
-    @cached_property
-    def target(self) -> Space | None:
-        """Sector that S_q leads to; None where it annihilates the ground state."""
+    def target(self, number: int) -> Space | None:
+        """Return the sector that the operator of a row leads to; None where it annihilates the ground state."""
         if self.problem.block.operator == "current":
-            return self.sector
-        return target_in(self.sector, self._components(np.ones(self.problem.spins, np.complex128), 0))
+            return kept_by(self.sector, self._flow)
+        return target_in(self.sector, self._components(self._factors(number), number))
+
+    @cached_property
+    def _flow(self) -> Model:
+        """The current, along the axes of the strings."""
+        return current_of(self.problem.model, self.problem.ring)
+
+    @lru_cache(maxsize=1)  # noqa: B019
+    def _operator(self, target: Space) -> SpaceOperator:
+        """Return H in a sector; of the last one alone, as rows of one momentum share theirs."""
+        return self.problem.operator(target, self.problem.model)
 
     def _components(self, factors: NDArray[np.complex128], number: int) -> NDArray[np.complex128]:
         """Return the coefficients (3, N) of the operator of a row with factors of the sites, along the axes of the strings."""
@@ -122,23 +136,25 @@ class Computation:
 
     @cached_property
     def band(self) -> tuple[float, float]:
-        """Middle and half width of an interval that holds the spectrum of the target sector."""
-        problem = self.problem
-        if self.target is None:
+        """Middle and half width of an interval that holds the spectra of all target sectors."""
+        problem, ends = self.problem, []
+        targets = dict.fromkeys(self.target(number) for number in range(self.count))
+        for target in targets:
+            if target is not None:
+                ends.append(lanczos_bounds(problem.place, self._operator(target), problem.model))
+        if not ends:
             return 0.0, 1.0
-        operator = problem.operator(self.target, problem.model)
-        low, high = lanczos_bounds(problem.place, operator, problem.model)
+        low, high = min(low for low, _ in ends), max(high for _, high in ends)
         # the half width of a band without width must not vanish: energies are divided by it
         return 0.5 * (low + high), max(0.5 * (high - low), 1e-3 * scale_of(problem.model))
 
     def advance(self, report: Report) -> None:
         """Make the recurrences that are left."""
-        problem, target = self.problem, self.target
-        operator = None if target is None else problem.operator(target, problem.model)
         # a row of S(q, w) is the unit of a checkpoint
         for number in range(self.done, self.count):
-            if operator is not None:
-                self._one(number, operator, report)
+            target = self.target(number)
+            if target is not None:
+                self._one(number, self._operator(target), report)
             self.done = number + 1
             report(Progress(self.done))
 
@@ -148,7 +164,7 @@ class Computation:
         device, factors = problem.place, self._factors(number)
         vector = self.ground.vector
         if block.operator == "current":
-            phi = self._current(vector)
+            phi = self._current(vector, operator.sector)
         else:
             phi = applied_in(self.sector, operator.sector, device, vector, self._components(factors, number))
         # the static factor <0|S_q^+ S_q|0>, and the sum of all weights
@@ -162,7 +178,7 @@ class Computation:
             return
         # a small sector exactly: weights are the squared overlaps of S_q|0> with its states
         if operator.size <= min(block.steps, DENSE):
-            levels, states = self._exact
+            levels, states = self._exact(operator.sector)
             with device.use():
                 parts = device.to_host(device.xp.abs(states.conj().T @ phi) ** 2)
             poles, weights = joined(levels - self.ground.energy, parts, SAME * scale_of(problem.model))
@@ -215,25 +231,28 @@ class Computation:
             return np.asarray(np.arange(problem.spins) == block.sites[number], np.complex128)
         return wave(problem.spins, math.pi * block.wave_numbers(problem.spins)[number])
 
-    def _current(self, vector: NDArray[Any]) -> Any:
+    def _current(self, vector: NDArray[Any], target: Space) -> Any:
         """Return the current over the root of N on the ground state."""
         problem = self.problem
-        current = problem.operator(self.sector, current_of(problem.model, problem.ring))
+        # with characters and inversion by way of the space below
+        base, below = plain(self.sector, vector)
+        if isinstance(base, Sector) and not isinstance(target, SymmetricSector):
+            base, below = unfolded(base, problem.place, below)
+        current = problem.operator(base, self._flow)
         with problem.place.use():
-            psi = vector.astype(np.complex128)
+            psi = below.astype(np.complex128)
             out = problem.place.xp.empty_like(psi)
             current.apply(psi, out, 1.0 / math.sqrt(problem.spins))
-        return out
+        return target.folded(out, out.dtype) if isinstance(target, SymmetricSector) else out
 
-    @cached_property
-    def _exact(self) -> tuple[NDArray[np.float64], NDArray[Any]]:
-        """All levels of the target sector, and on the device their states (columns)."""
-        problem = self.problem
-        assert self.target is not None
-        matrix = matrix_of(problem.operator(self.target, problem.model))
-        with problem.place.use():
-            values, states = (problem.place.xp.linalg.eigh if problem.place.is_cuda else eigh)(matrix)
-        return np.asarray(problem.place.to_host(values), np.float64), states
+    @lru_cache(maxsize=1)  # noqa: B019
+    def _exact(self, target: Space) -> tuple[NDArray[np.float64], NDArray[Any]]:
+        """Return all levels of a target sector, and on the device their states (columns); of the last one alone."""
+        place = self.problem.place
+        matrix = matrix_of(self._operator(target))
+        with place.use():
+            values, states = (place.xp.linalg.eigh if place.is_cuda else eigh)(matrix)
+        return np.asarray(place.to_host(values), np.float64), states
 
     def _poles(
         self, alpha: list[float], beta: list[float], square: float

@@ -170,7 +170,7 @@ def _sector(deck: TrotterDeck, problem: Problem) -> Space | None:
     DeckError
         If the deck asks for one that H or the start do not stay in.
     """
-    from qsim.trotter.sectors.selection import Asked, obstacle, sector_of, space_with
+    from qsim.trotter.sectors.selection import Asked, lowered_of, obstacle, sector_of, space_with
 
     models = problem.models
     if problem.open:
@@ -183,9 +183,11 @@ def _sector(deck: TrotterDeck, problem: Problem) -> Space | None:
             return space
     hamiltonian = models.hamiltonian()
     sigma, model = models.sigma() if models.sigma_terms else None, hamiltonian.static
+    integrator, down = deck.evolve.integrator, lowered_of(models, deck.initial)
     if isinstance(deck.sector, SectorBlock):
-        return sector_of(Asked.of(deck), hamiltonian, sigma)
-    integrator, down = deck.evolve.integrator, deck.initial.lowered(deck.system.twos)
+        needs = deck.observables.needs
+        asked = Asked(deck.sector, deck.initial, down, deck.system.twos, deck.lattice, needs)
+        return sector_of(asked, hamiltonian, sigma)
     # auto: a start of one Sz that H and the way back conserve, and no product formula of layers, which are in the whole space
     layered = model.halves and model.cross is None
     stays = (

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -16,14 +16,18 @@ from qsim.trotter.evolve.open.statistics import Enough, ranges_of
 from qsim.trotter.initial.ground import GroundState
 from qsim.trotter.measurement.spaces import all_states, operator_in, strings_of_deck
 from qsim.trotter.model.frames import FRAMES
+from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.model.open.channels import charge_of, decays_of
 from qsim.trotter.observables.correlations import Otoc
 from qsim.trotter.observables.echo import Echo
+from qsim.trotter.sectors.ground import lowest_of
 from qsim.trotter.sectors.parity import WholeSpace
-from qsim.trotter.sectors.selection import space_with
+from qsim.trotter.sectors.selection import frame_of, leaving, lowered_of, space_with, spaces_of
+from qsim.trotter.sectors.states import normalised
+from qsim.trotter.sectors.symmetric import SymmetricSector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from qsim.core.device.arrays import StateVector
     from qsim.core.device.device import Device
@@ -35,13 +39,12 @@ if TYPE_CHECKING:
     from qsim.trotter.initial.base import InitialState
     from qsim.trotter.measurement.spaces import Space
     from qsim.trotter.model.frames import Frame
-    from qsim.trotter.model.hamiltonian import Hamiltonian
+    from qsim.trotter.model.hamiltonian import Hamiltonian, Model
     from qsim.trotter.model.models import Models
     from qsim.trotter.model.open.channels import Channel
     from qsim.trotter.observables.base import Observable
     from qsim.trotter.observables.registry import Observables
     from qsim.trotter.sectors.ground import Ground
-    from qsim.trotter.sectors.symmetric import PlainSpace
 
 __all__ = ["MOST_STEPS", "PIECE", "Path", "Problem"]
 
@@ -125,7 +128,7 @@ class Problem:
     entries: int = 0
     open: Open | None = None
     jumping: bool = False
-    _grounds: dict[int, Ground] = field(default_factory=dict, init=False, repr=False)
+    _grounds: dict[int, tuple[Space, Ground]] = field(default_factory=dict, init=False, repr=False)
     _elsewhere: dict[Any, Problem] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -268,48 +271,56 @@ class Problem:
             return initial_state(self.start, self.sector, device, dtype, seed=seed, member=member)
         return self.start.vector(self.spins, device, dtype, seed=seed, member=member)
 
-    def ground(self, member: int = 0) -> Ground:
-        """Return the ground state that a trajectory begins with; the last one is kept.
+    def ground(self, member: int = 0) -> tuple[Space, Ground]:
+        """Return the ground state that a trajectory begins with, and its space; the last one is kept.
 
         Raises
         ------
         DeckError
-            If its Hamiltonian does not conserve Sz.
+            If its Hamiltonian does not conserve an Sz that another realisation has.
+        NumericsError
+            If it is degenerate.
         """
-        from qsim.trotter.sectors.ground import ground_state
-        from qsim.trotter.sectors.selection import obstacle
-
         realisation = self.models.realisation(member)
         # ensembles go through the realisations in order: one ground state is enough
         if realisation not in self._grounds:
-            terms, sector = self.models.ground(member), self._ground_sector
-            if why := obstacle(terms, sector.inversion):
-                raise DeckError(f"initial.terms: a ground state is found in a sector of Sz, but {why}")
             self._grounds.clear()
-            model = terms.at(0.0)
-            linear: Any = operator_in(sector, self.device, model)
-            self._grounds[realisation] = ground_state(self.device, sector, model, linear)
+            model = self.models.ground(member).at(0.0)
+            operators: list[Any] = [
+                operator_in(space, self.device, _along(space, model)) for space in self._ground_spaces(model)
+            ]
+            self._grounds[realisation] = lowest_of(operators, scale_of(model))
         return self._grounds[realisation]
 
-    @property
-    def _ground_sector(self) -> PlainSpace:
-        """Sector of the ground state that the trajectories begin with."""
-        down = self.start.lowered(self.models.system.twos)
-        assert down is not None
-        if self.charged and not self.has_matrix:
-            return cast("PlainSpace", self.space)
-        return space_with(self.hamiltonian().static, down)
+    def _ground_spaces(self, model: Model) -> Sequence[Space]:
+        """Return where the ground state of a Hamiltonian is sought: in the space of the run, or in all that it conserves."""
+        space, down = self.space, lowered_of(self.models, self.start)
+        narrower = (down is None or self.charged) and space != all_states(space)
+        if narrower and not leaving(space, _along(space, model)):
+            return [space]
+        if down is None:
+            frame = frame_of(model, "auto", "")
+            return spaces_of(frame.turned(model), "auto", frame.axis)
+        own = space_with(model, down)
+        if isinstance(space, SymmetricSector) and (
+            2 * down == self.models.system.quanta or not any(one.turned for one in space.symmetries)
+        ):
+            # with the characters of the run, where they are those of H
+            narrow = replace(space, base=own)
+            if narrow.dimension and not leaving(narrow, model):
+                return [narrow]
+        if why := leaving(own, model):
+            raise DeckError(f"initial.terms: a ground state is sought at one Sz, but {why}")
+        return [own]
 
     def _ground_vector(self, member: int) -> StateVector:
-        from qsim.trotter.sectors.states import normalised
-
-        vector, own = self.ground(member).vector.astype(self.dtype), self._ground_sector
+        own, ground = self.ground(member)
+        vector = ground.vector.astype(self.dtype)
         if own == self.sector:
             return vector
-        # made in its sector of Sz, then unfolded for runs elsewhere
-        return normalised(
-            self.space, self.part_of(strings_of_deck(own, self.device, vector, "z")), self.start
-        )
+        # made in its own space, then unfolded for runs elsewhere
+        state = strings_of_deck(own, self.device, vector, own.axis)
+        return normalised(self.space, self.part_of(state), self.start)
 
     def part_of(self, state: StateVector) -> StateVector:
         """Return the part in the space of a state of all spins along the axes of the deck."""
@@ -326,7 +337,7 @@ class Problem:
     @property
     def start_error(self) -> float:
         """Bound of the error of the start of the first trajectory."""
-        return self.ground().error if isinstance(self.start, GroundState) else 0.0
+        return self.ground()[1].error if isinstance(self.start, GroundState) else 0.0
 
     # ----------------------------------------------------------------------------------------- echoes
 
@@ -383,3 +394,8 @@ class Problem:
         while steps > 0:
             yield min(steps, largest)
             steps -= largest
+
+
+def _along(space: Space, model: Model) -> Model:
+    """Return a model along the axes of the strings of a space."""
+    return FRAMES[space.axis].turned(model)  # type: ignore[index]

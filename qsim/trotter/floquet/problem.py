@@ -58,13 +58,13 @@ class FloquetProblem(TaskProblem[Floquet]):
         # the deck has seen to it
         assert self.start is not None
         twos = self.models.system.twos
+        down = self.start.lowered(twos)
         if isinstance(self.sector, SectorBlock):
             # steps as the parts of one H, in whatever order they act
             cycle = Hamiltonian(steps[0], tuple((float, step) for step in steps[1:]))
             return sector_of(
-                Asked(self.sector, self.start, twos, self.lattice, self.observables.needs), cycle
+                Asked(self.sector, self.start, down, twos, self.lattice, self.observables.needs), cycle
             )
-        down = self.start.lowered(twos)
         if self.sector != "auto" or down is None:
             return space_with(steps[0])
         if not any(mixing(step) for step in steps):

@@ -20,7 +20,10 @@ __all__ = ["GroundState"]
 
 
 class GroundState(InitialState):
-    """The lowest state of another Hamiltonian of the same spins, which must conserve Sz, at one Sz."""
+    """The lowest state of another Hamiltonian of the same spins: at one Sz where it conserves it, else of all states.
+
+    In the sector of the deck, where that Hamiltonian keeps it: the lowest state of one parity, one momentum.
+    """
 
     example = {"terms": [{"type": "heisenberg", "lattice": "chain", "J": 1.0}]}
 
@@ -30,7 +33,8 @@ class GroundState(InitialState):
         json_schema_extra={"example": [{"type": "heisenberg", "lattice": "chain", "J": 1.0}]},
     )
     up: Count | None = Field(
-        default=None, description="number of spins up; by default half of them, rounded down"
+        default=None,
+        description="number of spins up, where that Hamiltonian conserves Sz; by default half of them, rounded down",
     )
 
     def check(self, spins: int, key: str) -> Iterator[Finding]:

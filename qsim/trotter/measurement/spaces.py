@@ -108,7 +108,10 @@ def _(space: SymmetricSector, psi: NDArray[Any]) -> tuple[PlainSpace, NDArray[An
 
 
 def columns_in(space: Space, vectors: NDArray[Any]) -> tuple[PlainSpace, NDArray[Any]]:
-    """Return the space without characters of permutations, and vectors (columns) there."""
+    """Return the space without characters of permutations and without inversion, and vectors (columns) there."""
+    if isinstance(space, Sector) and space.inversion:
+        made = [unfolded(space, cpu(), column) for column in vectors.T.copy()]
+        return made[0][0], np.stack([column for _, column in made], axis=1)
     if not isinstance(space, SymmetricSector):
         return space, vectors
     return space.base, np.stack([space.whole(column) for column in vectors.T], axis=1)
@@ -311,6 +314,13 @@ def _(space: Sector, c: NDArray[np.complex128]) -> Space | None:
 target_in.register(DigitSpace)(digits.target)
 
 
+@target_in.register(SymmetricSector)
+def _(space: SymmetricSector, c: NDArray[np.complex128]) -> Space | None:
+    base = target_in(space.base, c)
+    assert not isinstance(base, SymmetricSector)
+    return None if base is None else space.led_by(base, c)
+
+
 @singledispatch
 def field_in(space: Space, c: NDArray[np.complex128]) -> Model:
     """Return ``sum_aj c_aj S^a_j`` with real c (3, N), along the axes of the strings, as a Hamiltonian."""
@@ -352,6 +362,15 @@ def _(
         return weighted(space, device, psi, c[2])
     assert isinstance(target, Sector)
     return digits.applied(*unfolded(space, device, psi), target, device, c)
+
+
+@applied_in.register(SymmetricSector)
+def _(
+    space: SymmetricSector, target: Space, device: Device, psi: NDArray[Any], c: NDArray[np.complex128]
+) -> NDArray[Any]:
+    to = target.base if isinstance(target, SymmetricSector) else target
+    made = applied_in(space.base, to, device, space.whole(psi), c)
+    return made if to is target else target.folded(made, np.complex128)  # type: ignore[union-attr]
 
 
 @applied_in.register(DigitSpace)

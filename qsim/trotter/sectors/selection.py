@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
@@ -16,15 +17,26 @@ from qsim.trotter.model.frames import FRAMES, Frame
 from qsim.trotter.model.tensors import mixed
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.parity import ParitySector, WholeSpace, parity_obstacle
-from qsim.trotter.sectors.symmetric import PlainSpace, SymmetricSector, symmetric_sectors
+from qsim.trotter.sectors.symmetric import PlainSpace, SymmetricSector, Symmetry, broken, symmetric_sectors
 
 if TYPE_CHECKING:
-    from qsim.trotter.deck.model import TrotterDeck
     from qsim.trotter.initial.base import InitialState
     from qsim.trotter.model.hamiltonian import Hamiltonian, Model
+    from qsim.trotter.model.models import Models
     from qsim.trotter.observables.base import Needs
 
-__all__ = ["PlainSpace", "frame_of", "mixing", "obstacle", "sector_of", "space_with", "spaces_of"]
+__all__ = [
+    "PlainSpace",
+    "frame_of",
+    "kept_by",
+    "leaving",
+    "lowered_of",
+    "mixing",
+    "obstacle",
+    "sector_of",
+    "space_with",
+    "spaces_of",
+]
 
 # relative difference of Jx and Jy that is rounding, as in hamiltonian.conserved
 EQUAL = 1e-14
@@ -147,6 +159,46 @@ def _turned_over(hamiltonian: Hamiltonian, axis: str = "z") -> str:
     return next((why for part in _parts(hamiltonian) if (why := parity_obstacle(part, number))), "")
 
 
+def lowered_of(models: Models, start: InitialState) -> int | None:
+    """Return the quanta below all spins up of a start; None of several, and of the ground state of an H without a total Sz.
+
+    Raises
+    ------
+    DeckError
+        If the deck names the Sz of a ground state whose H does not conserve it.
+    """
+    if isinstance(start, GroundState) and (why := obstacle(models.ground())):
+        if start.up is not None:
+            raise DeckError(f"initial.up: the H of the ground state conserves no Sz: {why}; leave up out")
+        return None
+    return start.lowered(models.system.twos)
+
+
+def leaving(space: PlainSpace | SymmetricSector, model: Model) -> str:
+    """Return why H, along the axes of the strings, leads out of a space, ``""`` if it does not."""
+    if isinstance(space, SymmetricSector):
+        each = (_changed(model, one) for one in space.symmetries)
+        return leaving(space.base, model) or next((why for why in each if why), "")
+    if not math.isnan(space.sz):
+        return mixing(model, getattr(space, "inversion", 0))
+    return parity_obstacle(model) if getattr(space, "odd", -1) >= 0 else ""
+
+
+def kept_by(space: PlainSpace | SymmetricSector, model: Model) -> PlainSpace | SymmetricSector:
+    """Return the space to which an operator leads that keeps its base: with those of the symmetries that it has."""
+    if isinstance(space, Sector) and mixing(model, space.inversion):
+        return replace(space, inversion=0)
+    if not isinstance(space, SymmetricSector):
+        return space
+    kept = tuple(one for one in space.symmetries if not _changed(model, one))
+    return SymmetricSector(space.base, kept) if kept else space.base
+
+
+def _changed(model: Model, symmetry: Symmetry) -> str:
+    """Return why an operator is not invariant under a symmetry, ``""`` if it is."""
+    return broken(model, symmetry.sites) or (parity_obstacle(model, 0) if symmetry.turned else "")
+
+
 @dataclass(frozen=True)
 class Asked:
     """What a deck says of the space of a state.
@@ -155,6 +207,8 @@ class Asked:
     ----------
     block : SectorBlock
     start : InitialState
+    down : int or None
+        Its quanta below all spins up, see :func:`lowered_of`.
     twos : tuple of int
         2 S of every site.
     lattice : block of a lattice, optional
@@ -164,22 +218,15 @@ class Asked:
 
     block: SectorBlock
     start: InitialState
+    down: int | None
     twos: tuple[int, ...]
     lattice: Any
     needs: Needs
 
-    @classmethod
-    def of(cls, deck: TrotterDeck) -> Asked:
-        """Return what a deck says that names a sector."""
-        assert isinstance(deck.sector, SectorBlock)
-        return cls(deck.sector, deck.initial, deck.system.twos, deck.lattice, deck.observables.needs)
 
-
-def _symmetric(
-    asked: Asked, hamiltonian: Hamiltonian, sigma: Hamiltonian | None, down: int | None
-) -> SymmetricSector:
+def _symmetric(asked: Asked, hamiltonian: Hamiltonian, sigma: Hamiltonian | None) -> SymmetricSector:
     """Return the states of a character of permutations and inversion in the smallest space that H and start allow."""
-    block, quanta, model = asked.block, sum(asked.twos), hamiltonian.static
+    block, quanta, model, down = asked.block, sum(asked.twos), hamiltonian.static, asked.down
     whole = [part for part in (hamiltonian, sigma) if part is not None]
     parts = [part for both in whole for part in _parts(both)]
     # of one Sz if the deck names it, or if the start has one that all parts conserve
@@ -228,12 +275,11 @@ def sector_of(
     DeckError
         If H or the start do not stay in it.
     """
-    requested, quanta, model = asked.block, sum(asked.twos), hamiltonian.static
-    down = asked.start.lowered(asked.twos)
+    requested, quanta, model, down = asked.block, sum(asked.twos), hamiltonian.static, asked.down
     # inversion is a number of a sector of Sz of spins 1/2, else a character
     plain = model.halves and (requested.charged or not obstacle(hamiltonian))
     if requested.stored or (requested.inversion is not None and not plain):
-        return _symmetric(asked, hamiltonian, sigma, down)
+        return _symmetric(asked, hamiltonian, sigma)
     if requested.parity is not None:
         parity = _of_parity(int(requested.parity == "odd"), hamiltonian, sigma, down)
         if parity.axis != "z" and asked.needs.sigma_sites:

@@ -67,6 +67,8 @@ PlainSpace = Sector | ParitySector | WholeSpace | DigitSpace
 MOST_ELEMENTS = 4096
 # relative difference of couplings that is rounding
 SAME = 1e-14
+# of the coefficients of an operator: an image that differs by less is the same one
+ALIKE = 1e-9
 # bytes up to which H is kept as a sparse matrix, which is made while twice as much is taken
 MOST_STORED = 1 << 31
 
@@ -319,6 +321,35 @@ class SymmetricSector:
         assert isinstance(self.base, Sector | DigitSpace)
         kept = tuple(symmetry for symmetry in self.symmetries if not symmetry.turned)
         return SymmetricSector(replace(self.base, down=down), kept)
+
+    def led_by(self, base: PlainSpace, c: NDArray[np.complex128]) -> SymmetricSector | PlainSpace | None:
+        """Return the states of a base that ``A = sum_aj c_aj S^a_j`` leads to; None where A annihilates all of the sector.
+
+        With g A g^-1 = exp(-2 pi i f) A a state A |chi> has the character of |chi> times exp(-2 pi i f) under g; symmetries
+        that make another operator of A are lost.
+
+        Parameters
+        ----------
+        base : PlainSpace
+            What A makes of the base of the sector.
+        c : (3, N) complex128
+            Along the axes of the strings.
+        """
+        kept = []
+        for one in self.symmetries:
+            # the spin of site j goes to sites[j]; the inversion, a half turn about x, changes the signs of S^y and S^z
+            moved = np.empty_like(c)
+            moved[:, list(one.sites)] = c * np.array([[1.0], [-1.0], [-1.0]]) if one.turned else c
+            order = math.lcm(order_of(one.sites), 2 if one.turned else 1)
+            turns = -order * np.angle(np.vdot(c, moved)) / (2.0 * np.pi)
+            f = Fraction(round(float(turns)), order)
+            if np.abs(moved - np.exp(-2j * np.pi * float(f)) * c).max() < ALIKE * np.abs(c).max():
+                text = one.text if f % 1 == 0 else f"exp(-2 pi i {(one.phase + f) % 1}) under {one.text}"
+                kept.append(Symmetry(text, one.sites, one.turned, (one.phase + f) % 1))
+        if not kept:
+            return base
+        found = SymmetricSector(base, tuple(kept))
+        return found if found.dimension else None
 
     def orbits(self, device: Device) -> Listed:
         """Return the orbits that have a state, on a device."""

@@ -1,18 +1,18 @@
-"""The problem of thermal averages: all sectors count."""
+"""The problem of thermal averages: all sectors count, or those of the deck."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from qsim.trotter.deck.axes import AXES, Axis
+from qsim.trotter.deck.sectors import SectorBlock
 from qsim.trotter.deck.tasks import Thermal
 from qsim.trotter.problem import TaskProblem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from qsim.trotter.sectors.symmetric import PlainSpace
 
 __all__ = ["ThermalProblem"]
 
@@ -22,14 +22,9 @@ class ThermalProblem(TaskProblem[Thermal]):
     """The problem of thermal averages; see :class:`TaskProblem`."""
 
     @property
-    def plain_sectors(self) -> list[PlainSpace]:
-        """The sectors, none of which has a character of permutations: their states are strings."""
-        return cast("list[PlainSpace]", self.sectors)
-
-    @property
     def totals(self) -> str:
         """Axes along which a total spin is of use: none where the response leads from one sector to others."""
-        return "zxy" if self.block.response == "auto" else ""
+        return "zxy" if self.block.response == "auto" or isinstance(self.sector, SectorBlock) else ""
 
     @property
     def exact(self) -> bool:
@@ -39,7 +34,8 @@ class ThermalProblem(TaskProblem[Thermal]):
     @property
     def response_axes(self) -> Sequence[Axis]:
         """Axes of the deck along which the response to a field is found, of an H that conserves no total spin."""
-        if self.charged:
+        # a field leads from one of the sectors of a deck to others
+        if self.charged or isinstance(self.sector, SectorBlock):
             return ()
         if self.block.response == "auto":
             return AXES if self.exact else ()

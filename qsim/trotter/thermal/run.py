@@ -122,7 +122,7 @@ class Computation:
     def advance(self, report: Report) -> None:
         """Do the sectors that are left."""
         # a sector is the unit of a checkpoint: those that are complete are not made again
-        sectors = self.problem.plain_sectors
+        sectors = self.problem.sectors
         for number in range(len(self.energies), len(sectors)):
             # small sectors exactly, with all their levels; in
             # large ones traces are means over random vectors
@@ -349,7 +349,7 @@ def parts_of(problem: ThermalProblem, made: Computation, length: int = 0) -> lis
         # shorter recurrences are filled up with infinite energies
         known, count = np.isfinite(energies), len(energies)
         owners = np.repeat(np.arange(count)[:, None], energies.shape[1], axis=1)[known]
-        copies = 2.0 if problem.doubled and sector.sz != 0.0 else 1.0
+        copies = 2.0 if problem.mirrored and sector.sz != 0.0 else 1.0
         parts.append(
             Part(
                 # of no use where there is none

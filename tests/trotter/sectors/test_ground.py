@@ -86,13 +86,42 @@ def test_with_inversion(trotter):
         np.testing.assert_allclose(one.mean[name], other.mean[name], rtol=0, atol=1e-8)
 
 
+@pytest.mark.parametrize("sector", ["auto", {"momentum": 0}, {"parity": "even"}])
+def test_a_quench_of_the_transverse_ising_ring(trotter, sector):
+    # no total Sz: the ground state is that of all states, in whatever space it is carried
+    ising = {"type": "ising", "lattice": "ring", "J": 1.0}
+    blocks = [[ising, {"type": "field", "axis": "x", "values": h}] for h in (1.7, 0.4)]
+    result = trotter.run(
+        system={"spins": 6, "terms": blocks[1]},
+        initial={"type": "ground_state", "terms": blocks[0]},
+        sector=sector,
+        evolve={"t_final": 1.5, "outputs": 2, "accuracy": 1e-10},
+        observe=[{"sx": "all"}, {"correlator": "zz", "pairs": "all"}],
+    )
+    index = np.arange(64)
+    z = 0.5 - (index >> np.arange(6)[:, None] & 1)
+    x = np.zeros((6, 64, 64))
+    for j in range(6):
+        x[j, index, index ^ 1 << j] = 0.5
+    before, after = (
+        np.diag((z * np.roll(z, -1, axis=0)).sum(axis=0)) + h * x.sum(axis=0) for h in (1.7, 0.4)
+    )
+    psi = expm(-1.5j * after) @ np.linalg.eigh(before)[1][:, 0]
+    sx = [np.vdot(psi, one @ psi).real for one in x]
+    np.testing.assert_allclose(result.mean["sx"][-1], sx, rtol=0, atol=1e-9)
+
+
 def test_what_cannot_be_is_refused(trotter):
     blocks = {"system": {"spins": 5, "terms": [CHAIN]}, "evolve": {"t_final": 1.0, "accuracy": 1e-6}}
     free = {"type": "ground_state", "terms": [{"type": "field", "axis": "z", "values": 0.3}]}
     with pytest.raises(NumericsError, match="degenerate in the sector"):
         trotter.run(**blocks, initial=free)
-    across = {"type": "ground_state", "terms": [{"type": "field", "axis": "x", "values": 0.3}]}
-    with pytest.raises(DeckError, match="field along x at site 0"):
+    across = {"type": "ground_state", "up": 2, "terms": [{"type": "field", "axis": "x", "values": 0.3}]}
+    with pytest.raises(DeckError, match=r"initial.up: .*field along x at site 0"):
         trotter.run(**blocks, initial=across)
+    # levels of both parities alike: no field along the strings, an odd number of spins
+    xyz = {"type": "xyz", "lattice": "ring", "Jx": 1.0, "Jy": 0.5, "Jz": 0.2}
+    with pytest.raises(NumericsError, match="both parities"):
+        trotter.run(**blocks, initial={"type": "ground_state", "terms": [xyz, {**xyz, "shells": [2]}]})
     with pytest.raises(DeckError, match="6 spins up"):
         trotter.run(**blocks, initial={**START, "up": 6})

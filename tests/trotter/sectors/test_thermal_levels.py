@@ -292,13 +292,70 @@ def test_symmetries_left_over_are_warned_of(trotter, recwarn):
     assert any("reflection" in text for text in monitor.said)
 
 
+ACROSS = [
+    {"type": "ising", "lattice": "ring", "J": 1.0},
+    {"type": "field", "axis": "x", "values": 0.6},
+]
+
+
+@pytest.mark.parametrize(("terms", "sz"), [([RING], [-3, -2, -1, 0, 1, 2, 3]), (ACROSS, None)])
+@pytest.mark.parametrize("exact", [1024, 0])
+def test_all_momenta_together_are_all_states(trotter, terms, sz, exact):
+    system = {"spins": 6, "terms": terms}
+    block = {"temperatures": [0.3, 2.0], "exact": exact, "vectors": 20}
+    observe = [{"correlator": ["xx", "zz"], "pairs": [[0, 2]]}]
+    sector = {"momentum": "all"} | ({"sz": sz} if sz else {})
+    every = trotter.run(task="thermal", system=system, thermal={**block, "exact": 1024}, observe=observe)
+    found = trotter.run(task="thermal", system=system, thermal=block, observe=observe, sector=sector)
+    exactly = exact > 0
+    for row in (0, 1, 3):
+        error = 1e-10 if exactly else 5.0 * found.errors[row]
+        assert np.all(np.abs(found.values[row] - every.values[row]) <= error)
+    for name, values in every.observed.items():
+        error = 1e-10 if exactly else 5.0 * found.observed_errors[name]
+        assert np.all(np.abs(found.observed[name] - values) <= error)
+
+
+def test_one_sector_of_inversion(trotter):
+    """The even states of Sz = 0 alone, from dense matrices."""
+    n, T = 6, 0.7
+    found = trotter.run(
+        task="thermal",
+        system={"spins": n, "terms": [RING]},
+        sector={"sz": 0, "inversion": 1},
+        thermal={"temperatures": [T]},
+        observe=[{"correlator": ["xx", "zz"], "pairs": [[0, 2]]}],
+    )
+    index = np.arange(1 << n)
+    inside = index[np.bitwise_count(index) == n // 2]
+    H = dense(found.problem.model)[np.ix_(inside, inside)]
+    turn = np.eye(len(inside))[::-1]
+    values, states = np.linalg.eigh(turn)
+    basis = states[:, values > 0.0]
+    energies, vectors = np.linalg.eigh(basis.T @ H @ basis)
+    p = np.exp(-(energies - energies[0]) / T)
+    p /= p.sum()
+    assert found.values[0, 0] == pytest.approx(p @ energies / n, abs=1e-12)
+    z = 0.5 - (inside >> np.arange(n)[:, None] & 1)
+    zz = p @ (np.abs(basis @ vectors) ** 2).T @ (z[0] * z[2])
+    np.testing.assert_allclose(found.observed["correlator_zz_T"][0], [zz], rtol=0, atol=1e-12)
+    x = np.zeros((1 << n, 1 << n))
+    x[index, index ^ 0b101] = 0.25
+    state = basis @ vectors
+    xx = p @ np.einsum("sn,st,tn->n", state, x[np.ix_(inside, inside)], state)
+    np.testing.assert_allclose(found.observed["correlator_xx_T"][0], [xx], rtol=0, atol=1e-12)
+
+
 REFUSED = {
     "negative": ({"task": "thermal", "thermal": {"temperatures": [-1.0]}}, "thermal.temperatures"),
     "grid": (
         {"task": "thermal", "thermal": {"temperatures": {"from": 2.0, "to": 1.0}}},
         "must lie above from",
     ),
-    "sector": ({"task": "thermal", "sector": {"sz": 0}}, "sums over all sectors"),
+    "response": (
+        {"task": "thermal", "sector": {"parity": "even"}, "thermal": {"response": ["x"]}},
+        "leads from the states of a sector",
+    ),
     "too large": (
         {"task": "levels", "system": {"spins": 20, "terms": [RING]}},
         "184756 states are too many to diagonalise",

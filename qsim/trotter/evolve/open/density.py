@@ -24,6 +24,7 @@ from qsim.trotter.model.open.channels import digits_of, jump_model
 from qsim.trotter.observables.base import View
 from qsim.trotter.sectors.digits.liouville import Doubled
 from qsim.trotter.sectors.digits.measure import product_of
+from qsim.trotter.sectors.selection import lowered_of
 from qsim.trotter.sectors.symmetric import SymmetricSector
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ ULP = 2.2e-16
 
 def order_kept(problem: Problem) -> int | None:
     """Return 0 if all elements of the density matrix of a problem have the order of coherence 0, None if they may not."""
-    if problem.start.lowered(problem.models.system.twos) is None or why_mixing(problem):
+    if lowered_of(problem.models, problem.start) is None or why_mixing(problem):
         return None
     return 0
 

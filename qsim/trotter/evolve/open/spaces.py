@@ -11,7 +11,7 @@ from qsim.trotter.model.open.channels import charge_of, decays_of
 from qsim.trotter.observables.state import State
 from qsim.trotter.sectors.digits.liouville import space_of
 from qsim.trotter.sectors.digits.space import DigitSpace
-from qsim.trotter.sectors.selection import obstacle
+from qsim.trotter.sectors.selection import lowered_of, obstacle
 
 if TYPE_CHECKING:
     from qsim.trotter.deck.model import TrotterDeck
@@ -58,7 +58,7 @@ def open_space(deck: TrotterDeck, problem: Problem) -> Space | None:
         return AS_CLOSED
     named = isinstance(block, SectorBlock) and block.charged
     why = why_mixing(problem)
-    down = deck.initial.lowered(twos)
+    down = lowered_of(problem.models, deck.initial)
     if named:
         assert isinstance(block, SectorBlock)
         if why:
@@ -90,7 +90,7 @@ def by_trajectories(deck: TrotterDeck, problem: Problem) -> bool:
         If the deck asks for a density matrix that does not fit, or for what is a property of one trajectory.
     """
     twos, block, needs = deck.system.twos, deck.open, problem.observables.needs
-    charged = deck.initial.lowered(twos) is not None and not why_mixing(problem)
+    charged = lowered_of(problem.models, deck.initial) is not None and not why_mixing(problem)
     elements = space_of(twos, 0 if charged else None).dimension
     alone = bool(needs.cuts) or State in problem.observables
     large = elements > MOST_ELEMENTS or 2 * len(twos) * DigitSpace(twos).bits > 62
