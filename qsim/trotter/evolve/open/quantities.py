@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
-from qsim.trotter.evolve.open.statistics import Counted, counted, numbers_of
+from qsim.trotter.evolve.open.statistics import Counted, counted, numbers_of, windows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,6 +44,36 @@ def _per_time(name: str) -> Callable[[Any], float | None]:
         return _finite(getattr(made, name) / end) if end > 0.0 else None
 
     return value
+
+
+def _windows(result: Any) -> NDArray[np.float64]:
+    """Return the jumps in every window (windows, trajectories)."""
+    problem = result.problem
+    block = problem.open.counting
+    wanted = range(problem.entries) if block.jumps == "all" else block.jumps
+    own = np.array([channel.entry in wanted for channel in problem.channels], np.bool_)
+    return windows_of(result.jumps, own, block.window, (block.after, problem.times[-1]))
+
+
+def _in_windows(result: Any) -> bool:
+    return _jumping(result) and result.problem.open.counting is not None
+
+
+def _window(name: str, *, per_time: bool = False) -> Callable[[Any], float | None]:
+    """Return the function of a number of the statistics of windows, or of it over their length."""
+
+    def value(result: Any) -> float | None:
+        found = getattr(counted(_windows(result)), name)
+        return _finite(found / result.problem.open.counting.window if per_time else found)
+
+    return value
+
+
+def _histogram(result: Any) -> Any:
+    if not _in_windows(result):
+        return None
+    numbers = _windows(result).astype(int).ravel()
+    return np.bincount(numbers) / numbers.size
 
 
 def _of_entries(name: str) -> Callable[[Any], Any]:
@@ -108,6 +138,7 @@ ARRAYS: tuple[Quantity[Any], ...] = (
         ("entry",),
     ),
     Quantity("fano_entries_error", "", "its standard error", _of_entries("fano_error"), ("entry",)),
+    Quantity("window_counts", "", "share of the windows with 0, 1, 2, ... jumps", _histogram, ("count",)),
     Quantity("jump_time", "1/J", "time of every jump", _recorded(lambda p, r, o: r[:, 0]), ("jump",)),
     Quantity("jump_trajectory", "", "its trajectory", _recorded(lambda p, r, o: o), ("jump",)),
     Quantity("jump_site", "", "its site; -1 of several", _recorded(_of_channel("site")), ("jump",)),
@@ -149,6 +180,24 @@ SCALARS: tuple[Quantity[Any], ...] = (
         error=_counted("fano_error"),
         headline=True,
         when=_jumping,
+    ),
+    Quantity(
+        "window_rate",
+        "J",
+        "jumps in the windows of counting over their length",
+        _window("mean", per_time=True),
+        error=_window("mean_error", per_time=True),
+        headline=True,
+        when=_in_windows,
+    ),
+    Quantity(
+        "window_fano",
+        "",
+        "variance of the number of jumps in a window over its mean",
+        _window("fano"),
+        error=_window("fano_error"),
+        headline=True,
+        when=_in_windows,
     ),
     Quantity(
         "purity_final",
