@@ -17,7 +17,9 @@ from qsim.trotter.build import build
 from qsim.trotter.deck.model import TrotterDeck
 from qsim.trotter.evolve.open import together
 from qsim.trotter.evolve.open.carrier import Carrier, randoms
+from qsim.trotter.evolve.open.drifts import LayerDrift
 from qsim.trotter.evolve.open.members import Members, drift_of
+from qsim.trotter.evolve.open.onboard import OnboardDrift, suits
 from qsim.trotter.evolve.open.together import Together
 from qsim.trotter.evolve.run import integration
 from qsim.trotter.evolve.trajectories import trajectories
@@ -190,3 +192,47 @@ def test_tables_of_the_kernel() -> None:
             for r in range(4):
                 total += s[r] * (long[a, r] + tables[a, (1 + r) * threads + t])
             assert total == pytest.approx(expected[i], abs=1e-13)
+
+
+@pytest.mark.parametrize("spins", [6, pytest.param(14, marks=pytest.mark.gpu)])
+def test_states_on_the_device(device: Device, spins: int) -> None:
+    made = {
+        "method": "trotter",
+        "system": {
+            "spins": spins,
+            "terms": [
+                {"type": "xyz", "lattice": "ring", "Jx": 0.7, "Jy": -0.4, "Jz": 1.1},
+                {"type": "field", "axis": "x", "values": 0.8},
+            ],
+        },
+        "dissipation": [
+            {"type": "thermal", "rate": 0.2, "occupation": 0.3},
+            {"type": "dephasing", "rate": 0.1},
+        ],
+        "open": {"method": "trajectories", "trajectories": 3},
+        "initial": {"type": "neel"},
+        "evolve": {**EVOLVE, "t_final": 1.0, "outputs": 2},
+    }
+    problem, host = (build(load_deck(made, TrotterDeck), one) for one in (device, cpu(1)))
+    how = integration(host, Monitor.silent())
+    twos = problem.models.system.twos
+    assert suits(problem.hamiltonian(), problem.channels, twos)
+    if spins > 12 and device.is_cuda:
+        assert isinstance(drift_of(problem, 0, how), OnboardDrift)
+    found = 0
+    for member in range(3):
+        ends = []
+        for one, drift in (
+            (problem, OnboardDrift(problem, problem.hamiltonian(), problem.channels, how.method)),
+            (host, LayerDrift(host, host.hamiltonian(), host.channels, how.method)),
+        ):
+            drift.begin(one.initial(member))
+            carrier = Carrier(drift, one.models.seed, member)
+            carrier.advance(0.0, 1.0, 0.1)
+            ends.append((carrier.jumps, device.to_host(drift.psi), drift.measure("z", 1.0).s["z"]))
+        assert [k for _, k in ends[0][0]] == [k for _, k in ends[1][0]]
+        np.testing.assert_allclose([t for t, _ in ends[0][0]], [t for t, _ in ends[1][0]], atol=1e-10)
+        np.testing.assert_allclose(ends[0][1], ends[1][1], atol=1e-10)
+        np.testing.assert_allclose(ends[0][2], ends[1][2], atol=1e-10)
+        found += len(ends[0][0])
+    assert found > 2

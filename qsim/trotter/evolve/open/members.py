@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.run.loop import Progress
+from qsim.trotter.evolution.batch import LARGEST
 from qsim.trotter.evolve.open.carrier import Carrier
 from qsim.trotter.evolve.open.drifts import LayerDrift
+from qsim.trotter.evolve.open.onboard import OnboardDrift, suits
 from qsim.trotter.evolve.open.sparse import SparseDrift
 from qsim.trotter.evolve.open.unitary import UnitaryDrift
 from qsim.trotter.evolve.propagators.propagator import propagator
@@ -35,6 +37,10 @@ def drift_of(problem: Problem, member: int, how: Choice) -> Drift:
     """Return what carries the state of a trajectory between its jumps."""
     hamiltonian, channels = problem.hamiltonian(member), problem.channels
     if problem.drift == "layers":
+        # of small states the pilots alone ask, for which the host is fast enough
+        large = problem.device.is_cuda and problem.spins > LARGEST
+        if large and suits(hamiltonian, channels, problem.models.system.twos):
+            return OnboardDrift(problem, hamiltonian, channels, how.method)
         return LayerDrift(problem, hamiltonian, channels, how.method)
     if problem.drift == "sparse":
         return SparseDrift(problem, hamiltonian, channels, how.tolerance)
