@@ -17,6 +17,7 @@ from qsim.trotter.model.open.channels import decays_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import Array
     from qsim.trotter.evolve.problem import Problem
     from qsim.trotter.kernels.states.measure import Moments
     from qsim.trotter.model.hamiltonian import Hamiltonian
@@ -84,7 +85,7 @@ class OnboardDrift:
         """The state (2^N,), not normalised, on the device."""
         return self.evolver.psi
 
-    def begin(self, psi: Any, space: Any = None) -> None:
+    def begin(self, psi: Array, space: object = None) -> None:
         """Take a state."""
         if self._evolver is None:
             self._evolver = Evolver(self.device, self._model, psi)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -15,14 +15,24 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qsim.trotter.deck.open.dissipation import Counting
+    from qsim.trotter.evolve.problem import Problem
+
 __all__ = ["ARRAYS", "SCALARS"]
 
 
-def _jumping(result: Any) -> bool:
+class Counts(Protocol):
+    """What the counting statistics take of a result: the problem, and (n, 2) times and channels of the jumps of trajectories."""
+
+    problem: Problem
+    jumps: list[NDArray[np.float64]]
+
+
+def _jumping(result: Counts) -> bool:
     return bool(result.problem.jumping)
 
 
-def _numbers(result: Any) -> NDArray[np.float64]:
+def _numbers(result: Counts) -> NDArray[np.float64]:
     """Return the jumps of every entry (entries, trajectories)."""
     entries = np.array([channel.entry for channel in result.problem.channels], np.int64)
     return numbers_of(result.jumps, entries)
@@ -46,30 +56,38 @@ def _per_time(name: str) -> Callable[[Any], float | None]:
     return value
 
 
-def _windows(result: Any) -> NDArray[np.float64]:
+def _counting(result: Counts) -> Counting:
+    """Return what the deck says of windows."""
+    block = None if result.problem.open is None else result.problem.open.counting
+    # asked for, see `_in_windows`
+    assert block is not None
+    return block
+
+
+def _windows(result: Counts) -> NDArray[np.float64]:
     """Return the jumps in every window (windows, trajectories)."""
-    problem = result.problem
-    block = problem.open.counting
+    problem, block = result.problem, _counting(result)
     wanted = range(problem.entries) if block.jumps == "all" else block.jumps
     own = np.array([channel.entry in wanted for channel in problem.channels], np.bool_)
     return windows_of(result.jumps, own, block.window, (block.after, problem.times[-1]))
 
 
-def _in_windows(result: Any) -> bool:
-    return _jumping(result) and result.problem.open.counting is not None
+def _in_windows(result: Counts) -> bool:
+    block = result.problem.open
+    return _jumping(result) and block is not None and block.counting is not None
 
 
 def _window(name: str, *, per_time: bool = False) -> Callable[[Any], float | None]:
     """Return the function of a number of the statistics of windows, or of it over their length."""
 
-    def value(result: Any) -> float | None:
+    def value(result: Counts) -> float | None:
         found = getattr(counted(_windows(result)), name)
-        return _finite(found / result.problem.open.counting.window if per_time else found)
+        return _finite(found / _counting(result).window if per_time else found)
 
     return value
 
 
-def _histogram(result: Any) -> Any:
+def _histogram(result: Counts) -> Any:
     if not _in_windows(result):
         return None
     numbers = _windows(result).astype(int).ravel()
