@@ -45,6 +45,8 @@ DERIVED = {
     # distributions of the theory
     "trotter overview": ("Poisson$", "GOE$"),
     "trotter gap_ratio": ("Poisson$", "GOE$"),
+    # a distribution of the mean that is stored beside
+    "trotter counting": ("Poisson$",),
 }
 
 

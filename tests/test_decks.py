@@ -82,17 +82,19 @@ DRIVEN = {
     "dissipation": [{"type": "loss", "rate": 0.5}, {"type": "pump", "rate": 0.1, "sites": [0]}],
     "observe": [{"sz": "all"}, {"emission": {}}],
 }
+JUMPING = {
+    **DRIVEN,
+    "task": "evolve",
+    "observe": [{"sz": "all"}],
+    "open": {"method": "trajectories", "trajectories": 4, "records": True, "counting": {"window": 2.0}},
+    "initial": {"type": "neel"},
+    "evolve": {"t_final": 4.0, "outputs": 5, "accuracy": 1e-6},
+}
 SMALL = {
     "trotter steady": DRIVEN,
     "trotter emission": DRIVEN,
-    "trotter jumps": {
-        **DRIVEN,
-        "task": "evolve",
-        "observe": [{"sz": "all"}],
-        "open": {"method": "trajectories", "trajectories": 4, "records": True},
-        "initial": {"type": "neel"},
-        "evolve": {"t_final": 4.0, "outputs": 5, "accuracy": 1e-6},
-    },
+    "trotter jumps": JUMPING,
+    "trotter counting": JUMPING,
     "tridiag gabor": {
         "method": "tridiag",
         "task": "propagate",

@@ -15,6 +15,8 @@ from scipy.linalg import expm
 from qsim_checks.coverage import Claim, Trial
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from qsim.core.results.results import Results
 
 __all__ = ["fid"]
@@ -28,8 +30,11 @@ NUCLEI = {
     "19F": (0.5, 0.94094011),
     "2H": (1.0, 0.15350609),
     "31P": (0.5, 0.40480742),
+    "15N": (0.5, 0.10136767),
 }
-MOST_STATES, MOST_RELAXED = 128, 16
+# of a negative magnetic moment
+NEGATIVE = ("15N",)
+MOST_STATES, MOST_RELAXED, MOST_DIPOLAR = 128, 16, 8
 SAMPLES = (0, 1, 5, 17, 40)
 
 
@@ -39,7 +44,7 @@ def fid(rng: Generator, folder: Path) -> Trial:
     shifts: list[float] = []
     group: list[int] = []
     while True:
-        name = str(rng.choice(["1H", "1H", "1H", "13C", "19F", "2H", "31P"]))
+        name = str(rng.choice(["1H", "1H", "1H", "13C", "19F", "2H", "31P", "15N"]))
         # a methyl group now and then
         count = int(rng.choice([1, 1, 2, 3])) if NUCLEI[name][0] == 0.5 else 1
         states = math.prod(round(2 * NUCLEI[one][0]) + 1 for one in [*names, *[name] * count])
@@ -93,12 +98,27 @@ def fid(rng: Generator, folder: Path) -> Trial:
     others = sorted({name for name in names if name != seen})
     if others and rng.random() < 0.25:
         deck["fid"]["decouple"] = [str(rng.choice(others))]
-    if math.prod(round(2 * NUCLEI[one][0]) + 1 for one in names) <= MOST_RELAXED and rng.random() < 0.5:
-        # fields that fluctuate at every nucleus
-        T1 = np.round(rng.uniform(0.02, 2.0, len(names)), 4)
-        share = rng.choice([0.1, 0.7, 2.0], len(names))
-        deck["relaxation"] = {"T1": T1.tolist(), "T2": np.round(T1 * share, 6).tolist()}
+    states = math.prod(round(2 * NUCLEI[one][0]) + 1 for one in names)
+    if states <= MOST_RELAXED and rng.random() < 0.5:
+        deck["relaxation"] = _relaxation(rng, len(names), states)
     return Trial(deck, lambda results: judge(deck, results))
+
+
+def _relaxation(rng: Generator, count: int, states: int) -> dict[str, Any]:
+    """Draw fields that fluctuate at every nucleus, and dipolar couplings of small molecules."""
+    T1 = np.round(rng.uniform(0.02, 2.0, count), 4)
+    share = rng.choice([0.1, 0.7, 2.0], count)
+    made: dict[str, Any] = {"T1": T1.tolist(), "T2": np.round(T1 * share, 6).tolist()}
+    if count == 1 or states > MOST_DIPOLAR:
+        return made
+    while True:
+        places = np.round(rng.normal(size=(count, 3)) * 2.0, 3)
+        apart = np.linalg.norm(places[:, None] - places, axis=2) + 9.0 * np.eye(count)
+        if apart.min() > 0.9:
+            break
+    tau = float(f"{10.0 ** rng.uniform(-11, -7.5):.3g}")
+    made["dipolar"] = {"positions": places.tolist(), "tau_c": tau}
+    return made
 
 
 def _spins(names: list[str]) -> tuple[list[NDArray[Any]], ...]:
@@ -146,7 +166,9 @@ def judge(deck: dict[str, Any], results: Results) -> list[Claim]:
     error, line_error = (float(str(results.scalars[name].value)) for name in ("fid_error", "line_error"))
     if "T1" in deck["relaxation"]:
         turning = H - carrier * np.sum([z[j] for j, name in enumerate(names) if name == seen], axis=0)
-        return _relaxed(deck["relaxation"], turning, (x, y, z), raised, error, results, width)
+        signed = [f * (-1.0 if name in NEGATIVE else 1.0) for f, name in zip(larmor, names, strict=True)]
+        field = (signed, float(system["spectrometer"]))
+        return _relaxed(deck["relaxation"], turning, (x, y, z), raised, field, error, results, width)
     for n in SAMPLES:
         t = n / width
         phase = np.exp(2j * np.pi * energies * t)
@@ -182,6 +204,7 @@ def _relaxed(
     H: NDArray[Any],
     spins: tuple[list[NDArray[Any]], ...],
     raised: NDArray[Any],
+    field: tuple[list[float], float],
     error: float,
     results: Results,
     width: float,
@@ -197,6 +220,8 @@ def _relaxed(
         for axis, rate in zip(spins, (0.5 / T1, 0.5 / T1, 1 / T2 - 0.5 / T1), strict=True):
             C = commuted(axis[j])
             G = G - rate * C @ C
+    if "dipolar" in relaxation:
+        G = G - _dipolar(relaxation["dipolar"], spins, field, commuted)
     start, row = raised.conj().T.ravel(), raised.T.ravel()
     claims, scale = [], float(np.linalg.norm(G, 2))
     for n in SAMPLES:
@@ -205,3 +230,53 @@ def _relaxed(
         own_error = 1e-14 * (10.0 + scale * t)
         claims.append(Claim(f"fid {n}", abs(complex(results["fid"][n]) - s), error, oracle=own_error))
     return claims
+
+
+def _dipolar(
+    block: dict[str, Any],
+    spins: tuple[list[NDArray[Any]], ...],
+    field: tuple[list[float], float],
+    commuted: Callable[[NDArray[Any]], NDArray[Any]],
+) -> NDArray[Any]:
+    """Return the Redfield superoperator of dipolar couplings, 1/s, component by component along x, y, z.
+
+    Parts of an operator that turn at one frequency of the nuclei are its elements between states of that difference of energies.
+    """
+    places, tau = np.array(block["positions"]), float(block["tau_c"])
+    frequencies, protons = field
+    gammas = 2.6752218708e8 * np.array(frequencies) / protons
+    levels = np.sum([f * np.diag(spins[2][j]).real for j, f in enumerate(frequencies)], axis=0)
+    apart = np.round(levels[:, None] - levels, 6)
+    steps = [(w, apart == w) for w in np.unique(apart)]
+    pairs = list(itertools.combinations(range(len(places)), 2))
+    ways = [(places[k] - places[j]) / np.linalg.norm(places[k] - places[j]) for j, k in pairs]
+    b = [
+        1.00000000013e-7
+        * 1.054571817e-34
+        * gammas[j]
+        * gammas[k]
+        / (np.linalg.norm(places[k] - places[j]) * 1e-10) ** 3
+        for j, k in pairs
+    ]
+    one = np.eye(3)
+    mean = np.einsum("ac,bd->abcd", one, one) + np.einsum("ad,bc->abcd", one, one)
+    mean = 0.6 * (mean - 2.0 / 3.0 * np.einsum("ab,cd->abcd", one, one))
+    P = 1.5 * (np.array(ways) @ np.array(ways).T) ** 2 - 0.5
+    total: Any = 0.0
+    for w, inside in steps:
+        density = tau / (1.0 + (2e6 * np.pi * w * tau) ** 2)
+        V = {
+            (p, a, c): np.where(inside, spins[a][j] @ spins[c][k], 0.0)
+            for p, (j, k) in enumerate(pairs)
+            for a in range(3)
+            for c in range(3)
+        }
+        right = {key: commuted(matrix) for key, matrix in V.items()}
+        for p, a, c in V:
+            inner = sum(
+                b[q] * P[p, q] * mean[a, c, d, e] * matrix
+                for (q, d, e), matrix in right.items()
+                if mean[a, c, d, e] != 0.0
+            )
+            total = total + b[p] * density * commuted(V[p, a, c].conj().T) @ inner
+    return np.asarray(total)

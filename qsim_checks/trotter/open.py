@@ -136,6 +136,11 @@ def _drawn(rng: Generator, method: str, task: str) -> Block:
     end = round(float(rng.uniform(1.0, 4.0 if exact else 2.0)), 3)
     deck["evolve"] = {"t_final": end, "outputs": 4} | ({} if exact else {"accuracy": 1e-5})
     deck["open"] = {"method": method, "trajectories": int(rng.choice([40, 100]))}
+    if not exact and rng.random() < 0.4:
+        block: Block = {"window": round(0.9 * end / int(rng.integers(1, 5)), 4), "after": round(0.1 * end, 4)}
+        if rng.random() < 0.5:
+            block["jumps"] = [int(rng.integers(len(deck["dissipation"])))]
+        deck["open"]["counting"] = block
     return deck
 
 
@@ -288,11 +293,17 @@ class Truth:
 
     def fano(self, end: float, entries: Sequence[int]) -> float:
         """Return the Fano factor of the jumps of some entries until a time; not a number where there are none."""
+        return self.windows([0.0, end], entries)[1]
+
+    def windows(self, edges: Sequence[float], entries: Sequence[int]) -> tuple[float, float]:
+        """Return mean and Fano factor of the jumps of some entries in windows, all together; no Fano factor without jumps."""
         D = self.size
         own = [(f, L) for number, f, L in self.jumps if number in entries]
 
         def jumped(t: float, rho: Complex) -> Complex:
-            return np.asarray(sum(_cosine(f, t) * L @ rho @ L.conj().T for f, L in own))
+            return np.asarray(
+                sum((_cosine(f, t) * L @ rho @ L.conj().T for f, L in own), np.zeros((D, D), complex))
+            )
 
         def slope(t: float, y: Complex) -> Complex:
             # rho with n, and n (n - 1), jumps as factors
@@ -307,9 +318,19 @@ class Truth:
 
         y = np.zeros((3, D, D), complex)
         y[0] = self.start()
-        made = solve_ivp(slope, (0.0, end), y.ravel(), "DOP853", rtol=ODE, atol=ODE)
-        _, mean, pairs = np.einsum("kii->k", made.y[:, -1].reshape(3, D, D)).real
-        return float((pairs + mean - mean**2) / mean) if mean > 1e-9 else math.nan
+        firsts, seconds = [], []
+        for number, (start, end) in enumerate(itertools.pairwise([0.0, *edges])):
+            if end > start:
+                made = solve_ivp(slope, (start, end), y.ravel(), "DOP853", rtol=ODE, atol=ODE)
+                y = made.y[:, -1].reshape(3, D, D)
+            if number:
+                _, mean, pairs = np.einsum("kii->k", y).real
+                firsts.append(mean)
+                seconds.append(pairs + mean)
+            # a window counts its own
+            y = np.array([y[0], np.zeros((D, D)), np.zeros((D, D))])
+        mean = float(np.mean(firsts))
+        return mean, float((np.mean(seconds) - mean**2) / mean) if mean > 1e-9 else math.nan
 
     def steady(self) -> Complex:
         """Return the limit of the state in which all states are as likely."""
@@ -368,8 +389,12 @@ def _judge_trajectories(deck: Block, pick: int, results: Results) -> list[Claim]
     states, jumps = truth.at([float(t) for t in results["time"]])
     number = 1 + pick % (len(states) - 1)
     means = truth.means(states[number])
+    block = deck["open"].get("counting")
     names = [name for name in means if name in results] + ["jumps_mean", "fano"]
+    names += ["window_rate", "window_fano"] * (2 if block else 0)
     name = names[pick // 7 % len(names)]
+    if name.startswith("window"):
+        return _judge_windows(truth, deck, name, results)
     if name == "fano":
         entry = pick // 101 % results["fano_entries"].size
         true = truth.fano(float(results["time"][-1]), [entry])
@@ -385,6 +410,21 @@ def _judge_trajectories(deck: Block, pick: int, results: Results) -> list[Claim]
     difference = float(results[name][number][place] - means[name][place])
     error = float(results[f"{name}_error"][number][place])
     return [Claim(name, difference, error, oracle=1e-9, statistical=True)]
+
+
+def _judge_windows(truth: Truth, deck: Block, name: str, results: Results) -> list[Claim]:
+    """Judge the counting statistics in windows."""
+    block, end = deck["open"]["counting"], float(results["time"][-1])
+    count = int((end - block["after"]) / block["window"] * (1.0 + 1e-12))
+    edges = [block["after"] + block["window"] * k for k in range(count + 1)]
+    entries = block.get("jumps", list(range(len(deck["dissipation"]))))
+    mean, fano = truth.windows(edges, entries)
+    true = mean / block["window"] if name == "window_rate" else fano
+    scalar = results.scalars[name]
+    if scalar.value is None or not math.isfinite(true):
+        return []
+    difference = float(str(scalar.value)) - true
+    return [Claim(name, difference, float(str(scalar.error)), oracle=1e-9, statistical=True)]
 
 
 def _judge_steady(deck: Block, results: Results) -> list[Claim]:

@@ -223,6 +223,29 @@ ensemble: {disorder: 7}
 observe: [imbalance, {sz: all}]
 run: {seed: 1}
 """,
+    "trotter-open": """
+method: trotter
+system:
+  spins: 4
+  terms: [{type: ising, lattice: ring, J: 1.0}, {type: field, axis: x, values: 0.8}]
+dissipation: [{type: loss, rate: 0.4}]
+open: {method: trajectories, trajectories: 75, records: true, counting: {window: 1.0}}
+initial: {type: neel}
+evolve: {t_final: 2.0, outputs: 3, accuracy: 1.0e-6}
+observe: [{sz: all}]
+run: {seed: 1}
+""",
+    "trotter-open-sector": """
+method: trotter
+system: {spins: 4, terms: [{type: heisenberg, lattice: chain, J: 1.0}]}
+dissipation: [{type: collective, rate: 0.3}]
+open: {method: trajectories, trajectories: 37}
+initial: {type: neel}
+sector: {up: 2}
+evolve: {t_final: 2.0, outputs: 3, accuracy: 1.0e-6}
+observe: [{sz: all}]
+run: {seed: 1}
+""",
     "qoc": """
 method: qoc
 system:
@@ -421,6 +444,8 @@ ALLOWED = {
     "sturmian-pairs": 0.0,
     "sturmian-dense": 0.0,
     "trotter": 1e-11,
+    "trotter-open": 0.0,
+    "trotter-open-sector": 0.0,
     "qoc": 1e-8,
     "qoc-verified": 1e-8,
     "qoc-model": 1e-8,

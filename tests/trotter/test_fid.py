@@ -12,10 +12,14 @@ from qsim.core.deck.load import load_deck
 from qsim.core.device.device import cpu
 from qsim.core.errors import DeckError
 from qsim.trotter.deck.model import TrotterDeck
+from qsim.trotter.deck.nmr.fid import Dipolar
+from qsim.trotter.deck.nmr.isotopes import ISOTOPES
 from qsim.trotter.fid.build import build
+from qsim.trotter.fid.dipolar import constants, dipolar_jumps
 from qsim.trotter.fid.lines import decay, merged
 from qsim.trotter.fid.problem import multiplicity
 from qsim.trotter.fid.run import Computation
+from qsim.trotter.model.larger import spin_matrices
 
 
 def deck(shifts, couplings, *, field=100.0, nuclei=None, fid=None, T2=0.5, **more):
@@ -347,3 +351,66 @@ def test_a_stopped_run_continues_to_the_same_bits():
     assert half.done == 7
     again = run(Computation(problem, half.state()), -1)
     np.testing.assert_array_equal(again.state()["lines"], whole.state()["lines"])
+
+
+def test_dipolar_rates_of_pairs():
+    """T1, nuclear Overhauser effect and T2 of two protons, of 13C and of 15N beside one (Solomon, Phys. Rev. 99, 559)."""
+    spins = (
+        [np.kron(np.eye(2), m) for m in spin_matrices(1)],
+        [np.kron(m, np.eye(2)) for m in spin_matrices(1)],
+    )
+    for pair, tau in itertools.product((("1H", "1H"), ("13C", "1H"), ("15N", "1H")), (2e-11, 8e-10, 2e-8)):
+        block = Dipolar(positions=[[0.1, 0.2, 0.3], [0.9, -0.6, 0.5]], tau_c=tau)
+        jumps = dipolar_jumps((1, 1), pair, block, 400.0)
+        b = constants(pair, np.array(block.positions))[0, 1]
+        wj, wk = (2e6 * math.pi * 400.0 * ISOTOPES[one].share * ISOTOPES[one].sign for one in pair)
+
+        def J(w, tau=tau):
+            return tau / (1.0 + (w * tau) ** 2)
+
+        def decay(A, B, jumps=jumps):
+            """Tr B D[A], over Tr B B."""
+            out = sum(L @ A @ L.conj().T for L in jumps)
+            n = sum(L.conj().T @ L for L in jumps)
+            return (np.trace(B.conj().T @ (out - 0.5 * (n @ A + A @ n))) / np.trace(B.conj().T @ B)).real
+
+        (xj, yj, zj), (xk, yk, zk) = spins
+        auto = 0.1 * b**2 * (J(wj - wk) + 3 * J(wj) + 6 * J(wj + wk))
+        cross = 0.1 * b**2 * (6 * J(wj + wk) - J(wj - wk))
+        assert decay(zj, zj) == pytest.approx(-auto, rel=1e-10)
+        assert decay(zj, zk) == pytest.approx(-cross, rel=1e-10)
+        if wj == wk:
+            total = xj + 1j * yj + xk + 1j * yk
+            rate = 0.15 * b**2 * (3 * J(0) + 5 * J(wj) + 2 * J(2 * wj))
+        else:
+            total = xj + 1j * yj
+            rate = 0.05 * b**2 * (4 * J(0) + J(wj - wk) + 3 * J(wj) + 6 * J(wk) + 6 * J(wj + wk))
+        assert decay(total, total) == pytest.approx(-rate, rel=1e-10)
+
+
+def test_dipolar_width():
+    given = deck([0.0, 0.0], [], field=500.0)
+    tau, r = 5e-9, 1.78
+    places = [[0.0, 0.0, 0.0], [0.0, r, 0.0]]
+    given["relaxation"] = {"dipolar": {"positions": places, "tau_c": "5 ns"}}
+    results = qsim.run(given)
+    w, b = 2e6 * math.pi * 500.0 * tau, constants(["1H", "1H"], np.array(places))[0, 1]
+    assert b / (2 * math.pi) == pytest.approx(120120.0 / r**3, rel=1e-4)
+    rate = 0.15 * b**2 * tau * (3 + 5 / (1 + w**2) + 2 / (1 + 4 * w**2))
+    np.testing.assert_allclose(results["line_width"], rate / math.pi, rtol=1e-9)
+    assert results["line_intensity"].sum() == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("block", "text"),
+    [
+        ({"positions": [[0, 0, 0]] * 2, "tau_c": 1e-9}, "site 1 is 0 angstrom from site 0"),
+        ({"positions": [[0, 0, 0], [0, 0, 2], [2, 0, 0]], "tau_c": 1e-9}, "3 places, but system.spins = 2"),
+        ({"positions": [[0, 0, 0], [0, 0, 2]], "tau_c": -1}, "tau_c"),
+    ],
+)
+def test_dipolar_mistakes(block, text):
+    given = deck([0.0, 1.0], [])
+    given["relaxation"] = {"dipolar": block}
+    with pytest.raises(DeckError, match=text):
+        qsim.run(given)

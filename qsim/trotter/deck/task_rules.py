@@ -90,7 +90,7 @@ def _check_fid(deck: TrotterDeck) -> Iterator[Finding]:
         yield Finding(key, "ppm need the field: give system.spectrometer, such as 400 MHz or 9.4 T")
     if block.span(1.0) == 0.0:
         yield Finding("fid.width", f"must be above 0, found {block.width}")
-    yield from check_relaxation(deck.relaxation, system.spins)
+    yield from check_relaxation(deck.relaxation, system)
     if system.nuclei is not None:
         yield from check_decoupled(block, system)
     if deck.sector != "auto":

@@ -22,7 +22,7 @@ __all__ = ["memory", "memory_on_gpu"]
 
 # up to which trajectories are carried together, as in batch.LARGEST
 BATCH_SPINS = 12
-# as in ensemble.MOST
+# as in ensemble.MOST and together.MOST
 BATCH = {"cpu": 64, "cuda": 1024}
 # as in pilot and pilots
 PILOT_SPINS, COMPARED_SPINS = 12, 26
@@ -122,6 +122,10 @@ def open_memory(problem: Problem) -> tuple[dict[str, int], int]:
         stages = 2 * 2 * 2 * 40
         parts = {"layers": 8 * stages * states, "diagonals": 8 * 6 * (2 + len(problem.kinks)) * states}
         parts["state"] = 16 * 6 * states
+        if len(twos) <= BATCH_SPINS:
+            # all trajectories at once: states, their copies in other frames, and moments; a plan has no device
+            together = min(problem.members, BATCH[getattr(problem.device, "kind", "cpu")])
+            parts["batch"] = together * (48 * states + 24 * len(twos) ** 2)
     needs = problem.observables.needs
     row = 10 + 3 * len(twos) + sum(len(p) for p in needs.pairs.values()) + 3 * len(needs.cuts)
     return parts, 8 * row * len(problem.times) * 8

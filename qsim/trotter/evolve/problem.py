@@ -130,6 +130,7 @@ class Problem:
     jumping: bool = False
     _grounds: dict[int, tuple[Space, Ground]] = field(default_factory=dict, init=False, repr=False)
     _elsewhere: dict[Any, Problem] = field(default_factory=dict, init=False, repr=False)
+    _hamiltonians: dict[int, Hamiltonian] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def spins(self) -> int:
@@ -250,8 +251,12 @@ class Problem:
     # ------------------------------------------------------------------------------ models and states
 
     def hamiltonian(self, member: int = 0) -> Hamiltonian:
-        """Return the Hamiltonian of a trajectory."""
-        return self.models.hamiltonian(member)
+        """Return the Hamiltonian of a trajectory; the last one is kept for those of one realisation of the disorder."""
+        realisation = self.models.realisation(member)
+        if realisation not in self._hamiltonians:
+            self._hamiltonians.clear()
+            self._hamiltonians[realisation] = self.models.hamiltonian(member)
+        return self._hamiltonians[realisation]
 
     def sigma(self, member: int = 0) -> Hamiltonian:
         """Return the perturbation of the echo of a trajectory."""

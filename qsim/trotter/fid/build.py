@@ -68,8 +68,8 @@ def _findings(problem: FidProblem) -> Iterator[Finding]:
     if problem.relaxation.own and states > MOST_COHERENCES:
         yield Finding(
             "relaxation",
-            f"{states} coherences of a part of the molecule are too many for fields at every nucleus, at most {MOST_COHERENCES}; "
-            "leave T1 out and give one T2, or leave out nuclei that couple weakly",
+            f"{states} coherences of a part of the molecule are too many to relax each in its way, at most {MOST_COHERENCES}; "
+            "leave T1 and dipolar out and give one T2, or leave out nuclei that couple weakly",
         )
     elif states > MOST_STATES:
         groups = len(problem.groups)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from qsim.trotter.fid.dipolar import dipolar_jumps
 from qsim.trotter.model.larger import SpinModel, spin_matrices
 from qsim.trotter.sectors.digits.liouville import space_of
 from qsim.trotter.sectors.digits.space import DigitSpace
@@ -108,6 +109,16 @@ class FidProblem:
             changes["bonds"] = {pair: m for pair, m in model.bonds.items() if kept[pair]}
         return replace(model, **changes)
 
+    @cached_property
+    def jumps(self) -> list[NDArray[np.complex128]]:
+        """Jump operators of dipolar relaxation, of all nuclei; none without it."""
+        block, system = self.relaxation.dipolar, self.models.system
+        if block is None:
+            return []
+        # the rules ask for it
+        assert system.spectrometer is not None
+        return dipolar_jumps(system.twos, system.isotopes, block, system.spectrometer)
+
     @property
     def decoupled(self) -> list[int]:
         """The sites that are decoupled."""
@@ -177,6 +188,9 @@ class FidProblem:
         from scipy.sparse.csgraph import connected_components
 
         model, first = self.model, [group[0] for group in self.groups]
+        if self.relaxation.dipolar is not None:
+            # all nuclei relax each other
+            return [list(range(len(first)))]
         coupled = np.asarray(model.J.any(axis=0))
         if model.cross is not None:
             coupled |= model.cross.any(axis=(0, 1))

@@ -1,4 +1,4 @@
-r"""Lines of nuclei that relax by fields of their own.
+r"""Lines of nuclei that relax by fields of their own, or by dipolar couplings.
 
 Every nucleus has loss and pump of one rate k = 1 / (2 T1) and a dephasing f = 1 / T2 - k: fields along x, y and z that fluctuate
 faster than it turns.  The coherences between I^z and I^z - 1 obey d x / dt = G x, and with the eigenvalues of G
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from qsim.trotter.fid.dipolar import relaxation_matrix
 from qsim.trotter.model.hamiltonian import Hamiltonian
 from qsim.trotter.model.open.channels import Channel, jump_model
 from qsim.trotter.sectors.digits.liouville import Doubled
@@ -52,7 +53,12 @@ class Relaxed(NamedTuple):
     rounding: float
 
 
-def relaxed(one: Choice, rates: Sequence[tuple[float, float]], device: Device) -> Relaxed:
+def relaxed(
+    one: Choice,
+    rates: Sequence[tuple[float, float]],
+    device: Device,
+    jumps: Sequence[NDArray[np.complex128]] = (),
+) -> Relaxed:
     """Return the lines of a part of a molecule.
 
     Parameters
@@ -63,6 +69,8 @@ def relaxed(one: Choice, rates: Sequence[tuple[float, float]], device: Device) -
         Rates of loss and pump, and of dephasing, of all nuclei of the molecule.
     device : Device
         A CPU.
+    jumps : sequence of (D, D) complex128
+        Other jump operators of all nuclei, 1/s^(1/2): :func:`qsim.trotter.fid.dipolar.dipolar_jumps`.
     """
     twos, count = one.model.twos, len(one.sites)
     channels = []
@@ -72,7 +80,8 @@ def relaxed(one: Choice, rates: Sequence[tuple[float, float]], device: Device) -
         for rate, vector in vectors:
             w = np.zeros((count, 3), complex)
             w[place] = math.sqrt(max(rate, 0.0)) * np.array(vector)
-            channels.append(Channel(0, "relaxation", place, w))
+            if w.any():
+                channels.append(Channel(0, "relaxation", place, w))
     # the ket of I^- has one quantum more than the bra
     doubled = Doubled(device, Hamiltonian(2.0 * math.pi * one.model), channels, twos, 1)
     seen = np.array(one.detected, float)[:, None]
@@ -82,6 +91,8 @@ def relaxed(one: Choice, rates: Sequence[tuple[float, float]], device: Device) -
     start = doubled.applied(lowering, same, identity)
     places, numbers = doubled.functional(None, raising)
     G = doubled.parts[0][1].toarray()
+    if jumps:
+        G = G + relaxation_matrix(doubled, jumps)
     values, vectors_right = np.linalg.eig(G)
     inverse = np.linalg.inv(vectors_right)
     weights = (numbers @ vectors_right[places]) * (inverse @ start) * one.weight

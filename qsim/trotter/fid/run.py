@@ -69,6 +69,7 @@ class Computation:
         self.place = cpu(problem.device.threads)
         own = problem.relaxation.own
         self.rates = problem.relaxation.rates(problem.models.spins) if own else None
+        self.jumps = problem.jumps
         self.todo = [
             (one, down)
             for one in problem.choices
@@ -91,7 +92,7 @@ class Computation:
             one, down = self.todo[number]
             if self.rates is not None:
                 look: Callable[[], None] = lambda: report(Progress())  # noqa: E731
-                made = aside(partial(relaxed, one, self.rates, self.place), look)
+                made = aside(partial(relaxed, one, self.rates, self.place, self.jumps), look)
                 self.lines.append(made.lines)
                 self.errors = np.maximum(self.errors, [made.line_error, made.rounding])
                 self.done = number + 1

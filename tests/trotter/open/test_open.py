@@ -11,7 +11,8 @@ from scipy.linalg import expm
 
 from qsim.core.device.device import cpu
 from qsim.trotter.evolve.open.arnoldi import Arnoldi
-from qsim.trotter.evolve.open.statistics import counted, numbers_of
+from qsim.trotter.evolve.open.statistics import counted, numbers_of, windows_of
+from qsim.trotter.evolve.result import QUANTITIES
 from qsim.trotter.evolve.trajectories.averages import Averages
 from qsim.trotter.sectors.digits.liouville import Doubled
 from tests.trotter.open import oracle
@@ -280,3 +281,83 @@ def test_counting_of_independent_jumps() -> None:
     assert abs(found.fano - 1.0) <= 4 * found.fano_error
     # sqrt(2 / R) of a variance
     assert found.fano_error == pytest.approx(math.sqrt(2 / 2000), rel=0.2)
+
+
+def tilted(H: Any, jumps: list[Any], own: list[int], chi: float) -> Any:
+    """Return the generator whose jumps of some operators have exp(chi) as factor."""
+    G = oracle.liouvillian(H, jumps)
+    return G + sum(math.expm1(chi) * np.kron(jumps[k], jumps[k].conj()) for k in own)
+
+
+def cumulants(value: Any, x: float = 0.02) -> tuple[float, float]:
+    """Return the first two derivatives at 0 of a function, by differences of order 6."""
+    left, right = ([value(sign * k * x) for k in (1, 2, 3)] for sign in (-1, 1))
+    first = sum(c * (b - a) for c, a, b in zip((45, -9, 1), left, right, strict=True)) / (60 * x)
+    middle = -490 * value(0.0)
+    second = sum(c * (a + b) for c, a, b in zip((270, -27, 2), left, right, strict=True)) + middle
+    return float(first), float(second / (180 * x**2))
+
+
+def test_counting_against_the_tilted_generator(trotter: Any) -> None:
+    made = deck([XYZ, *FIELDS], [*E, {"type": "pump", "rate": 0.3}, VECTOR])
+    problem, jumps, H = matrices(made)
+    entries = np.array([channel.entry for channel in problem.channels])
+    for name in ("method", "initial", "evolve", "open"):
+        del made[name]
+    found = trotter.run(**made, task="steady", steady={"counting": True})
+    for entry in range(3):
+        own = np.flatnonzero(entries == entry).tolist()
+
+        def largest(chi: float, own: list[int] = own) -> float:
+            return float(np.linalg.eigvals(tilted(H, jumps, own, chi)).real.max())
+
+        rate, variance = cumulants(largest)
+        assert found.jumps[entry] == pytest.approx(rate, abs=1e-9)
+        assert found.values["fano_entries"][entry] == pytest.approx(variance / rate, abs=1e-7)
+
+
+def test_counting_in_windows(trotter: Any) -> None:
+    W, window, after = 1.0, 20.0, 10.0
+    result = trotter.run(
+        system={"spins": 1, "terms": [{"type": "field", "axis": "x", "values": W}]},
+        dissipation=[{"type": "loss", "rate": 1.0}],
+        open={"trajectories": 300, "counting": {"window": window, "after": after}},
+        initial={"type": "basis", "bits": "1"},
+        evolve={"t_final": 51.0, "outputs": 2, "accuracy": 1e-4},
+    )
+    spin = oracle.spin(1)
+    H, L = W * spin[0], spin[0] - 1j * spin[1]
+    rho = oracle.steady(H, [L])
+
+    def logarithm(chi: float) -> float:
+        late = expm(tilted(H, [L], [0], chi) * window) @ rho.ravel()
+        return math.log(late.reshape(2, 2).trace().real)
+
+    mean, variance = cumulants(logarithm)
+    # one photon after the other; the ends of a window are a part of one
+    assert variance / mean == pytest.approx(1.0 - 6.0 * W**2 / (1.0 + 2.0 * W**2) ** 2, abs=1.0 / window)
+    scalars = {one.name: one for one in QUANTITIES}
+    rate, fano = scalars["window_rate"], scalars["window_fano"]
+    assert rate.error is not None
+    assert fano.error is not None
+    assert abs(rate.value(result) - mean / window) <= 4 * rate.error(result)
+    assert abs(fano.value(result) - variance / mean) <= 4 * fano.error(result)
+    assert fano.error(result) < 0.06
+    shares = scalars["window_counts"].value(result)
+    assert shares.sum() == pytest.approx(1.0)
+    assert shares @ np.arange(shares.size) == pytest.approx(window * rate.value(result))
+
+
+def test_windows_and_what_is_refused(trotter: Any) -> None:
+    jumps = [np.array([[0.5, 0], [1.5, 1], [2.5, 0], [2.9, 0]]), np.zeros((0, 2))]
+    found = windows_of(jumps, np.array([True, False]), 1.0, (0.4, 3.5))
+    np.testing.assert_array_equal(found, [[1, 0], [0, 0], [2, 0]])
+    made = without([XYZ], E)
+    for counting, text in (
+        ({"window": 9.0}, "ends after t_final"),
+        ({"window": 1.0, "jumps": [1]}, "entries 0 to 0"),
+    ):
+        trotter.refuses(text, **{**made, "open": {"counting": counting}})
+    both = {"method": "density_matrix", "counting": {"window": 1.0}}
+    trotter.refuses("those of trajectories", **{**made, "open": both})
+    assert trotter.build(**{**made, "open": {"counting": {"window": 1.0}}}).jumping

@@ -29,10 +29,14 @@ class StopAfter(Monitor):
         return "stopped by the test" if self.left <= 0 else ""
 
 
+# rates that depend on time: trajectories one after the other
+DRIVEN = [{**E[0], "profile": {"type": "cosine", "omega": 1.7, "amplitude": 0.6, "offset": 1.0}}]
+
+
 @pytest.mark.parametrize("calls", [2, 9, 14])
 @pytest.mark.parametrize(
     ("terms", "entries", "more"),
-    [([XYZ], E, {}), ([XXZ], [COLLECTIVE], {"sector": {"up": 2}}), ([XXZ], [DEPHASING], {})],
+    [([XYZ], DRIVEN, {}), ([XXZ], [COLLECTIVE], {"sector": {"up": 2}}), ([XXZ], [DEPHASING], {})],
 )
 def test_resumed_to_the_bit(
     trotter: Any, calls: int, terms: list[Any], entries: list[Any], more: dict[str, Any]

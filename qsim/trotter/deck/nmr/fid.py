@@ -6,9 +6,9 @@ from typing import Annotated
 from pydantic import Field
 
 from qsim.core.deck.blocks import Block, Count, PositiveCount
-from qsim.trotter.deck.nmr.isotopes import Hertz, Ppm, Seconds
+from qsim.trotter.deck.nmr.isotopes import Correlation, Hertz, Ppm, Seconds
 
-__all__ = ["Apodise", "Fid", "Relaxation"]
+__all__ = ["Apodise", "Dipolar", "Fid", "Relaxation"]
 
 PPM = r"^\s*[0-9]+\.?[0-9]*\s*ppm\s*$"
 Width = Annotated[Hertz, Field(gt=0.0)]
@@ -27,8 +27,25 @@ class Apodise(Block):
 Times = Seconds | Annotated[list[Seconds], Field(min_length=1)]
 
 
+Coordinate = Annotated[float, Field(gt=-1e4, lt=1e4)]
+Position = Annotated[list[Coordinate], Field(min_length=3, max_length=3)]
+
+
+class Dipolar(Block):
+    """Dipolar couplings of a rigid molecule that tumbles isotropically."""
+
+    positions: Annotated[list[Position], Field(min_length=2)] = Field(
+        description="place of every nucleus, angstrom",
+        json_schema_extra={"example": [[0.0, 0.0, 0.0], [0.0, 0.0, 1.78]]},
+    )
+    tau_c: Correlation = Field(
+        description="correlation time of the tumbling, of functions of second rank",
+        json_schema_extra={"example": "4 ns"},
+    )
+
+
 class Relaxation(Block):
-    """Decay of the magnetisation: one T2 of all coherences, or fields that fluctuate at every nucleus."""
+    """Decay of the magnetisation: one T2 of all coherences, fields that fluctuate at every nucleus, or dipolar couplings."""
 
     T2: Times | None = Field(
         default=None,
@@ -43,10 +60,15 @@ class Relaxation(Block):
         json_schema_extra={"example": "1.5 s"},
     )
 
+    dipolar: Dipolar | None = Field(
+        default=None,
+        description="relaxation by dipolar couplings between the nuclei, beside that by T1 and T2",
+    )
+
     @property
     def own(self) -> bool:
-        """True if every nucleus relaxes by fields of its own."""
-        return self.T1 is not None or isinstance(self.T2, list)
+        """True if coherences relax each in its way: by fields at every nucleus, or by dipolar couplings."""
+        return self.T1 is not None or isinstance(self.T2, list) or self.dipolar is not None
 
     @property
     def rate(self) -> float:

@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 
 from pydantic import BeforeValidator, Field
 
-__all__ = ["ISOTOPES", "Hertz", "Isotope", "Ppm", "Seconds", "Spectrometer", "spin_of"]
+__all__ = ["ISOTOPES", "Correlation", "Hertz", "Isotope", "Ppm", "Seconds", "Spectrometer", "spin_of"]
 
 
 class Isotope(NamedTuple):
@@ -20,10 +20,13 @@ class Isotope(NamedTuple):
         I.
     share : float
         Its frequency over that of the protons of tetramethylsilane in the same field.
+    sign : int
+        Of its magnetic moment.
     """
 
     spin: float
     share: float
+    sign: int = 1
 
 
 # R. K. Harris et al., Pure Appl. Chem. 73, 1795 (2001): spins and frequency ratios
@@ -37,20 +40,20 @@ ISOTOPES = {
     "11B": Isotope(1.5, 0.32083974),
     "13C": Isotope(0.5, 0.25145020),
     "14N": Isotope(1.0, 0.07226317),
-    "15N": Isotope(0.5, 0.10136767),
-    "17O": Isotope(2.5, 0.13556457),
+    "15N": Isotope(0.5, 0.10136767, -1),
+    "17O": Isotope(2.5, 0.13556457, -1),
     "19F": Isotope(0.5, 0.94094011),
     "23Na": Isotope(1.5, 0.26451900),
     "27Al": Isotope(2.5, 0.26056859),
-    "29Si": Isotope(0.5, 0.19867187),
+    "29Si": Isotope(0.5, 0.19867187, -1),
     "31P": Isotope(0.5, 0.40480742),
     "35Cl": Isotope(1.5, 0.09797909),
     "37Cl": Isotope(1.5, 0.08155725),
     "77Se": Isotope(0.5, 0.19071513),
-    "113Cd": Isotope(0.5, 0.22193175),
-    "117Sn": Isotope(0.5, 0.35632259),
-    "119Sn": Isotope(0.5, 0.37290632),
-    "125Te": Isotope(0.5, 0.31549769),
+    "113Cd": Isotope(0.5, 0.22193175, -1),
+    "117Sn": Isotope(0.5, 0.35632259, -1),
+    "119Sn": Isotope(0.5, 0.37290632, -1),
+    "125Te": Isotope(0.5, 0.31549769, -1),
     "195Pt": Isotope(0.5, 0.21496784),
     "199Hg": Isotope(0.5, 0.17910822),
     "207Pb": Isotope(0.5, 0.20920599),
@@ -84,7 +87,7 @@ def _ppm(value: object) -> object:
 
 
 def _seconds(value: object) -> object:
-    return _read(value, {"s": 1.0, "ms": 1e-3, "us": 1e-6}, "a time")
+    return _read(value, {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "ps": 1e-12}, "a time")
 
 
 def _spectrometer(value: object) -> object:
@@ -97,6 +100,9 @@ Hertz = Annotated[
 Ppm = Annotated[float, Field(gt=-1e6, lt=1e6), BeforeValidator(_ppm, json_schema_input_type=float | str)]
 Seconds = Annotated[
     float, Field(gt=1e-9, lt=1e9), BeforeValidator(_seconds, json_schema_input_type=float | str)
+]
+Correlation = Annotated[
+    float, Field(gt=1e-15, lt=1.0), BeforeValidator(_seconds, json_schema_input_type=float | str)
 ]
 Spectrometer = Annotated[
     float, Field(gt=1e-6, lt=1e6), BeforeValidator(_spectrometer, json_schema_input_type=float | str)

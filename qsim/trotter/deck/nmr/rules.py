@@ -1,15 +1,19 @@
 """Rules of nuclei, of their shifts and of their scalar couplings."""
 
 import difflib
+import math
 from collections.abc import Iterator
 
 from qsim.core.deck.blocks import Finding
 from qsim.trotter.deck.couplings import NuclearTerm, Quadrupole, Scalar, Shifts, System
-from qsim.trotter.deck.nmr.fid import Fid, Relaxation
+from qsim.trotter.deck.nmr.fid import Dipolar, Fid, Relaxation
 from qsim.trotter.deck.nmr.isotopes import ISOTOPES
 from qsim.trotter.deck.sites import check_sites, pair_problems
 
 __all__ = ["check_decoupled", "check_nuclear", "check_nuclei", "check_relaxation"]
+
+# distance of two nuclei at least, angstrom
+NEAREST = 0.3
 
 
 def check_nuclei(system: System, key: str) -> Iterator[Finding]:
@@ -72,8 +76,26 @@ def _check_rows(term: Scalar, system: System, key: str) -> Iterator[Finding]:
         yield Finding(f"{key}.list.{number}", text)
 
 
-def check_relaxation(block: Relaxation, spins: int) -> Iterator[Finding]:
-    """Yield times of another number of nuclei, and a T2 that is longer than twice T1."""
+def _check_positions(block: Dipolar, system: System) -> Iterator[Finding]:
+    """Yield what keeps nuclei from having dipolar couplings."""
+    key, places = "relaxation.dipolar", block.positions
+    if system.nuclei is None or system.spectrometer is None:
+        yield Finding(key, "needs nuclei and their frequencies: give system.nuclei and system.spectrometer")
+    if len(places) != system.spins:
+        yield Finding(f"{key}.positions", f"{len(places)} places, but system.spins = {system.spins}")
+        return
+    for j, one in enumerate(places):
+        for k, other in enumerate(places[:j]):
+            if math.dist(one, other) < NEAREST:
+                yield Finding(
+                    f"{key}.positions.{j}", f"site {j} is {math.dist(one, other):g} angstrom from site {k}"
+                )
+                return
+
+
+def check_relaxation(block: Relaxation, system: System) -> Iterator[Finding]:
+    """Yield times of another number of nuclei, a T2 that is longer than twice T1, and places that are mistaken."""
+    spins = system.spins
     if block.T2 is not None and block.linewidth is not None:
         yield Finding("relaxation.linewidth", "give either T2 or linewidth")
     for name in ("T1", "T2"):
@@ -81,6 +103,8 @@ def check_relaxation(block: Relaxation, spins: int) -> Iterator[Finding]:
         if isinstance(values, list) and len(values) != spins:
             yield Finding(f"relaxation.{name}", f"{len(values)} times, but system.spins = {spins}")
             return
+    if block.dipolar is not None:
+        yield from _check_positions(block.dipolar, system)
     if not block.own:
         return
     for site, (flips, dephasing) in enumerate(block.rates(spins)):

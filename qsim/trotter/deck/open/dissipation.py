@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from qsim.core.deck.blocks import Block, DeckPath, Finding, PositiveCount
+from qsim.core.deck.blocks import Block, Count, DeckPath, Finding, PositiveCount
 from qsim.trotter.deck.couplings import Number, SiteFormula
 from qsim.trotter.deck.profiles import Profile, check_profile
 from qsim.trotter.deck.sites import Sites, check_sites
@@ -14,6 +14,7 @@ from qsim.trotter.deck.sites import Sites, check_sites
 __all__ = [
     "Collective",
     "Correlated",
+    "Counting",
     "Dissipation",
     "Jump",
     "Local",
@@ -146,6 +147,23 @@ Dissipation = Annotated[
 ]
 
 
+class Counting(Block):
+    """Counting statistics of jumps in windows of time, one after the other."""
+
+    window: Annotated[float, Field(gt=0.0)] = Field(
+        description="length of a window, 1/J; long against the slowest decay the Fano factor is that of long times",
+        json_schema_extra={"example": 10.0},
+    )
+    after: Annotated[float, Field(ge=0.0)] = Field(
+        default=0.0, description="time at which the first window begins"
+    )
+    jumps: Literal["all"] | Annotated[list[Count], Field(min_length=1)] = Field(
+        default="all",
+        description="entries of dissipation whose jumps are counted, the first is 0",
+        json_schema_extra={"example": [0]},
+    )
+
+
 class Open(Block):
     """How an open system is carried: by trajectories, or as a density matrix."""
 
@@ -167,6 +185,10 @@ class Open(Block):
     )
     records: bool = Field(
         default=False, description="whether the file holds time, site and type of every jump"
+    )
+    counting: Counting | None = Field(
+        default=None,
+        description="counting statistics of the jumps in windows of time: their rate, Fano factor and a histogram",
     )
 
     @property

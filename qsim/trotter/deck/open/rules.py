@@ -26,6 +26,7 @@ def check_open(deck: TrotterDeck) -> Iterator[Finding]:
                 yield Finding(f"observe.{index}.{name}", "an open evolution has no way back; leave it out")
             elif name == "fidelity" and deck.open.method == "density_matrix":
                 yield Finding(f"observe.{index}.{name}", "is taken of trajectories; method: trajectories")
+    yield from _check_counting(deck)
     if deck.evolve.verify:
         yield Finding(
             "evolve.verify",
@@ -42,11 +43,38 @@ def check_open(deck: TrotterDeck) -> Iterator[Finding]:
         )
 
 
+def _check_counting(deck: TrotterDeck) -> Iterator[Finding]:
+    """Yield what keeps jumps from being counted in windows."""
+    if (block := deck.open.counting) is None:
+        return
+    if deck.open.method == "density_matrix":
+        yield Finding(
+            "open.counting", "jumps are those of trajectories; method: trajectories, or task: steady"
+        )
+    end = deck.evolve.end
+    if block.after + block.window > end * (1.0 + 1e-12):
+        yield Finding(
+            "open.counting.window",
+            f"a window of {block.window:g} from t = {block.after:g} on ends after t_final = {end:g}",
+        )
+    entries = len(deck.dissipation)
+    for number, entry in enumerate(block.jumps if block.jumps != "all" else []):
+        if entry >= entries:
+            yield Finding(
+                f"open.counting.jumps.{number}",
+                f"entry {entry} of dissipation, which has entries 0 to {entries - 1}",
+            )
+
+
 def check_steady(deck: TrotterDeck) -> Iterator[Finding]:
     """Yield contradictions of a steady state."""
     if not deck.dissipation:
         yield Finding("dissipation", "required key is missing: without it every eigenstate of H is steady")
         return
+    if deck.open.counting is not None:
+        yield Finding(
+            "open.counting", "counts jumps of trajectories; of a steady state, steady: {counting: true}"
+        )
     yield from check_dissipation(deck.dissipation, deck.open, deck.system.spins)
     if are_driven(deck.dissipation):
         yield Finding("dissipation", "task: steady needs constant rates, but an entry has a time profile")

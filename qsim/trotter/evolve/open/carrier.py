@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
     from qsim.trotter.evolve.open.drifts import Drift
 
-__all__ = ["Carrier", "randoms"]
+__all__ = ["NOWHERE", "SAME", "Carrier", "randoms"]
+
+# of an error
+NOWHERE = "no jump has a rate before t = {time:g}, where the norm has fallen"
 
 # of the logarithm of the norm at a jump
 CLOSE = 1e-12
@@ -105,9 +108,7 @@ class Carrier:
     def _jump(self, t: float, chosen: float) -> None:
         rates = np.cumsum(self.drift.rates(t))
         if not rates[-1] > 0.0:
-            raise NumericsError(
-                f"no jump has a rate at t = {t:g}, where the norm has fallen", hint="lower evolve.dt"
-            )
+            raise NumericsError(NOWHERE.format(time=t), hint="lower evolve.dt")
         # a channel of rate 0 is never chosen
         channel = int(np.searchsorted(rates, chosen * rates[-1], side="right"))
         channel = min(channel, int(np.flatnonzero(np.diff(rates, prepend=0.0) > 0.0)[-1]))

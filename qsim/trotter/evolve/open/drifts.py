@@ -37,7 +37,16 @@ if TYPE_CHECKING:
     from qsim.trotter.model.hamiltonian import Hamiltonian, Model
     from qsim.trotter.model.open.channels import Channel, Decay
 
-__all__ = ["Drift", "LayerDrift", "Stretch", "pieces_of", "profiles_of", "step_by_step"]
+__all__ = [
+    "Drift",
+    "LayerDrift",
+    "Stretch",
+    "axes_of",
+    "pieces_of",
+    "profiles_of",
+    "stages_of",
+    "step_by_step",
+]
 
 # points and weights of Gauss on [0, 1], of order 6
 NODES = 0.5 + np.array([-0.5, 0.0, 0.5]) * math.sqrt(0.6)
@@ -160,11 +169,10 @@ class LayerDrift:
         self._energies = np.array([self._tables(model) for _, model in energies])
         self._decays = np.array([self._tables(d.model, 0.5, 0.5 * d.constant) for d in self.decays])
         decaying = np.asarray(self._decays.any(axis=(0, 2)))
-        present = np.asarray(self._energies.any(axis=(0, 2))) | decaying
-        axes = tuple(a for a in range(3) if present[a] or a == ORDER[0])
+        axes = axes_of([model for _, model in energies], self.decays)
         #: True if all of the decay is along z, so that the norm tells its own slope
         self.plain = not decaying[:2].any()
-        self._stages, self._shares = _stages(axes, method, self.spins, decaying)
+        self._stages, self._shares = stages_of(axes, method, self.spins, decaying)
         self.re, self.im = np.zeros(size), np.zeros(size)
         self._spare = np.empty(size), np.empty(size)
         self._downs = np.bitwise_count(np.arange(size)).astype(float)
@@ -299,7 +307,13 @@ class LayerDrift:
         return Evolver(self.problem.device, self.hamiltonian.at(t), psi, own=True).measure(axes)
 
 
-def _stages(
+def axes_of(models: Sequence[Model], decays: Sequence[Decay]) -> tuple[int, ...]:
+    """Return the axes of the layers of a step: those of couplings and fields, and z."""
+    parts = [*models, *(decay.model for decay in decays)]
+    return tuple(a for a in range(3) if a == ORDER[0] or any(m.J[a].any() or m.h[a].any() for m in parts))
+
+
+def stages_of(
     axes: tuple[int, ...], method: str, spins: int, decaying: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return axis, shift, scale and decay (L, 4) of the layers of a step, and share of the step and rotation before it (L, 2)."""
@@ -315,6 +329,9 @@ def _stages(
         entries += [(ORDER[0], shift - half, turned, time), (axis, 0.0, 1.0, length)]
         turned, time, shift = 1.0, 0.0, half
     entries.append((ORDER[0], shift, turned, time))
-    scale = 2.0 ** (-0.5 * spins)
-    stages = [(axis, shift, scale if turned else 1.0, decaying[axis]) for axis, shift, turned, _ in entries]
+    # powers of two, which are exact: two rotations together have 2^-N
+    scales = {axis: 2.0 ** -(spins - spins // 2 if axis == ORDER[0] else spins // 2) for axis in range(3)}
+    stages = [
+        (axis, shift, scales[axis] if turned else 1.0, decaying[axis]) for axis, shift, turned, _ in entries
+    ]
     return np.array(stages, float), np.array([(time, turned) for _, _, turned, time in entries])

@@ -1,4 +1,4 @@
-"""Figures of quantum trajectories: a raster of their jumps, histograms of counts and waiting times."""
+"""Figures of quantum trajectories: a raster of their jumps, histograms of counts, also in windows, and waiting times."""
 
 from __future__ import annotations
 
@@ -52,4 +52,22 @@ def jumps(r: Results) -> Figure | None:
     return fig
 
 
-FIGURES: dict[str, Callable[[Results], Figure | None]] = {"jumps": jumps}
+def counting(r: Results) -> Figure | None:
+    """Draw the shares of windows with 0, 1, 2, ... jumps beside those of Poisson's distribution of the same mean."""
+    if "window_counts" not in r:
+        return None
+    fig = figure("single")
+    ax = fig.subplots()
+    shares = r["window_counts"]
+    number = np.arange(shares.size)
+    mean = float(number @ shares)
+    ax.bar(number, shares, color=COLORS["blue"], width=0.8, label="counted")
+    logs = number * np.log(max(mean, 1e-300)) - np.cumsum(np.log(np.maximum(number, 1)))
+    ax.plot(number, np.exp(logs - mean), "o-", color=COLORS["black"], markersize=3, label="Poisson")
+    ax.set_xlabel("jumps of a window")
+    ax.set_ylabel("share")
+    ax.legend()
+    return fig
+
+
+FIGURES: dict[str, Callable[[Results], Figure | None]] = {"jumps": jumps, "counting": counting}

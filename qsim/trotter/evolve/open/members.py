@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.run.loop import Progress
+from qsim.trotter.evolution.batch import LARGEST
 from qsim.trotter.evolve.open.carrier import Carrier
 from qsim.trotter.evolve.open.drifts import LayerDrift
+from qsim.trotter.evolve.open.onboard import OnboardDrift, suits
 from qsim.trotter.evolve.open.sparse import SparseDrift
 from qsim.trotter.evolve.open.unitary import UnitaryDrift
 from qsim.trotter.evolve.propagators.propagator import propagator
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from qsim.trotter.evolve.open.drifts import Drift
     from qsim.trotter.evolve.problem import Problem
 
-__all__ = ["Members", "drift_of"]
+__all__ = ["Members", "drift_of", "finished"]
 
 # trajectories between two rounds of the ranks
 MOST = 32
@@ -35,11 +37,30 @@ def drift_of(problem: Problem, member: int, how: Choice) -> Drift:
     """Return what carries the state of a trajectory between its jumps."""
     hamiltonian, channels = problem.hamiltonian(member), problem.channels
     if problem.drift == "layers":
+        # of small states the pilots alone ask, for which the host is fast enough
+        large = problem.device.is_cuda and problem.spins > LARGEST
+        if large and suits(hamiltonian, channels, problem.models.system.twos):
+            return OnboardDrift(problem, hamiltonian, channels, how.method)
         return LayerDrift(problem, hamiltonian, channels, how.method)
     if problem.drift == "sparse":
         return SparseDrift(problem, hamiltonian, channels, how.tolerance)
     make = lambda psi: propagator(problem, hamiltonian, psi, how, own=True)  # noqa: E731
     return UnitaryDrift(problem, hamiltonian, channels, how, make)
+
+
+def finished(
+    problem: Problem, observer: Observer, jumps: NDArray[np.float64] | list[tuple[float, int]]
+) -> dict[str, NDArray[np.float64]]:
+    """Return the rows of a complete trajectory as arrays, with its jumps (time, channel) and their numbers up to every time."""
+    rows = {name: np.array(values, float) for name, values in observer.rows.items()}
+    made = np.array(jumps, float).reshape(-1, 2)
+    entries = np.array([channel.entry for channel in problem.channels], int)
+    kinds = entries[made[:, 1].astype(int)]
+    # jumps come in the order of their times
+    counts = [np.searchsorted(made[kinds == e, 0], problem.times, "right") for e in range(problem.entries)]
+    rows["jumps"] = np.array(counts, float).T
+    rows["_jumps"] = made
+    return rows
 
 
 class Members:
@@ -136,23 +157,8 @@ class Members:
                 self._observe()
                 report(Progress())
             if len(self.done) <= member - self.members.start:
-                self._finish()
+                self.done.append(finished(problem, self.observer, self.carrier.jumps))
             report(Progress(done + each * len(self.done)))
-
-    def _finish(self) -> None:
-        rows = {name: np.array(values, float) for name, values in self.observer.rows.items()}
-        jumps = np.array(self.carrier.jumps, float).reshape(-1, 2)
-        # numbers of jumps of every channel's entry up to every time
-        problem = self.problem
-        times = np.array(problem.times)
-        entries = np.array([channel.entry for channel in problem.channels], int)
-        kinds = entries[jumps[:, 1].astype(int)] if len(jumps) else np.zeros(0, int)
-        count = np.array(
-            [[np.count_nonzero(jumps[kinds == e, 0] <= t) for e in range(problem.entries)] for t in times]
-        )
-        rows["jumps"] = count.astype(float)
-        rows["_jumps"] = jumps
-        self.done.append(rows)
 
     def _observe(self) -> None:
         """Observe at the time reached, unless that was done before the run was interrupted."""

@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
-from qsim.trotter.evolve.open.statistics import Counted, counted, numbers_of
+from qsim.trotter.evolve.open.statistics import Counted, counted, numbers_of, windows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
+    from qsim.trotter.deck.open.dissipation import Counting
+    from qsim.trotter.evolve.problem import Problem
+
 __all__ = ["ARRAYS", "SCALARS"]
 
 
-def _jumping(result: Any) -> bool:
+class Counts(Protocol):
+    """What the counting statistics take of a result: the problem, and (n, 2) times and channels of the jumps of trajectories."""
+
+    problem: Problem
+    jumps: list[NDArray[np.float64]]
+
+
+def _jumping(result: Counts) -> bool:
     return bool(result.problem.jumping)
 
 
-def _numbers(result: Any) -> NDArray[np.float64]:
+def _numbers(result: Counts) -> NDArray[np.float64]:
     """Return the jumps of every entry (entries, trajectories)."""
     entries = np.array([channel.entry for channel in result.problem.channels], np.int64)
     return numbers_of(result.jumps, entries)
@@ -44,6 +54,44 @@ def _per_time(name: str) -> Callable[[Any], float | None]:
         return _finite(getattr(made, name) / end) if end > 0.0 else None
 
     return value
+
+
+def _counting(result: Counts) -> Counting:
+    """Return what the deck says of windows."""
+    block = None if result.problem.open is None else result.problem.open.counting
+    # asked for, see `_in_windows`
+    assert block is not None
+    return block
+
+
+def _windows(result: Counts) -> NDArray[np.float64]:
+    """Return the jumps in every window (windows, trajectories)."""
+    problem, block = result.problem, _counting(result)
+    wanted = range(problem.entries) if block.jumps == "all" else block.jumps
+    own = np.array([channel.entry in wanted for channel in problem.channels], np.bool_)
+    return windows_of(result.jumps, own, block.window, (block.after, problem.times[-1]))
+
+
+def _in_windows(result: Counts) -> bool:
+    block = result.problem.open
+    return _jumping(result) and block is not None and block.counting is not None
+
+
+def _window(name: str, *, per_time: bool = False) -> Callable[[Any], float | None]:
+    """Return the function of a number of the statistics of windows, or of it over their length."""
+
+    def value(result: Counts) -> float | None:
+        found = getattr(counted(_windows(result)), name)
+        return _finite(found / _counting(result).window if per_time else found)
+
+    return value
+
+
+def _histogram(result: Counts) -> Any:
+    if not _in_windows(result):
+        return None
+    numbers = _windows(result).astype(int).ravel()
+    return np.bincount(numbers) / numbers.size
 
 
 def _of_entries(name: str) -> Callable[[Any], Any]:
@@ -108,6 +156,7 @@ ARRAYS: tuple[Quantity[Any], ...] = (
         ("entry",),
     ),
     Quantity("fano_entries_error", "", "its standard error", _of_entries("fano_error"), ("entry",)),
+    Quantity("window_counts", "", "share of the windows with 0, 1, 2, ... jumps", _histogram, ("count",)),
     Quantity("jump_time", "1/J", "time of every jump", _recorded(lambda p, r, o: r[:, 0]), ("jump",)),
     Quantity("jump_trajectory", "", "its trajectory", _recorded(lambda p, r, o: o), ("jump",)),
     Quantity("jump_site", "", "its site; -1 of several", _recorded(_of_channel("site")), ("jump",)),
@@ -149,6 +198,24 @@ SCALARS: tuple[Quantity[Any], ...] = (
         error=_counted("fano_error"),
         headline=True,
         when=_jumping,
+    ),
+    Quantity(
+        "window_rate",
+        "J",
+        "jumps in the windows of counting over their length",
+        _window("mean", per_time=True),
+        error=_window("mean_error", per_time=True),
+        headline=True,
+        when=_in_windows,
+    ),
+    Quantity(
+        "window_fano",
+        "",
+        "variance of the number of jumps in a window over its mean",
+        _window("fano"),
+        error=_window("fano_error"),
+        headline=True,
+        when=_in_windows,
     ),
     Quantity(
         "purity_final",

@@ -92,7 +92,7 @@ def by_trajectories(deck: TrotterDeck, problem: Problem) -> bool:
     twos, block, needs = deck.system.twos, deck.open, problem.observables.needs
     charged = lowered_of(problem.models, deck.initial) is not None and not why_mixing(problem)
     elements = space_of(twos, 0 if charged else None).dimension
-    alone = bool(needs.cuts) or State in problem.observables
+    alone = bool(needs.cuts) or State in problem.observables or block.counting is not None
     large = elements > MOST_ELEMENTS or 2 * len(twos) * DigitSpace(twos).bits > 62
     if block.method == "density_matrix":
         if alone:

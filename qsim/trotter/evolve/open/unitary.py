@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import Array
+    from qsim.core.device.device import Device
     from qsim.trotter.evolution.accuracy import Choice
     from qsim.trotter.evolve.problem import Problem
     from qsim.trotter.evolve.propagators.propagator import Propagator
@@ -26,7 +28,29 @@ if TYPE_CHECKING:
     from qsim.trotter.model.hamiltonian import Hamiltonian
     from qsim.trotter.model.open.channels import Channel
 
-__all__ = ["UnitaryDrift"]
+__all__ = ["UnitaryDrift", "jumped"]
+
+
+def jumped(device: Device, psi: Array, w: NDArray[np.complex128], site: int, strings: Array) -> Array:
+    """Return ``w . S_j psi``, normalised.
+
+    Parameters
+    ----------
+    psi : (D,) complex128
+    w : (3,) complex128
+    site : int
+    strings : (D,) int64
+        Of the amplitudes: all strings, or those of a sector if w is along z.
+    """
+    x, y, z = w
+    up, down, bit = 0.5 * (x - 1j * y), 0.5 * (x + 1j * y), 1 << site
+    with device.use():
+        isdown = (strings & bit) != 0
+        out = device.xp.where(isdown, -0.5 * z, 0.5 * z) * psi
+        if up or down:
+            # in the space of all states alone
+            out = out + device.xp.where(isdown, down, up) * psi[strings ^ bit]
+        return out / math.sqrt(norm2(out))
 
 
 class UnitaryDrift:
@@ -117,15 +141,8 @@ class UnitaryDrift:
     def jump(self, channel: int) -> None:
         """Apply a jump operator of one site and normalise."""
         one, psi, device = self.channels[channel], self.psi, self.problem.device
-        x, y, z = one.w[one.site]
-        up, down, bit = 0.5 * (x - 1j * y), 0.5 * (x + 1j * y), 1 << one.site
         with device.use():
-            isdown = (self._strings & bit) != 0
-            out = device.xp.where(isdown, -0.5 * z, 0.5 * z) * psi
-            if up or down:
-                # in the space of all states alone
-                out = out + device.xp.where(isdown, down, up) * psi[self._strings ^ bit]
-            psi[...] = out / math.sqrt(norm2(out))
+            psi[...] = jumped(device, psi, one.w[one.site], one.site, self._strings)
         # a propagator that holds its state elsewhere takes it from here
         if hasattr(self.inner, "evolver"):
             self.inner.evolver.psi = psi

@@ -10,6 +10,7 @@ import numpy as np
 from qsim.trotter.evolution.accuracy import Choice
 from qsim.trotter.evolve.open.density import Density
 from qsim.trotter.evolve.open.members import MOST, Members
+from qsim.trotter.evolve.open.together import Together, all_at_once
 from qsim.trotter.evolve.trajectories.averages import Averages
 from qsim.trotter.evolve.trajectories.ensemble import Ensemble, together
 from qsim.trotter.evolve.trajectories.rounds import Round
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Drifts", "Trajectories"]
 
-Carried = Trajectory | Ensemble | Members | Density
+Carried = Trajectory | Ensemble | Members | Together | Density
 
 
 @dataclass
@@ -65,6 +66,8 @@ class Trajectories:
         Trajectories that are complete.
     batch : int
         Trajectories that are propagated at a time.
+    at_once : int
+        Trajectories of an open system that are carried at once; 0 where they are carried one after the other.
     jumps : list of (n, 2) float64
         Time and channel of the jumps of every trajectory of an open system.
     ended : bool
@@ -82,8 +85,9 @@ class Trajectories:
             self.how = choose()
             self.averages, self.drifts, self.member = Averages(problem.group), Drifts(), 0
             self.batch = 1 if problem.open else together(problem, self.how)
+            self.at_once = all_at_once(problem, self.how) if problem.jumping else 0
             if problem.jumping:
-                self.batch = min(MOST, problem.members)
+                self.batch = self.at_once or min(MOST, problem.members)
             self.jumps: list[NDArray[np.float64]] = []
         else:
             kept = self._restored
@@ -91,6 +95,7 @@ class Trajectories:
             self.averages, self.drifts = Averages(**kept["averages"]), Drifts(**kept["drifts"])
             self.member, self.batch = int(kept["member"]), int(kept.get("batch", 1))
             self.jumps = [np.array(one) for one in kept.get("jumps", ())]
+            self.at_once = int(kept.get("at_once", 0))
         self._round: Round | None = None
         self._current: Carried | None = None
         self.ended = False
@@ -145,6 +150,8 @@ class Trajectories:
     def _begin(self, part: Round, restored: Mapping[str, Any] | None) -> Carried:
         if self.problem.open and not self.problem.jumping:
             return Density(self.problem, part.own, self.how, restored)
+        if self.at_once:
+            return Together(self.problem, part.own, self.how, restored)
         if self.problem.open:
             return Members(self.problem, part.own, self.how, restored)
         if self.batch > 1:
@@ -159,6 +166,7 @@ class Trajectories:
             "averages": self.averages.state(),
             "drifts": vars(self.drifts),
             "batch": self.batch,
+            "at_once": self.at_once,
             "jumps": self.jumps,
             **self._round.saved(self.current.state()),
         }
