@@ -22,6 +22,7 @@ from qsim.tridiag.plane import systems
 from qsim.tridiag.plane.companions import FINE
 from qsim.tridiag.plane.motion import PLANE
 from qsim.tridiag.plane.problem import PlaneProblem, radius_of, sample_interval
+from qsim.tridiag.plane.propagator import shares
 from qsim.tridiag.tdse import absorbers
 from qsim.tridiag.tdse.motion import Scan
 from qsim.tridiag.tdse.polarization import PlaneField
@@ -129,8 +130,7 @@ def plan(loaded: LoadedDeck[PlaneDeck]) -> Plan:
         problems.append(Finding(error.key, str(error)))
     except NumericsError as error:
         problems.append(Finding("initial", f"{error}" + (f"; {error.hint}" if error.hint else "")))
-    stages = 5 if deck.time.order == 4 else 1
-    work = float(points) * steps * stages * len(runs)
+    work = float(points) * steps * _stages(deck) * len(runs)
     return Plan(
         _memory(deck, points, steps),
         sizes=sizes,
@@ -144,11 +144,16 @@ def plan(loaded: LoadedDeck[PlaneDeck]) -> Plan:
     )
 
 
+def _stages(deck: PlaneDeck) -> int:
+    """Return the stages of a step."""
+    return len(shares(deck.time.order, turns=deck.system.turning != (0.0, 0.0)))
+
+
 def _memory(deck: PlaneDeck, points: int, steps: int) -> Memory:
     """Estimate the memory of a run."""
     shown = deck.observed.density
     maps = shown.maps * min(shown.points**2, points) * 8 * 3
-    fine = float(points) * steps * (5 if deck.time.order == 4 else 1) <= FINE
+    fine = float(points) * steps * _stages(deck) <= FINE
     parts = {
         "wave function, potential, phases": points * (FINE_BYTES if fine else POINT_BYTES),
         "maps": maps,

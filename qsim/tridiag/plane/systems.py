@@ -110,9 +110,13 @@ def lattice_of(system: PlaneSystem, axes: tuple[Axis, Axis], absorber: Absorber,
             raise InvalidInput(keys[2], text)
     if terms.surface is not None:
         table = _surface(lambda block: sane(block.V(x, y), ""), terms.surface, keys[3])
+    first, second = (
+        v - 0.5 * one * at**2 for v, one, at in zip((first, second), system.centrifugal, (x, y), strict=True)
+    )
     gamma = tuple(absorption(absorber, one, dt) for one in axes)
     absorbed = (gamma[0], gamma[1])
-    return PlaneLattice(axes, first, second, between, table, absorbed, system.symmetry, system.nonlinearity)
+    symmetry, g = system.symmetry, system.nonlinearity
+    return PlaneLattice(axes, first, second, between, table, absorbed, symmetry, g, system.turning)
 
 
 def found_levels(lattice: PlaneLattice, count: int) -> Levels:
@@ -164,7 +168,11 @@ def pulls(system: PlaneSystem, axes: tuple[Axis, Axis], factors: NDArray[np.floa
             slope = potentials.slope(terms.between, _apart(axes), keys[2])
             index = np.arange(x.size)[:, None] - np.arange(y.size) + y.size - 1
             table = (0.0 if table is None else table) + (one - other) * slope[index]
-        out.append(Pull(one * first, other * second, table))
+        out.append(
+            Pull(
+                one * (first - system.centrifugal[0] * x), other * (second - system.centrifugal[1] * y), table
+            )
+        )
     return out
 
 
