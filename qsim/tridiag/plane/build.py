@@ -176,6 +176,12 @@ def _regions(deck: PlaneDeck, axes: tuple[Axis, Axis]) -> Iterator[Finding]:
             text = f"two strips of {strip:.4g} bohr leave nothing of a box of {axis.high - axis.low:.4g} bohr along {name}"
             yield Finding(key, text)
             return
+    for number, item in enumerate(deck.observe):
+        for axis in axes if item.momenta is not None else ():
+            if item.momenta is not None and item.momenta.kmax * axis.spacing > math.pi:
+                text = f"a spacing of {axis.spacing:.4g} bohr has momenta up to {math.pi / axis.spacing:.4g}/bohr"
+                yield Finding(f"observe.{number}.momenta.kmax", text)
+                return
     index = next((k for k, item in enumerate(deck.observe) if item.regions is not None), None)
     if index is None or isinstance(deck.observed.regions.radius, str):
         return

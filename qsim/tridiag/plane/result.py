@@ -17,7 +17,9 @@ from qsim.tridiag.tdse.quantities import (
     driven,
     errors,
     frame,
+    known,
     named_spectra,
+    number,
 )
 from qsim.tridiag.tdse.scan.result import scan_quantities, shared, stacked
 
@@ -190,6 +192,14 @@ QUANTITIES: tuple[Q, ...] = (
         when=lambda r: r.problem.observed.ker is not None,
         error=errors,
         headline=True,
+    ),
+    Q(
+        "norm_of_momenta",
+        "",
+        "norm at the end that is beyond the radius of the momenta, in the map if it has all momenta",
+        number("norm_of_momenta"),
+        when=known("norm_of_momenta"),
+        note="no error is claimed: the radius is a definition, and the map changes with it",
     ),
     Q(
         "dipole_y_final",
@@ -410,6 +420,22 @@ QUANTITIES: tuple[Q, ...] = (
             "1/hartree",
             "change of ker by a distance that is a tenth larger",
             ("ker_energy",),
+        ),
+    ),
+    *named_spectra(
+        ("momentum_x", "1/bohr", "momenta of the first coordinate", ("momentum_x",)),
+        ("momentum_y", "1/bohr", "momenta of the second coordinate", ("momentum_y",)),
+        (
+            "momentum_map",
+            "bohr^2",
+            "density of the momenta beyond the radius; about an axis that in three dimensions, bohr^3",
+            ("momentum_x", "momentum_y"),
+        ),
+        (
+            "momentum_map_change",
+            "bohr^2",
+            "change of the map by a radius that is a tenth larger",
+            ("momentum_x", "momentum_y"),
         ),
     ),
     Q("psi_xy_final", "1/bohr", "wave function at the end", _stored_psi, ("x", "y")),
