@@ -11,7 +11,7 @@ from qsim_checks.tridiag.atoms_spectra import photoelectron
 from qsim_checks.tridiag.curves import narrow, squeezed, tables
 from qsim_checks.tridiag.lines import line_resonances, line_spectra
 from qsim_checks.tridiag.motion import motion
-from qsim_checks.tridiag.plane import condensate, cylinder, ion, particle, plane
+from qsim_checks.tridiag.plane import condensate, cylinder, ion, particle, plane, rotation
 from qsim_checks.tridiag.systems import system
 from qsim_checks.tridiag.wild import wild
 
@@ -60,10 +60,12 @@ KINDS: Mapping[str, Kind] = {
     "ion": ion,
     "condensate": condensate,
     "cylinder": cylinder,
+    "rotation": rotation,
     "line_resonances": line_resonances,
     "line_spectra": line_spectra,
 }
 """Kinds of decks that can be drawn alone: systems, those with elements far apart, motion in one dimension; atoms in a field along
 z and in one that turns, spectra of their photoelectrons, their resonances; tables, pulses narrower than
 a step, levels that walls squeeze, of a line and of an atom; two electrons on a line, a particle in a plane, an ion that
-vibrates, a condensate, an electron about an axis; resonances of a line and its photoelectron spectra."""
+vibrates, a condensate, an electron about an axis, condensates in a frame that rotates and particles in a
+magnetic field; resonances of a line and its photoelectron spectra."""

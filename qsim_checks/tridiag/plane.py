@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from qsim_checks.tridiag.fields import Curve
 
-__all__ = ["condensate", "cylinder", "ion", "particle", "plane"]
+__all__ = ["condensate", "cylinder", "ion", "particle", "plane", "rotation"]
 
 # of a coordinate that is not bounded
 EVERYWHERE = [-math.inf, math.inf]
@@ -198,6 +198,61 @@ def condensate(rng: np.random.Generator, folder: Path) -> Trial:
         deck["initial"],
         dipoles=((1.0, 0.0), (0.0, 1.0)),
         g=g,
+        boxes={"norm_in_part": ((0.0, deck["observe"][0]["boxes"]["part"]["x"][1]), (-math.inf, math.inf))},
+    )
+    return Trial(deck, lambda results: judge(world, results))
+
+
+def rotation(rng: np.random.Generator, folder: Path) -> Trial:
+    """Draw a deck with ``task: plane`` and a condensate in a frame that rotates, or a particle in a magnetic field."""
+    duration, steps, deck = _deck(rng)
+    duration = round(0.5 * duration, 3)
+    deck["time"] |= {"t_final": duration}
+    u = lambda low, high: round(float(rng.uniform(low, high)), 3)  # noqa: E731
+    half, a, b = u(5.0, 6.0), u(0.9, 1.3), u(0.9, 1.3)
+    trap = f"0.5*({a}^2*x^2 + {b}^2*y^2)"
+    rest = rng.random() < 0.5
+    deck["grid"] = {
+        name: {"xmin": -half, "xmax": half, "points": int(rng.integers(44, 70)), "stencil": _stencil(rng)}
+        for name in "xy"
+    }
+    deck["initial"] = {"type": "eigenstate", "level": 0} if rest else _packet(rng)
+    deck["absorber"] = {"type": "none"}
+    _order(rng, deck)
+    masses, charges, g, field = (1.0, 1.0), (-1.0, -1.0), 0.0, 0.0
+    # below the frequency at which the first vortex enters
+    spin = u(-0.4, 0.4) if rest else u(-1.2, 1.2)
+    if rng.random() < 0.6:
+        g = u(0.1, 8.0)
+        deck["system"] = {"type": "condensate", "g": g, "rotation": spin}
+    else:
+        field = u(-1.0, 1.0)
+        spin = spin if rng.random() < 0.5 else 0.0
+        if rng.random() < 0.5:
+            masses, charges = (u(0.8, 1.5), u(0.8, 1.5)), (u(-1.5, 1.5), -1.0)
+        block = {"masses": list(masses), "charges": list(charges), "rotation": spin, "magnetic_field": field}
+        deck["system"] = {"type": "particle"} | block
+    deck["system"]["potential"] = {"type": "expression", "value": trap}
+    deck["observe"] = [{"boxes": {"part": {"x": [0.0, u(0.5, 2.0)]}}}]
+    if rest:
+        deck["observe"] += [{"populations": {"levels": 1 if g else LEVELS}}]
+    square = [(q * field) ** 2 / (8.0 * m) for q, m in zip(charges, masses, strict=True)]
+    factors = tuple(spin + 0.5 * q * field / m for q, m in zip(charges, masses, strict=True))
+    world = World(
+        ((-half, half),) * 2,
+        duration,
+        duration / steps,
+        lambda x, y: 0.5 * (a * a * x * x + b * b * y * y) + square[0] * y * y + square[1] * x * x,
+        (np.zeros_like, np.zeros_like),
+        [],
+        (np.zeros_like, np.zeros_like),
+        (np.ones_like, np.ones_like),
+        deck["initial"],
+        dipoles=((-charges[0], 0.0), (0.0, -charges[1])),
+        masses=masses,
+        g=g,
+        turn=(factors[0], factors[1]),
+        sines=(44, 52),
         boxes={"norm_in_part": ((0.0, deck["observe"][0]["boxes"]["part"]["x"][1]), (-math.inf, math.inf))},
     )
     return Trial(deck, lambda results: judge(world, results))

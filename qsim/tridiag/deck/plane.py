@@ -8,7 +8,16 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints
 
-from qsim.core.deck.blocks import Block, ComplexNumber, Count, Deck, Finding, PositiveCount, short_form
+from qsim.core.deck.blocks import (
+    Block,
+    ComplexNumber,
+    Count,
+    Deck,
+    DeckPath,
+    Finding,
+    PositiveCount,
+    short_form,
+)
 from qsim.core.deck.expression import Expression, ExpressionText
 from qsim.core.deck.units import Angle, Energy, InverseLength, Length
 from qsim.tridiag.deck.electron import Absorber, Grid, NoAbsorber, SuperpositionInitial, TimeGrid
@@ -109,6 +118,54 @@ class PlaneFormula(Block):
     )
 
 
+class ProductTerm(Block):
+    """A product of one state of each coordinate: a level, or a formula of it.
+
+    The levels of either electron are those in `potential` alone; of other systems those in the potential at rest of the other
+    coordinate, where that of both is lowest.
+    """
+
+    weight: ComplexNumber = Field(default=1.0 + 0.0j, description="factor of the product")
+    x: Count | str | None = Field(default=None, description="level, 0 being the lowest, or formula of x")
+    y: Count | str | None = Field(default=None, description="level or formula of y")
+    R: Count | str | None = Field(default=None, description="level or formula of R")
+    rho: Count | str | None = Field(default=None, description="level or formula of rho")
+    z: Count | str | None = Field(default=None, description="level or formula of z")
+
+
+class PlaneProduct(Block):
+    """A sum of products of states of either coordinate; normalised and symmetrised."""
+
+    type: Literal["product"]
+    terms: Annotated[list[ProductTerm], Field(min_length=1, max_length=100)] = Field(
+        description="products, added up", json_schema_extra={"example": [{"x": 0, "y": 1}]}
+    )
+
+    def check(self, key: str, names: tuple[str, str]) -> Iterator[Finding]:
+        """Yield coordinates that are missing, those that there are not, and formulas of others."""
+        for index, term in enumerate(self.terms):
+            for name in NAMES:
+                value, at = getattr(term, name), f"{key}.terms.{index}.{name}"
+                if (value is None) == (name in names):
+                    text = "missing key; " if value is None else ""
+                    yield Finding(at, f"{text}the coordinates are {' and '.join(names)}")
+                elif isinstance(value, str):
+                    try:
+                        Expression(value, (name,))
+                    except ValueError as error:
+                        yield Finding(at, str(error))
+
+
+class PlaneFile(Block):
+    """The wave function of another run on its own points, from its results file; interpolated, normalised and symmetrised."""
+
+    type: Literal["file"]
+    file: DeckPath = Field(
+        description="results of an earlier run with psi_xy_final, x and y, relative to the deck",
+        json_schema_extra={"example": "pump.h5"},
+    )
+
+
 def _initial_form(value: object) -> object:
     """Read ``initial: 2`` as that level, and ``initial: {0: 1, 1: 1i}`` as a superposition."""
     if isinstance(value, int) and not isinstance(value, bool):
@@ -119,10 +176,12 @@ def _initial_form(value: object) -> object:
 
 
 _Initial = Annotated[
-    PlaneLevel | SuperpositionInitial | PlaneGaussian | PlaneFormula, Field(discriminator="type"), short_form
+    PlaneLevel | SuperpositionInitial | PlaneGaussian | PlaneFormula | PlaneProduct | PlaneFile,
+    Field(discriminator="type"),
+    short_form,
 ]
 PlaneInitial = Annotated[
-    PlaneLevel | SuperpositionInitial | PlaneGaussian | PlaneFormula,
+    PlaneLevel | SuperpositionInitial | PlaneGaussian | PlaneFormula | PlaneProduct | PlaneFile,
     Field(discriminator="type"),
     short_form,
     BeforeValidator(_initial_form, json_schema_input_type=_Initial | Count | dict[str, ComplexNumber]),
@@ -274,6 +333,21 @@ class Release(Block):
     points: Annotated[Count, Field(ge=2, le=100_000)] = Field(default=400, description="number of energies")
 
 
+class Momenta(Block):
+    """Momenta of both coordinates at the end, beyond the region where particles are bound."""
+
+    radius: Annotated[Length, SIZE] | Literal["auto"] = Field(
+        default="auto", description="where a particle is free; auto: the radius of the regions"
+    )
+    edge: Annotated[Length, SIZE] = Field(
+        default=5.0, description="distance over which the wave function rises from nothing beyond it"
+    )
+    kmax: Annotated[InverseLength, SIZE] = Field(default=3.0, description="largest momentum")
+    points: Annotated[Count, Field(ge=2, le=2000)] = Field(
+        default=151, description="momenta of either coordinate"
+    )
+
+
 class PlaneDensity(Block):
     """Maps of |psi(x, y)|^2 that are stored."""
 
@@ -302,12 +376,13 @@ class PlaneObservable(MotionObservable):
         description="norms in parts of the grid, by their names",
     )
     ker: Release | None = Field(default=None, description="kinetic-energy release")
+    momenta: Momenta | None = Field(default=None, description="map of the momenta of both coordinates")
     density: PlaneDensity | None = Field(default=None, description="maps of the density")
 
 
 _WORDS = Literal[
     "norm", "energy", "dipole", "velocity", "acceleration", "field", "entanglement", "populations", "regions", "hhg", "gabor",
-    "density",
+    "density", "momenta",
 ]  # fmt: skip
 
 
@@ -330,6 +405,7 @@ class PlaneObserved:
     norm_within: tuple[float, ...] = ()
     boxes: Mapping[str, Box] = field(default_factory=dict)
     ker: Release | None = None
+    momenta: Momenta | None = None
     # of a motion, and not of this one
     resonance: None = None
 
@@ -405,7 +481,8 @@ class PlaneDeck(Deck):
     def observed(self) -> PlaneObserved:
         """Entries of the list `observe`."""
         found = entries(
-            self.observe, ("populations", "regions", "norm_within", "boxes", "ker", "hhg", "gabor", "density")
+            self.observe,
+            ("populations", "regions", "norm_within", "boxes", "ker", "momenta", "hhg", "gabor", "density"),
         )
         found["entanglement"] = any(item.entanglement for item in self.observe)
         blocks = {"populations": PlanePopulations(), "regions": Regions(), "density": PlaneDensity()}
@@ -473,6 +550,8 @@ class PlaneDeck(Deck):
             used = Expression(f"{initial.real} + 0 * ({initial.imag})", NAMES).names
             for name in sorted(used - set(names)):
                 yield Finding("initial.real", f"{name} is no coordinate; they are {listed}")
+        if isinstance(initial, PlaneProduct):
+            yield from initial.check("initial", names)
         surface = isinstance(getattr(self.system, "potential", None), SurfaceBlock)
         if isinstance(initial, PlaneLevel) and initial.potential is not None and not surface:
             yield Finding("initial.potential", f"system {kind} has no potential of both coordinates")

@@ -22,6 +22,7 @@ from qsim.tridiag.plane import systems
 from qsim.tridiag.plane.companions import FINE
 from qsim.tridiag.plane.motion import PLANE
 from qsim.tridiag.plane.problem import PlaneProblem, radius_of, sample_interval
+from qsim.tridiag.plane.propagator import shares
 from qsim.tridiag.tdse import absorbers
 from qsim.tridiag.tdse.motion import Scan
 from qsim.tridiag.tdse.polarization import PlaneField
@@ -129,8 +130,7 @@ def plan(loaded: LoadedDeck[PlaneDeck]) -> Plan:
         problems.append(Finding(error.key, str(error)))
     except NumericsError as error:
         problems.append(Finding("initial", f"{error}" + (f"; {error.hint}" if error.hint else "")))
-    stages = 5 if deck.time.order == 4 else 1
-    work = float(points) * steps * stages * len(runs)
+    work = float(points) * steps * _stages(deck) * len(runs)
     return Plan(
         _memory(deck, points, steps),
         sizes=sizes,
@@ -144,11 +144,16 @@ def plan(loaded: LoadedDeck[PlaneDeck]) -> Plan:
     )
 
 
+def _stages(deck: PlaneDeck) -> int:
+    """Return the stages of a step."""
+    return len(shares(deck.time.order, turns=deck.system.turning != (0.0, 0.0)))
+
+
 def _memory(deck: PlaneDeck, points: int, steps: int) -> Memory:
     """Estimate the memory of a run."""
     shown = deck.observed.density
     maps = shown.maps * min(shown.points**2, points) * 8 * 3
-    fine = float(points) * steps * (5 if deck.time.order == 4 else 1) <= FINE
+    fine = float(points) * steps * _stages(deck) <= FINE
     parts = {
         "wave function, potential, phases": points * (FINE_BYTES if fine else POINT_BYTES),
         "maps": maps,
@@ -171,6 +176,12 @@ def _regions(deck: PlaneDeck, axes: tuple[Axis, Axis]) -> Iterator[Finding]:
             text = f"two strips of {strip:.4g} bohr leave nothing of a box of {axis.high - axis.low:.4g} bohr along {name}"
             yield Finding(key, text)
             return
+    for number, item in enumerate(deck.observe):
+        for axis in axes if item.momenta is not None else ():
+            if item.momenta is not None and item.momenta.kmax * axis.spacing > math.pi:
+                text = f"a spacing of {axis.spacing:.4g} bohr has momenta up to {math.pi / axis.spacing:.4g}/bohr"
+                yield Finding(f"observe.{number}.momenta.kmax", text)
+                return
     index = next((k for k, item in enumerate(deck.observe) if item.regions is not None), None)
     if index is None or isinstance(deck.observed.regions.radius, str):
         return

@@ -21,6 +21,7 @@ import numpy as np
 
 from qsim.core.results.quantities import scalars
 from qsim.core.run.loop import Progress
+from qsim.tridiag.plane.propagator import shares
 from qsim.tridiag.plane.result import QUANTITIES
 from qsim.tridiag.tdse.judge import MARGIN, TABLE, Companions
 from qsim.tridiag.tdse.quantities import turned
@@ -72,7 +73,7 @@ def numbers(result: PlaneResult) -> dict[str, float]:
 def work_of(problem: PlaneProblem) -> float:
     """Return the points times steps of a run."""
     n, m = problem.lattice.shape
-    return float(n) * m * problem.steps * (5 if problem.order == 4 else 1)
+    return float(n) * m * problem.steps * len(shares(problem.order, turns=problem.lattice.turns))
 
 
 class PlaneCompanions(Companions):

@@ -68,6 +68,10 @@ class CudaPlanePropagator(PlanePropagator):
             self.states = [xp.zeros((self.shape[0], self.kernels.pitch), kind) for _ in range(2)]
             self.now = 0
             self._x = [device.asarray(axis.x) for axis in self.lattice.axes]
+            first, second = ([axis.x[0], axis.spacing] for axis in self.lattice.axes)
+            self._places = [
+                device.asarray(np.array(one), self.kernels.real) for one in (first + second, second + first)
+            ]
             # factors of the passes of a group, which recorded launches read
             self._used = [xp.ones((PASSES, n), kind) for n in self.shape]
         self._made: Any = None
@@ -85,12 +89,13 @@ class CudaPlanePropagator(PlanePropagator):
         """The state (n1, n2) on the device."""
         return self.states[self.now][:, : self.shape[1]]
 
-    def resident(self, array: NDArray[np.float64]) -> Array:
+    def resident(self, array: NDArray[Any]) -> Array:
         """Return an array that stays the same for the run on the device."""
         key = id(array)
         if key not in self._resident:
             # the array is kept, so that no other one can take its address
-            self._resident[key] = array, self.device.asarray(array, self.kernels.real)
+            kind = self.kernels.complex if np.iscomplexobj(array) else self.kernels.real
+            self._resident[key] = array, self.device.asarray(array, kind)
         return self._resident[key][1]
 
     @property
@@ -103,6 +108,12 @@ class CudaPlanePropagator(PlanePropagator):
     def psi(self, psi: NDArray[np.complex128]) -> None:
         with self.device.use():
             self.states[self.now][:, : self.shape[1]] = self.device.asarray(psi, self.kernels.complex)
+
+    def _multiply(self, factor: float) -> None:
+        with self.device.use():
+            if factor not in self._turns:
+                self._turns[factor] = self.device.asarray(self.lattice.phases(factor), self.kernels.complex)
+            self.states[self.now][:, : self.shape[1]] *= self._turns[factor]
 
     def _go(self, passes: list[Pass], actions: NDArray[np.float64]) -> None:
         with self.device.use():
@@ -149,6 +160,7 @@ class CudaPlanePropagator(PlanePropagator):
         return Launch(
             axis, constants, reach, self._used[axis][k], self._used[other][k], table, origin, stride, weight,
             one.length * self.lattice.nonlinear, kept,
+            self._twist(axis) if one.twisted else 0.0, self._places[axis],
         )  # fmt: skip
 
     def _pair(self, one: Pass) -> tuple[Array, tuple[int, int], complex | NDArray[np.complex128], float]:

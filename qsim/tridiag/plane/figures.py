@@ -30,7 +30,9 @@ def is_plane(r: Results) -> bool:
 
 def overview(r: Results) -> Figure | None:
     """Draw the density, norms, populations, orbitals, harmonics and field on a page, as far as the run has them."""
-    return compose(r, (density, norms, parts, currents, populations, orbitals, hhg, field), tallest=9.0)
+    return compose(
+        r, (density, norms, parts, momenta, currents, populations, orbitals, hhg, field), tallest=9.0
+    )
 
 
 def density(r: Results) -> Figure | None:
@@ -77,6 +79,35 @@ def _coordinates(r: Results) -> tuple[str, str]:
     """Return the names of both coordinates."""
     first, second = (str(name) for name in r["coordinate"])
     return first, second
+
+
+def momenta(r: Results) -> Figure | None:
+    """Map of the momenta of both coordinates on a logarithmic scale, and its change by another radius."""
+    if "momentum_map" not in r or not r["momentum_map"].max() > 0.0:
+        return None
+    fig = figure("double", 2.8)
+    axes = fig.subplots(1, 2, sharex=True, sharey=True)
+    x, y = r["momentum_x"], r["momentum_y"]
+    top = float(np.log10(r["momentum_map"].max()))
+    first, second = _coordinates(r)
+    for ax, name, title in zip(
+        axes, ("momentum_map", "momentum_map_change"), ("momenta", "change by another radius"), strict=True
+    ):
+        ax.grid(visible=False)
+        drawn = ax.imshow(
+            np.log10(np.maximum(r[name].T, 10.0 ** (top - 2.0 * DECADES))),
+            extent=(x[0], x[-1], y[0], y[-1]),
+            origin="lower",
+            aspect="auto",
+            cmap="magma",
+            vmin=top - DECADES,
+            vmax=top,
+        )
+        ax.set_title(title)
+        ax.set_xlabel(f"momentum of {first} (1/bohr)")
+    axes[0].set_ylabel(f"momentum of {second} (1/bohr)")
+    fig.colorbar(drawn, ax=axes.tolist()).set_label(r"$\log_{10}$ density")
+    return fig
 
 
 def currents(r: Results) -> Figure | None:
@@ -183,6 +214,7 @@ FIGURES: dict[str, Callable[[Results], Figure | None]] = {
     "norm": norms,
     "parts": parts,
     "currents": currents,
+    "momenta": momenta,
     "populations": populations,
     "orbitals": orbitals,
     "dipole": dipole,

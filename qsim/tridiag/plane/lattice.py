@@ -18,12 +18,14 @@ from qsim.tridiag.kernels.plane.records import Filter
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Axis", "PlaneLattice", "RadialAxis", "share_inside"]
+__all__ = ["Axis", "PlaneLattice", "RadialAxis", "share_inside", "vortices"]
 
 # weight of a point in the image beyond a wall, below which nothing is left of it
 LEAST_WEIGHT = 1e-18
 # of the points of a radius from multiples of their spacing: a zero of the Bernoulli polynomial B_2
 OFFSET = (3.0 + math.sqrt(3.0)) / 6.0
+# of the largest density, and of the grid to either side, where a vortex counts
+DENSE, NEAR = 1e-2, 0.02
 # points up to which kinetic energies are taken by the matrix
 FEW = 64
 
@@ -297,6 +299,8 @@ class PlaneLattice:
         1: even, -1: odd, 0: no symmetry.
     nonlinear : float
         Factor g of ``|psi|^2`` in the potential, hartree bohr^2.
+    gauge : (float, float)
+        a and b of the kinetic energies ``(p_x + a y)^2 / 2 m_x`` and ``(p_y - b x)^2 / 2 m_y``.
     """
 
     axes: tuple[Axis, Axis]
@@ -307,6 +311,30 @@ class PlaneLattice:
     absorber: tuple[NDArray[np.float64], NDArray[np.float64]]
     exchange: int = 0
     nonlinear: float = 0.0
+    gauge: tuple[float, float] = (0.0, 0.0)
+
+    @property
+    def turns(self) -> bool:
+        """Whether the kinetic energies are those of a magnetic field or of a frame that rotates."""
+        return self.gauge != (0.0, 0.0)
+
+    def phases(self, first: float, second: float = 0.0) -> NDArray[np.complex128]:
+        """Return ``exp(i (first + second) x y)`` (n1, n2)."""
+        x, y = self.axes[0].x[:, None], self.axes[1].x
+        return np.asarray(np.exp(1j * (first + second) * x * y))
+
+    def diamagnetic(self, part: tuple[slice, slice]) -> NDArray[np.float64] | float:
+        """Return ``a^2 y^2 / 2 m_x + b^2 x^2 / 2 m_y`` at the points of a part of the lattice, hartree."""
+        if not self.turns:
+            return 0.0
+        (a, b), (one, other) = self.gauge, self.axes
+        x, y = one.x[part[0], None], other.x[part[1]]
+        return np.asarray(0.5 * (a * y) ** 2 / one.mass + 0.5 * (b * x) ** 2 / other.mass)
+
+    def along(self, psi: NDArray[np.complex128], number: int) -> NDArray[np.complex128]:
+        """Return ``exp(i a x y) psi`` or ``exp(-i b x y) psi`` of a state (n1, n2): its momentum is p alone there."""
+        one = self.gauge[number]
+        return psi * self.phases(one if number == 0 else -one) if one else psi
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -351,7 +379,9 @@ class PlaneLattice:
 
     def energy(self, psi: NDArray[np.complex128]) -> float:
         """Return ``<psi|H|psi>`` of a state (n1, n2), hartree, not divided by the norm."""
-        kinetic = sum(axis.mean_kinetic(psi, number) for number, axis in enumerate(self.axes))
+        kinetic = sum(
+            axis.mean_kinetic(self.along(psi, number), number) for number, axis in enumerate(self.axes)
+        )
         density = np.abs(psi) ** 2
         return (
             float(kinetic + (density * (self.potential() + 0.5 * self.nonlinear * density)).sum()) * self.cell
@@ -362,19 +392,47 @@ class PlaneLattice:
         return self.energy(psi) + 0.5 * self.nonlinear * float((np.abs(psi) ** 4).sum()) * self.cell
 
     def velocities(self, psi: NDArray[np.complex128]) -> NDArray[np.float64]:
-        """Return ``<p/m>`` along both coordinates, (2,), by central differences of the order of the stencil."""
+        """Return mean velocities along both coordinates, (2,), by central differences of the order of the stencil."""
         return np.array([current.sum() for current in self.currents(psi)]) * self.cell
 
     def currents(self, psi: NDArray[np.complex128]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the current density ``Im(psi* d psi)/m`` along both coordinates, (n1, n2) each, by the same differences."""
+        """Return the current density ``Im(psi* d psi)/m`` along both coordinates, (n1, n2) each, by the same differences.
+
+        In a magnetic field, or a frame that rotates, d is the derivative that goes with the velocity.
+        """
         first, second = (
-            np.moveaxis(axis.current(np.moveaxis(psi, number, 0)), 0, number)
+            np.moveaxis(axis.current(np.moveaxis(self.along(psi, number), number, 0)), 0, number)
             for number, axis in enumerate(self.axes)
         )
         return first, second
+
+    def angular_momentum(self, psi: NDArray[np.complex128]) -> float:
+        """Return ``<x p_y - y p_x>``, not divided by the norm."""
+        (a, b), (one, other) = self.gauge, self.axes
+        along, across = self.currents(psi)
+        x, y, density = one.x[:, None], other.x, np.abs(psi) ** 2
+        mean = x * (other.mass * across + b * x * density) - y * (one.mass * along - a * y * density)
+        return float(mean.sum()) * self.cell
 
 
 def share_inside(axis: Axis, low: float, high: float) -> NDArray[np.float64]:
     """Return the share of the cell of each point that lies in ``low < x < high``, (points,)."""
     x, h = axis.x, axis.spacing
     return np.clip((np.minimum(x + 0.5 * h, high) - np.maximum(x - 0.5 * h, low)) / h, 0.0, 1.0)
+
+
+def vortices(psi: NDArray[np.complex128]) -> int:
+    """Return the number of points of a state (n1, n2) about which its phase turns, where there is some density.
+
+    A cell of the lattice counts if its phase turns by 2 pi along its edges, and the density in its neighbourhood, a `NEAR` of the
+    grid to either side, exceeds `DENSE` of the largest.
+    """
+    from scipy.ndimage import maximum_filter
+
+    wide = np.angle(psi)
+    # steps of the phase to the next point, the shorter way
+    along, across = (np.angle(np.exp(1j * np.diff(wide, axis=k))) for k in (0, 1))
+    turns = np.rint((along[:, :-1] + across[1:] - along[:, 1:] - across[:-1]) / (2.0 * np.pi))
+    density = np.abs(psi) ** 2
+    around = maximum_filter(density, [2 * int(np.ceil(NEAR * n)) + 1 for n in psi.shape])[:-1, :-1]
+    return int(np.abs(turns[around > DENSE * density.max()]).sum())

@@ -59,8 +59,8 @@ class Levels:
         Hartree, ascending.
     residuals : (k,) float64
         ``|H psi - E psi|``, hartree.
-    states : (k, m1, m2) float64
-        ``sum psi^2 h1 h2 = 1``; the largest amplitude is positive.
+    states : (k, m1, m2) float64, or complex128 in a magnetic field or a frame that rotates
+        ``sum |psi|^2 h1 h2 = 1``; the largest amplitude is positive.
     part : (slice, slice)
         Points of the part.
     above : float
@@ -69,7 +69,7 @@ class Levels:
 
     energies: NDArray[np.float64]
     residuals: NDArray[np.float64]
-    states: NDArray[np.float64]
+    states: NDArray[Any]
     part: tuple[slice, slice]
     above: float = math.inf
 
@@ -78,9 +78,9 @@ class Levels:
         apart = np.abs(np.delete(np.append(self.energies, self.above), level) - self.energies[level])
         return bool(apart.min() <= ALIKE * max(1.0, abs(float(self.energies[level]))))
 
-    def whole(self, level: int, shape: tuple[int, int]) -> NDArray[np.float64]:
+    def whole(self, level: int, shape: tuple[int, int]) -> NDArray[Any]:
         """Return a state on all points of the lattice, (n1, n2)."""
-        out = np.zeros(shape)
+        out = np.zeros(shape, self.states.dtype)
         out[self.part] = self.states[level]
         return out
 
@@ -88,7 +88,9 @@ class Levels:
         """Return ``|<k|psi>|^2`` of a state (n1, n2); `states`: those of the levels beside psi, `cell`: area, bohr^2."""
         part = psi[self.part].reshape(-1)
         flat = states.reshape(len(self.energies), -1)
-        amplitudes = (flat @ part.real + 1j * (flat @ part.imag)) * cell
+        # most states are real
+        whole = flat.dtype.kind == "c"
+        amplitudes = (flat.conj() @ part if whole else flat @ part.real + 1j * (flat @ part.imag)) * cell
         return [float(one) for one in abs(amplitudes) ** 2]
 
 
@@ -153,7 +155,14 @@ class Operator:
     _factors: Any = None
 
     def __init__(self, lattice: PlaneLattice, part: tuple[slice, slice], v: NDArray[np.float64]) -> None:
-        self.v, self.exchange = v, lattice.exchange
+        self.exchange = lattice.exchange
+        # in a magnetic field, or a frame that rotates, each coordinate has its gauge: H works there, its preconditioner at rest
+        turned = lattice.gauge if lattice.turns else ()
+        self.gauges = [
+            lattice.phases(one if number == 0 else -one)[part] for number, one in enumerate(turned)
+        ]
+        self.potential = v
+        self.v = v = v + lattice.diamagnetic(part)
         self.axes = [
             replace(axis, points=one.stop - one.start) for axis, one in zip(lattice.axes, part, strict=True)
         ]
@@ -179,15 +188,22 @@ class Operator:
         n = self.v.shape[0]
         return n * (n + self.exchange) // 2 if self.exchange else self.v.size
 
-    def symmetrised(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    def symmetrised(self, x: NDArray[Any]) -> NDArray[Any]:
         """Return the part of functions (k, m1, m2) that has the exchange symmetry."""
         return 0.5 * (x + self.exchange * x.transpose(0, 2, 1)) if self.exchange else x
 
-    def __call__(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    def __call__(self, x: NDArray[Any]) -> NDArray[Any]:
         """Return H x of functions (k, m1, m2)."""
-        return np.asarray(self.kinetic[0] @ x + x @ self.kinetic[1] + self.v * x)
+        return self.moving(x) + self.potential * x
 
-    def corrected(self, r: NDArray[np.float64], energies: NDArray[np.float64]) -> NDArray[np.float64]:
+    def moving(self, x: NDArray[Any]) -> NDArray[Any]:
+        """Return the kinetic energy times functions (..., m1, m2)."""
+        if not self.gauges:
+            return np.asarray(self.kinetic[0] @ x + x @ self.kinetic[1])
+        u, w = self.gauges
+        return np.asarray(u.conj() * (self.kinetic[0] @ (u * x)) + w.conj() * ((w * x) @ self.kinetic[1]))
+
+    def corrected(self, r: NDArray[Any], energies: NDArray[np.float64]) -> NDArray[Any]:
         """Return corrections of residuals (k, m1, m2)."""
         return (
             self.coupled_correction(r, float(energies[0]) - SHIFT)
@@ -195,12 +211,15 @@ class Operator:
             else self._by_sums(r, energies)
         )
 
-    def coupled_correction(self, r: NDArray[np.float64], shift: float) -> NDArray[np.float64]:
+    def coupled_correction(self, r: NDArray[Any], shift: float) -> NDArray[Any]:
         """Return ``(H_3 - shift)^-1 r`` of residuals (k, m1, m2); the shift of the first call stays."""
         self._factors = self._factors or self._factorised(shift)
+        if np.iscomplexobj(r):
+            both = self.coupled_correction(np.concatenate([r.real, r.imag]), shift)
+            return np.asarray(both[: len(r)] + 1j * both[len(r) :])
         return np.asarray(self._factors.solve(r.reshape(len(r), -1).T).T.reshape(r.shape))
 
-    def _by_sums(self, r: NDArray[np.float64], energies: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _by_sums(self, r: NDArray[Any], energies: NDArray[np.float64]) -> NDArray[Any]:
         """Return corrections of residuals (k, m1, m2) by the separable part of H."""
         a, b = self.turns
         gaps = self.sums - energies[:, None, None]
@@ -219,7 +238,7 @@ class Operator:
             matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
         )
 
-    def guesses(self, count: int, smaller: NDArray[np.float64]) -> NDArray[np.float64]:
+    def guesses(self, count: int, smaller: NDArray[Any]) -> NDArray[Any]:
         """Return levels of a smaller part, and products of states of both coordinates with a little of all others."""
         order = np.argsort(self.sums, axis=None)
         pairs = np.array(np.unravel_index(order, self.sums.shape)).T
@@ -249,14 +268,14 @@ def _search(
     known = np.zeros((0, *v.shape))
     if smaller is not None:
         known = np.array([smaller.whole(k, lattice.shape)[part] for k in range(count)])
-    space = _orthonormal(h.guesses(block, known), None)
+    space = _orthonormal(h.guesses(block, known).astype(complex if lattice.turns else float), None)
     products = h(space)
     best, since = np.inf, 0
     shape = v.shape
     for _ in range(ITERATIONS):
         flat, applied = space.reshape(len(space), -1), products.reshape(len(space), -1)
-        matrix = flat @ applied.T
-        values, weights = np.linalg.eigh(0.5 * (matrix + matrix.T))
+        matrix = flat.conj() @ applied.T
+        values, weights = np.linalg.eigh(0.5 * (matrix + matrix.T.conj()))
         kept = weights[:, :block].T
         x = (kept @ flat).reshape(-1, *shape)
         r = (kept @ applied).reshape(-1, *shape) - values[: len(x), None, None] * x
@@ -288,15 +307,16 @@ def _levels(
     part: tuple[slice, slice],
     energies: NDArray[np.float64],
     residuals: NDArray[np.float64],
-    x: NDArray[np.float64],
+    x: NDArray[Any],
 ) -> Levels:
     """Return levels with the norm of functions and a sign."""
     flat = x.reshape(len(x), -1)
-    signs = np.sign(flat[np.arange(len(x)), np.abs(flat).argmax(axis=1)])
+    largest = flat[np.arange(len(x)), np.abs(flat).argmax(axis=1)]
+    signs = np.abs(largest) / largest
     return Levels(energies, residuals, x * signs[:, None, None] / np.sqrt(lattice.cell), part)
 
 
-def _orthonormal(new: NDArray[np.float64], space: NDArray[np.float64] | None) -> NDArray[np.float64]:
+def _orthonormal(new: NDArray[Any], space: NDArray[Any] | None) -> NDArray[Any]:
     """Return an orthonormal basis of functions (k, m1, m2) outside of a space; directions that are not new are dropped."""
     shape = new.shape[1:]
     flat = new.reshape(len(new), -1)
@@ -305,8 +325,8 @@ def _orthonormal(new: NDArray[np.float64], space: NDArray[np.float64] | None) ->
     for _ in range(2):
         if space is not None:
             old = space.reshape(len(space), -1)
-            flat = flat - (flat @ old.T) @ old
-        sizes, turns = np.linalg.eigh(flat @ flat.T)
+            flat = flat - (flat @ old.conj().T) @ old
+        sizes, turns = np.linalg.eigh(flat @ flat.conj().T)
         kept = sizes > 1e-20
-        flat = (turns[:, kept] / np.sqrt(sizes[kept])).T @ flat
+        flat = (turns[:, kept] / np.sqrt(sizes[kept])).conj().T @ flat
     return np.asarray(flat.reshape(-1, *shape))

@@ -10,8 +10,8 @@ import numpy as np
 from qsim.core.run.checkpoint import fitting
 from qsim.tridiag.deck.plane import PlaneDensity
 from qsim.tridiag.plane.companions import AUTO, FINE, PlaneCompanions, numbers, work_of
+from qsim.tridiag.plane.momenta import momenta, release
 from qsim.tridiag.plane.observables import map_row, row, sums
-from qsim.tridiag.plane.release import release
 from qsim.tridiag.plane.result import QUANTITIES, PlaneResult
 from qsim.tridiag.tdse.motion import Evolution, Geometry
 from qsim.tridiag.tdse.run import analyse
@@ -33,6 +33,8 @@ __all__ = ["PLANE", "PlaneEvolution"]
 PIECE = 5e7
 # norm beside the walls above which a warning is given, relative to the norm
 WALL = 1e-6
+# norm that an absorber has taken of which a map of momenta tells nothing, above which a warning is given
+LEFT_OUT = 1e-6
 # exchange defect that is more than rounding
 BROKEN = 1e-9
 
@@ -151,9 +153,13 @@ class _Plane(Geometry["PlaneProblem", PlaneResult]):
         return [PlaneEvolution(*one) for one in zip(runs, saved, strict=True)]
 
     def parts(self, result: PlaneResult) -> dict[str, Callable[[Any], None]]:
-        """Return the kinetic-energy release, if the deck wants it."""
-        ker = result.problem.observed.ker
-        return {} if ker is None else {"the kinetic-energy release": release}
+        """Return the kinetic-energy release and the momenta, if the deck wants them."""
+        observed = result.problem.observed
+        wanted = {
+            "the kinetic-energy release": (observed.ker, release),
+            "the momenta": (observed.momenta, momenta),
+        }
+        return {name: function for name, (block, function) in wanted.items() if block is not None}
 
     def companions(
         self, result: PlaneResult, state: Callable[[], State], comm: Comm, work: float
@@ -183,7 +189,7 @@ PLANE = _Plane()
 
 def companion(problem: PlaneProblem, report: Report) -> PlaneResult:
     """Return the result of a companion of a run, without maps in between and with the spectra of the run."""
-    observed = replace(problem.observed, density=PlaneDensity(maps=1, points=2), gabor=None)
+    observed = replace(problem.observed, density=PlaneDensity(maps=1, points=2), gabor=None, momenta=None)
     # norms, populations and the spectra of the run
     evolution = PlaneEvolution(replace(problem, observed=observed, outputs=1))
     evolution.advance(report)
@@ -200,6 +206,10 @@ def warnings(result: PlaneResult) -> Iterator[tuple[str, float, str]]:
         remedy = "add an absorber" if problem.absorber.type == "none" else "strengthen the absorber"
         text = f"the points beside the walls have held {wall:.2g} of the norm, which the walls turn back: widen grid, or {remedy}"
         yield "walls", wall, text
+    taken = float(frames["absorbed"][-1].sum())
+    if problem.observed.momenta is not None and taken > LEFT_OUT:
+        text = f"{taken:.2g} of the norm is not in the map of momenta: the absorber has taken it; widen grid, or end earlier"
+        yield "momenta", taken, text
     if problem.lattice.exchange and (defect := float(result.maps["exchange_defect"].max())) > BROKEN:
         text = f"the exchange symmetry is broken by {defect:.2g}: lower time.dt"
         yield "exchange", defect, text

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.tridiag.plane.lattice import vortices
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -33,6 +35,10 @@ def sums(problem: PlaneProblem, propagator: PlanePropagator) -> NDArray[np.float
     force = np.array([rows @ one.first + across @ one.second for one in problem.forces])
     if problem.force_tables.size:
         force = force + weighted
+    if problem.lattice.turns:
+        # the forces that go with the velocity: Lorentz's, or Coriolis's
+        speeds = problem.lattice.velocities(propagator.psi) * sum(problem.lattice.gauge)
+        force = force - problem.couplings / problem.system.weights @ [speeds[1], -speeds[0]]
     within = problem.inside[0] @ along[:, 1]
     outside = (1.0 - problem.inside[0]) @ (rows - along[:, 1])
     norm = rows.sum()
@@ -84,6 +90,9 @@ def map_row(problem: PlaneProblem, propagator: PlanePropagator) -> dict[str, Any
         "energy": lattice.energy(psi),
         "velocity": problem.couplings @ lattice.velocities(psi),
     }
+    if problem.system.planar:
+        out["angular_momentum"] = lattice.angular_momentum(psi)
+        out["vortices"] = vortices(psi)
     if lattice.nonlinear:
         out["mu"] = lattice.chemical_potential(psi)
     if problem.observed.density.currents:

@@ -186,7 +186,7 @@ class PlaneProblem(Motion):
 
     def propagator(self, psi: NDArray[np.complex128], step: int) -> PlanePropagator:
         """Return the propagator at a state and a step."""
-        middle, lengths = stage_times(self.steps, self.dt, self.order)
+        middle, lengths = stage_times(self.steps, self.dt, self.order, turns=self.lattice.turns)
         fields = np.zeros((len(self.components), middle.size))
         # stages of one length at a time: a mean over a stage is taken where its midpoint misses the field
         for length in np.unique(lengths) if self.pulse.pulses else ():

@@ -3,11 +3,15 @@ r"""Steps of two coordinates: ``S^(1/2) C_x C_y S^(1/2)``, and Suzuki's composit
 S has all potentials and the field as phases, C the kinetic energies as Cayley steps, which commute.  C_x and C_y change places
 from stage to stage, so that the end of one stage, the phases between two stages and the begin of the next one are one
 pass along one axis.  The absorber acts once per step, half of it at either end.
+
+In a frame that rotates, or a magnetic field, the kinetic energies are ``(p_x + a y)^2 / 2 m`` and ``(p_y - b x)^2 / 2 m``, those
+at rest of ``exp(i a x y) psi`` and ``exp(-i b x y) psi``: a pass along an axis works in its own gauge, and the next one begins
+with the phase ``exp(-+ i (a + b) x y)`` between both.  They do not commute: a stage is two halves with both orders.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,14 +26,24 @@ if TYPE_CHECKING:
     from qsim.tridiag.kernels.plane.records import Filter
     from qsim.tridiag.plane.lattice import PlaneLattice
 
-__all__ = ["Pass", "PlanePropagator", "stage_times"]
+__all__ = ["Pass", "PlanePropagator", "shares", "stage_times"]
 
-NONE = np.zeros(0)
+NONE, NO_TWIST = np.zeros(0), np.zeros((2, 0))
 
 
-def stage_times(steps: int, dt: float, order: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def shares(order: int, *, turns: bool = False) -> tuple[float, ...]:
+    """Return the lengths of the stages of a step in units of it.
+
+    Where the kinetic energies do not commute (`turns`), a stage is two halves, one the mirror image of the other.
+    """
+    return tuple(0.5 * one for one in STAGES[order] for _ in range(2)) if turns else STAGES[order]
+
+
+def stage_times(
+    steps: int, dt: float, order: int, *, turns: bool = False
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return midpoints and lengths of the stages of some steps, (steps stages,) each, a.u."""
-    lengths = np.array(STAGES[order]) * dt
+    lengths = np.array(shares(order, turns=turns)) * dt
     places = np.cumsum(lengths) - 0.5 * lengths
     return (np.arange(steps)[:, None] * dt + places).ravel(), np.tile(lengths, steps)
 
@@ -43,12 +57,15 @@ class Pass(NamedTuple):
     before, after : float
     decay : float
         Time for which the absorber acts.
+    twisted : bool
+        Whether the state comes from the gauge of the other axis.
     """
 
     axis: int
     before: float
     after: float
     decay: float
+    twisted: bool = False
 
     @property
     def length(self) -> float:
@@ -93,11 +110,13 @@ class PlanePropagator:
     ) -> None:
         self.lattice, self.dt, self.actions, self.threads = lattice, dt, actions, threads
         self.shape = lattice.shape
-        self.stages = STAGES[order]
+        self.stages = shares(order, turns=lattice.turns)
         self.step, self.lost = 0, np.zeros(2)
         self.inside = inside
         self._filters: dict[tuple[int, float], Filter] = {}
         self._tables: dict[tuple[int, float], tuple[NDArray[np.float64], int, int]] = {}
+        self._twists: dict[int, NDArray[np.float64]] = {}
+        self._turns: dict[float, Array] = {}
         self._static: dict[tuple[int, float, float], NDArray[np.complex128]] = {}
         self.full = tuple(-(-n // PANEL) * PANEL for n in self.shape)
         self._allocate()
@@ -117,7 +136,7 @@ class PlanePropagator:
         """The state (n1, n2) where it is computed; on a GPU a view that the next steps change."""
         return self.psi
 
-    def resident(self, array: NDArray[np.float64]) -> Array:
+    def resident(self, array: NDArray[Any]) -> Array:
         """Return an array that stays the same for the run where the state is."""
         return array
 
@@ -142,9 +161,28 @@ class PlanePropagator:
         for k in range(count + 1):
             # the absorber acts between steps, half of it at either end of the call
             halves = (k > 0) + (k < count) if k % stages == 0 else 0
-            passes.append(Pass((first + k) % 2, lengths[k], lengths[k + 1], 0.5 * halves * self.dt))
+            twisted = self.lattice.turns and k > 0
+            passes.append(Pass((first + k) % 2, lengths[k], lengths[k + 1], 0.5 * halves * self.dt, twisted))
+        self._turn(passes[0].axis, enter=True)
         self._go(passes, 0.5 * (kicks[:, :-1] + kicks[:, 1:]))
+        self._turn(passes[-1].axis, enter=False)
         self.step += steps
+
+    def _turn(self, axis: int, *, enter: bool) -> None:
+        """Change the state to the gauge of an axis, or back."""
+        if self.lattice.turns:
+            one = self.lattice.gauge[axis] if axis == 0 else -self.lattice.gauge[axis]
+            self._multiply(one if enter else -one)
+
+    def _multiply(self, factor: float) -> None:
+        """Multiply the state by ``exp(i factor x y)``."""
+        if factor not in self._turns:
+            self._turns[factor] = self.lattice.phases(factor)
+        self.psi = self.psi * self._turns[factor]
+
+    def _twist(self, axis: int) -> float:
+        """Return the factor of ``i x y`` between the gauge of the other axis and that of an axis."""
+        return sum(self.lattice.gauge) * (1.0 if axis == 0 else -1.0)
 
     def _go(self, passes: list[Pass], actions: NDArray[np.float64]) -> None:
         """Make passes, between which the field gives either coordinate momenta (2, passes)."""
@@ -175,6 +213,7 @@ class PlanePropagator:
             kept[0],
             np.pad(kept[1], pad, constant_values=1.0) if absorbs else NONE,
             length * self.lattice.nonlinear,
+            self._twist_table(axis) if one.twisted else NO_TWIST,
         )
         step_pass(self.s, axis, before, after, phases, lost, self._work)
         self.lost += lost.sum(axis=0) * self.lattice.cell
@@ -200,6 +239,14 @@ class PlanePropagator:
         if key not in self._tables:
             self._tables[key] = self._made_table(axis, length)
         return self._tables[key]
+
+    def _twist_table(self, axis: int) -> NDArray[np.float64]:
+        """Return the factors between both gauges as the kernels read them, (2, points lines)."""
+        if axis not in self._twists:
+            found = self.lattice.phases(self._twist(axis))
+            wide = self.full[1 - axis] - self.shape[1 - axis]
+            self._twists[axis] = _parts(np.pad(found if axis == 0 else found.T, ((0, 0), (0, wide))).ravel())
+        return self._twists[axis]
 
     def _made_table(self, axis: int, length: float) -> tuple[NDArray[np.float64], int, int]:
         lattice, lines = self.lattice, self.full[1 - axis]

@@ -17,7 +17,9 @@ from qsim.tridiag.tdse.quantities import (
     driven,
     errors,
     frame,
+    known,
     named_spectra,
+    number,
 )
 from qsim.tridiag.tdse.scan.result import scan_quantities, shared, stacked
 
@@ -192,12 +194,38 @@ QUANTITIES: tuple[Q, ...] = (
         headline=True,
     ),
     Q(
+        "norm_of_momenta",
+        "",
+        "norm at the end that is beyond the radius of the momenta, in the map if it has all momenta",
+        number("norm_of_momenta"),
+        when=known("norm_of_momenta"),
+        note="no error is claimed: the radius is a definition, and the map changes with it",
+    ),
+    Q(
         "dipole_y_final",
         "bohr",
         "dipole across the first direction at the end",
         lambda r: r.final("dipole", 1),
         when=_planar,
         error=errors,
+    ),
+    Q(
+        "angular_momentum_final",
+        "",
+        "<x p_y - y p_x> at the end, not divided by the norm; p is the canonical momentum",
+        _end_of_maps("angular_momentum", -1),
+        when=_planar,
+        error=errors,
+        headline=True,
+    ),
+    Q(
+        "vortices",
+        "",
+        "points at the end about which the phase turns, where the density exceeds a hundredth of its largest value",
+        lambda r: int(r.maps["vortices"][-1]),
+        when=_planar,
+        exact=True,
+        headline=True,
     ),
     Q(
         "purity",
@@ -350,6 +378,21 @@ QUANTITIES: tuple[Q, ...] = (
     Q("purity_of_time", "", "Tr rho^2 of one coordinate", _map("purity"), ("map_time",)),
     Q("entropy_of_time", "nat", "-sum p ln p of the occupations", _map("entropy"), ("map_time",)),
     Q(
+        "angular_momentum",
+        "",
+        "<x p_y - y p_x>",
+        _map("angular_momentum"),
+        ("map_time",),
+        note="not divided by the norm",
+    ),
+    Q(
+        "vortices_of_time",
+        "",
+        "points about which the phase turns",
+        _map("vortices"),
+        ("map_time",),
+    ),
+    Q(
         "occupations",
         "",
         "occupations of the natural orbitals, largest first",
@@ -377,6 +420,22 @@ QUANTITIES: tuple[Q, ...] = (
             "1/hartree",
             "change of ker by a distance that is a tenth larger",
             ("ker_energy",),
+        ),
+    ),
+    *named_spectra(
+        ("momentum_x", "1/bohr", "momenta of the first coordinate", ("momentum_x",)),
+        ("momentum_y", "1/bohr", "momenta of the second coordinate", ("momentum_y",)),
+        (
+            "momentum_map",
+            "bohr^2",
+            "density of the momenta beyond the radius; about an axis that in three dimensions, bohr^3",
+            ("momentum_x", "momentum_y"),
+        ),
+        (
+            "momentum_map_change",
+            "bohr^2",
+            "change of the map by a radius that is a tenth larger",
+            ("momentum_x", "momentum_y"),
         ),
     ),
     Q("psi_xy_final", "1/bohr", "wave function at the end", _stored_psi, ("x", "y")),

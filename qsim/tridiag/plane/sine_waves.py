@@ -14,8 +14,6 @@ class SinePropagator(PlanePropagator):
 
     def advance(self, steps: int) -> None:
         """Make some steps."""
-        from scipy.fft import dstn
-
         lattice, stages = self.lattice, len(self.stages)
         potential = lattice.potential()
         kinetic = [
@@ -34,9 +32,15 @@ class SinePropagator(PlanePropagator):
                 psi = psi * half * self._bent(psi, length)
                 if k == 0:
                     psi = self._absorbed(psi, gamma, double)
-                waves = dstn(psi.real, type=1, norm="ortho") + 1j * dstn(psi.imag, type=1, norm="ortho")
-                waves *= np.exp(-1j * length * energies)
-                psi = dstn(waves.real, type=1, norm="ortho") + 1j * dstn(waves.imag, type=1, norm="ortho")
+                if lattice.turns:
+                    first = (step * stages + k) % 2
+                    for number in (first, 1 - first):
+                        own = lattice.along(np.ones(lattice.shape, complex), number)
+                        turn = np.exp(-1j * length * kinetic[number])
+                        turn = turn[:, None] if number == 0 else turn
+                        psi = own.conj() * _waves(turn * _waves(own * psi, (number,)), (number,))
+                else:
+                    psi = _waves(np.exp(-1j * length * energies) * _waves(psi, (0, 1)), (0, 1))
                 psi = psi * half * self._bent(psi, length)
             psi = self._absorbed(psi, gamma, double)
         self.psi = psi
@@ -56,3 +60,12 @@ class SinePropagator(PlanePropagator):
         beyond = float((taken * double).sum())
         self.lost += np.array([float(taken.sum()) - beyond, beyond])
         return np.asarray(psi * kept)
+
+
+def _waves(psi: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """Return the amplitudes of sine waves along some axes; the transform is its own inverse."""
+    from scipy.fft import dstn
+
+    return np.asarray(
+        dstn(psi.real, type=1, norm="ortho", axes=axes) + 1j * dstn(psi.imag, type=1, norm="ortho", axes=axes)
+    )

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
-from qsim.core.errors import InvalidInput
+from qsim.core.errors import FileError, InvalidInput
 from qsim.core.physics.functions import formula
 from qsim.core.physics.surfaces import sane
+from qsim.core.results.arrays import require_finite
+from qsim.core.results.hdf5 import open_datasets
 from qsim.tridiag.deck.electron import SuperpositionInitial
-from qsim.tridiag.deck.plane import PlaneGaussian, PlaneLevel
+from qsim.tridiag.deck.plane import PlaneFile, PlaneGaussian, PlaneLevel, PlaneProduct
 from qsim.tridiag.plane.condensate import ground
 from qsim.tridiag.plane.lattice import Axis, PlaneLattice, RadialAxis
 from qsim.tridiag.plane.levels import lowest
@@ -46,6 +48,8 @@ T = TypeVar("T")
 
 # difference of W at x - y and y - x, relative to its size, from which a repulsion is none of two like electrons
 LOPSIDED = 1e-10
+# norm outside of the grid that a state from a file may have
+LOST = 1e-6
 # about the lowest potential, for the ground state of the ion
 ION_POINTS = 800
 
@@ -110,9 +114,13 @@ def lattice_of(system: PlaneSystem, axes: tuple[Axis, Axis], absorber: Absorber,
             raise InvalidInput(keys[2], text)
     if terms.surface is not None:
         table = _surface(lambda block: sane(block.V(x, y), ""), terms.surface, keys[3])
+    first, second = (
+        v - 0.5 * one * at**2 for v, one, at in zip((first, second), system.centrifugal, (x, y), strict=True)
+    )
     gamma = tuple(absorption(absorber, one, dt) for one in axes)
     absorbed = (gamma[0], gamma[1])
-    return PlaneLattice(axes, first, second, between, table, absorbed, system.symmetry, system.nonlinearity)
+    symmetry, g = system.symmetry, system.nonlinearity
+    return PlaneLattice(axes, first, second, between, table, absorbed, symmetry, g, system.turning)
 
 
 def found_levels(lattice: PlaneLattice, count: int) -> Levels:
@@ -164,7 +172,11 @@ def pulls(system: PlaneSystem, axes: tuple[Axis, Axis], factors: NDArray[np.floa
             slope = potentials.slope(terms.between, _apart(axes), keys[2])
             index = np.arange(x.size)[:, None] - np.arange(y.size) + y.size - 1
             table = (0.0 if table is None else table) + (one - other) * slope[index]
-        out.append(Pull(one * first, other * second, table))
+        out.append(
+            Pull(
+                one * (first - system.centrifugal[0] * x), other * (second - system.centrifugal[1] * y), table
+            )
+        )
     return out
 
 
@@ -184,6 +196,8 @@ def initial_state(
     ------
     InvalidInput
         If it vanishes on the grid, or has nothing of that symmetry.
+    FileError
+        If a file cannot be used.
     """
     x, y = lattice.axes[0].x[:, None], lattice.axes[1].x
     if isinstance(initial, PlaneLevel) and initial.potential is not None:
@@ -196,6 +210,10 @@ def initial_state(
             (weight * levels.whole(level, lattice.shape) for level, weight in weights.items()),
             start=np.zeros(lattice.shape, complex),
         )
+    elif isinstance(initial, PlaneProduct):
+        psi = _products(initial, system, lattice)
+    elif isinstance(initial, PlaneFile):
+        psi = _stored(initial, lattice)
     elif isinstance(initial, PlaneGaussian):
         psi = _packet(x, initial.x0, initial.kx, initial.wx) * _packet(y, initial.y0, initial.ky, initial.wy)
     else:
@@ -217,6 +235,87 @@ def initial_state(
         raise InvalidInput("initial", f"the wave function vanishes on the grid: it lies outside of it{kind}")
     psi = psi / largest
     return np.asarray(psi / math.sqrt(float(np.vdot(psi, psi).real) * lattice.cell))
+
+
+def _products(initial: PlaneProduct, system: PlaneSystem, lattice: PlaneLattice) -> NDArray[np.complex128]:
+    """Return the sum of the products of a block, (n1, n2), not normalised."""
+    psi = np.zeros(lattice.shape, complex)
+    # of other systems than pairs: the potential that either coordinate feels while the other one is at rest
+    v = lattice.potential()
+    i, j = np.unravel_index(int(np.argmin(v)), v.shape)
+    felt = [lattice.first, lattice.second] if system.pair else [v[:, j], v[i]]
+    for index, term in enumerate(initial.terms):
+        factors = []
+        for axis, name, own in zip(lattice.axes, system.coordinates, felt, strict=True):
+            wanted, key = getattr(term, name), f"initial.terms.{index}.{name}"
+            if isinstance(wanted, str):
+                found = formula(wanted, key, **{name: axis.x}) * np.sqrt(axis.measure)
+            elif wanted >= axis.points:
+                raise InvalidInput(key, f"{name} has {axis.points} points, and no level {wanted}")
+            else:
+                found = _level(axis, own, wanted)[1]
+            # of the norm 1, so that weights tell how much there is of each
+            factors.append(found / math.sqrt(float((found**2).sum()) * axis.spacing or 1.0))
+        psi += term.weight * np.multiply.outer(*factors)
+    return psi
+
+
+def _stored(initial: PlaneFile, lattice: PlaneLattice) -> NDArray[np.complex128]:
+    """Return the wave function of a results file on the lattice, by splines, and zero beyond its points; not normalised.
+
+    Raises
+    ------
+    FileError
+        If the file has no such arrays.
+    InvalidInput
+        If the grid leaves out more than `LOST` of its norm.
+    """
+    from scipy.interpolate import RectBivariateSpline
+
+    path = initial.file
+    file, datasets = open_datasets(path)
+    arrays = []
+    with file:
+        for name in ("x", "y", "psi_xy_final"):
+            item = datasets.get(f"results/{name}", datasets.get(name))
+            if item is None:
+                text = (
+                    f"{path}: no array {name!r}; expected x, y and psi_xy_final, as task: plane writes them"
+                )
+                raise FileError(text)
+            arrays.append(np.asarray(item[()]))
+            require_finite(path, name, arrays[-1])
+    x, y, psi = arrays
+    rising = all(one.ndim == 1 and one.size >= 4 and np.all(np.diff(one) > 0.0) for one in (x, y))
+    if not rising or psi.shape != (x.size, y.size):
+        text = f"psi_xy_final has shape {psi.shape}, x and y {x.shape} and {y.shape}, which must rise; four points each at least"
+        raise FileError(f"{path}: {text}")
+    places = [one.x for one in lattice.axes]
+    within = [(own > axis.low) & (own < axis.high) for own, axis in zip((x, y), lattice.axes, strict=True)]
+    weight = np.abs(psi) ** 2 * (x[:, None] if lattice.radial else 1.0)
+    lost = 1.0 - float(weight[np.ix_(*within)].sum() / weight.sum())
+    if lost > LOST:
+        raise InvalidInput(
+            "initial.file", f"the grid leaves out {lost:.2g} of the norm of the state in the file"
+        )
+    # the same points: the same bits
+    if all(own.shape == at.shape and np.array_equal(own, at) for own, at in zip((x, y), places, strict=True)):
+        found = psi.astype(complex)
+    else:
+        splines = [RectBivariateSpline(x, y, one)(*places) for one in (psi.real, psi.imag)]
+        there = [(at >= own[0]) & (at <= own[-1]) for own, at in zip((x, y), places, strict=True)]
+        if lattice.radial:
+            there[0] = places[0] <= x[-1]
+        found = (splines[0] + 1j * splines[1]) * np.multiply.outer(*there)
+    return np.asarray(found * np.sqrt(lattice.measure))
+
+
+def _level(axis: Axis, v: NDArray[np.float64], level: int) -> tuple[float, NDArray[np.float64]]:
+    """Return energy and state of a level of one coordinate alone, hartree and (n,), of the sum of squares 1."""
+    from scipy.linalg import eigh
+
+    values, states = eigh(axis.kinetic() + np.diag(v), subset_by_index=[level, level])
+    return float(values[0]), states[:, 0]
 
 
 def _packet(x: NDArray[np.float64], x0: float, k: float, width: float) -> NDArray[np.complex128]:
@@ -250,12 +349,9 @@ def ionisation_potential(system: PlaneSystem, lattice: PlaneLattice, levels: Lev
 
 def _ion(lattice: PlaneLattice) -> float:
     """Return the lowest level of one electron alone, hartree."""
-    from scipy.linalg import eigh
-
     axis = lattice.axes[0]
     low = int(np.argmin(lattice.first))
     half = min(ION_POINTS // 2, axis.points)
     part = slice(max(0, low - half), low + half)
     own = Axis(0.0, axis.spacing, lattice.first[part].size, axis.mass, axis.stencil)
-    matrix = own.kinetic() + np.diag(lattice.first[part])
-    return float(eigh(matrix, eigvals_only=True, subset_by_index=[0, 0])[0])
+    return _level(own, lattice.first[part], 0)[0]

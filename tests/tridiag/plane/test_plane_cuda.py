@@ -58,11 +58,12 @@ def compared(device, shape, *, h=0.25, dt=0.05, order=2, steps=3, stencil="numer
         (np.abs(a.x) > 0.5 * a.high) * a.x**2 / a.high**2 * bool(kinds.get("absorber")) for a in axes
     )
     own = [rng.standard_normal(n) for n in shape]
-    lattice = PlaneLattice(axes, own[0], own[1], between, table, gamma, 0, kinds.get("g", 0.0))
+    gauge = kinds.get("gauge", (0.0, 0.0))
+    lattice = PlaneLattice(axes, own[0], own[1], between, table, gamma, 0, kinds.get("g", 0.0), gauge)
     psi = rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
     psi /= np.linalg.norm(psi) * h
     inside = tuple(rng.uniform(0, 1, n) for n in shape)
-    _, lengths = stage_times(3 * steps, dt, order)
+    _, lengths = stage_times(3 * steps, dt, order, turns=lattice.turns)
     actions = np.array([[0.1], [0.2]]) * lengths * rng.standard_normal((2, lengths.size))
     if not kinds.get("field"):
         actions[:] = 0.0
@@ -90,8 +91,10 @@ def compared(device, shape, *, h=0.25, dt=0.05, order=2, steps=3, stencil="numer
         {"table": True, "absorber": True},
         {"table": True, "g": 5.0},
         {"table": True, "absorber": True, "field": True, "radial": True},
+        {"table": True, "g": 5.0, "gauge": (0.7, 0.7)},
+        {"gauge": (-0.4, 0.2), "absorber": True, "field": True},
     ],
-    ids=["free", "pair", "particle", "lossy table", "condensate", "cylinder"],
+    ids=["free", "pair", "particle", "lossy table", "condensate", "cylinder", "rotation", "magnetic field"],
 )
 def test_steps(cuda, shape, kinds):
     assert compared(cuda, shape, **kinds) < ROUNDING
@@ -158,7 +161,15 @@ CYLINDER = PAIR | {
     "absorber": {"type": "cap", "width": 3, "strength": 0.5},
     "observe": [{"boxes": {"right": {"z": [0, 10]}}}],
 }
-DECKS = {"electrons": PAIR, "ion": ION, "particle": PLANE, "condensate": TRAP, "cylinder": CYLINDER}
+SPIN = TRAP | {"system": TRAP["system"] | {"rotation": 0.5}}
+DECKS = {
+    "rotation": SPIN,
+    "electrons": PAIR,
+    "ion": ION,
+    "particle": PLANE,
+    "condensate": TRAP,
+    "cylinder": CYLINDER,
+}
 
 
 @pytest.mark.gpu

@@ -17,7 +17,7 @@ from qsim.tridiag.plane import systems
 from qsim.tridiag.plane.build import plan
 from qsim.tridiag.plane.lattice import Axis
 from qsim.tridiag.plane.levels import lowest
-from qsim.tridiag.plane.release import release
+from qsim.tridiag.plane.momenta import release
 from qsim_checks.coverage import run_trial
 
 FREE = {"type": "particle", "potential": "none"}

@@ -71,6 +71,16 @@ class PlaneSystem(Block):
         return 0.0
 
     @property
+    def turning(self) -> tuple[float, float]:
+        """Factors a, b of ``(p_x + a y)^2`` and ``(p_y - b x)^2`` in the kinetic energies: a magnetic field, rotation."""
+        return 0.0, 0.0
+
+    @property
+    def centrifugal(self) -> tuple[float, float]:
+        """Factors of ``-x^2 / 2`` and ``-y^2 / 2`` in the potential energy, hartree/bohr^2."""
+        return 0.0, 0.0
+
+    @property
     def nuclei(self) -> tuple[float, float] | None:
         """Places of two nuclei along the second coordinate, in units of the first one, their distance."""
         return None

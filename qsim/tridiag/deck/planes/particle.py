@@ -7,6 +7,7 @@ from pydantic import Field
 from qsim.core.deck.units import Mass
 from qsim.tridiag.deck.numbers import SIGNED, SIZE
 from qsim.tridiag.deck.planes.base import PlaneSystem, Terms
+from qsim.tridiag.deck.planes.condensate import Rotation
 from qsim.tridiag.deck.surfaces import Surface
 
 __all__ = ["Particle"]
@@ -31,6 +32,28 @@ class Particle(PlaneSystem):
     charges: Annotated[list[Annotated[float, SIGNED]], Pair] = Field(
         default=[-1.0, -1.0], description="charges that the field pulls along x and y, units of e"
     )
+
+    rotation: Rotation = 0.0
+    magnetic_field: Annotated[float, SIGNED] = Field(
+        default=0.0,
+        description="magnetic field across the plane, atomic units of 2.3505e5 T; masses and charges are those of x and y",
+    )
+
+    @property
+    def turning(self) -> tuple[float, float]:
+        """``m W + q B / 2`` of a frame of the frequency W, in the symmetric gauge ``A = B (-y, x) / 2`` of the field."""
+        first, second = (
+            m * self.rotation + 0.5 * q * self.magnetic_field
+            for m, q in zip(self.masses, self.charges, strict=True)
+        )
+        return first, second
+
+    @property
+    def centrifugal(self) -> tuple[float, float]:
+        """What the squares of these momenta have beyond the energy: ``m W^2 + q W B`` of the other coordinate."""
+        w, b = self.rotation, self.magnetic_field
+        first, second = (w * (m * w + q * b) for m, q in zip(self.masses, self.charges, strict=True))
+        return second, first
 
     @property
     def weights(self) -> tuple[float, float]:

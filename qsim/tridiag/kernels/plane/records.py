@@ -61,6 +61,8 @@ class Phases(NamedTuple):
         Squares of the factors of the absorber; none without one.
     bend : float
         Phase per ``|psi|^2``, of a potential that is proportional to it.
+    twist : (2, n lines) float64
+        Re and Im of factors with which the pass begins, line beside line; none without numbers.
     """
 
     table: NDArray[np.float64]
@@ -73,6 +75,7 @@ class Phases(NamedTuple):
     kept_line: NDArray[np.float64]
     kept_across: NDArray[np.float64]
     bend: float = 0.0
+    twist: NDArray[np.float64] = np.zeros((2, 0))
 
 
 #: A filter that changes nothing.

@@ -18,6 +18,8 @@
 // qsim-compile: -DAXIS=1 -DTABLE=2 -DLOSSY=1
 // qsim-compile: -DAXIS=0 -DTABLE=2 -DBEND=1
 // qsim-compile: -DAXIS=1 -DTABLE=2 -DBEND=1
+// qsim-compile: -DAXIS=0 -DTABLE=2 -DBEND=1 -DTWIST=1
+// qsim-compile: -DAXIS=1 -DTABLE=2 -DBEND=1 -DTWIST=1
 // qsim-compile: -DAXIS=1 -DTABLE=1 -DLOSSY=1 -DLINES=1 -DTHREADS=512 -DMINBLOCKS=1
 // qsim-compile: -DAXIS=0 -DTABLE=2 -DLOSSY=1 -DROWWISE=1
 #include "qsim.cuh"
@@ -45,6 +47,9 @@
 #endif
 #ifndef ROWWISE
 #define ROWWISE 0  // whether each point of a line has its own constants; there are no images then
+#endif
+#ifndef TWIST
+#define TWIST 0  // whether the state comes from the gauge of the other axis: exp(i twist x y) in front
 #endif
 #define ROWS 8                       // points of a thread
 #define GROUPS (THREADS / LINES)     // threads of a line
@@ -239,12 +244,13 @@ QSIM_DEVICE void filtered(cplx* f, const Filter& a, cplx* up, cplx* down) {
 //   table        factors of both coordinates: TABLE 1 at origin + stride j + line, TABLE 2 as the state with its pitch
 //   weight       |beta|^2 of the filter before: the state between the filters is divided by beta
 //   bend         phase per |psi|^2;  kept_line, kept_across: squares of the factors of the absorber
+//   twist        of a factor exp(i twist x y) in front of all;  at[0], at[1]: first point along the line, spacing;  at[2], at[3]: across
 //   inside, edges  shares of the points of a line, and of lines, that lie inside;  lost: (blocks, 2), added to
 extern "C" __global__ void __launch_bounds__(THREADS, MINBLOCKS)
 step_pass(const cplx* __restrict__ in, cplx* __restrict__ out, int64 pitch, int points, int lines, int windows, int window,
           int halo, int gang, int tiles, const real* __restrict__ constants, int reach_before, int reach_after,
           const cplx* __restrict__ line, const cplx* __restrict__ across, const cplx* __restrict__ table, int64 origin,
-          int stride, real weight, real bend, const real* __restrict__ kept_line, const real* __restrict__ kept_across,
+          int stride, real weight, real bend, real twist, const real* __restrict__ at, const real* __restrict__ kept_line, const real* __restrict__ kept_across,
           const real* __restrict__ inside, const real* __restrict__ edges, real* __restrict__ lost) {
     extern __shared__ __align__(16) char raw[];
     cplx* sums = (cplx*)raw;
@@ -269,6 +275,15 @@ step_pass(const cplx* __restrict__ in, cplx* __restrict__ out, int64 pitch, int 
         cplx f[ROWS];
 #pragma unroll
         for (int k = 0; k < ROWS; ++k) f[k] = coming[own_slot(k)];
+#if TWIST
+        const real turned = twist * fma(at[3], real(mine), at[2]);
+#pragma unroll
+        for (int k = 0; k < ROWS; ++k) {
+            real sign;
+            const int j = t.inner ? place + k : image(place + k, points, sign);
+            f[k] *= expi(turned * fma(at[1], real(j), at[0]));
+        }
+#endif
         if (!t.inner) {
 #pragma unroll
             for (int k = 0; k < ROWS; ++k) {

@@ -155,6 +155,10 @@ class Launch(NamedTuple):
         ``|beta|^2`` of the filter before the phases; phase per ``|psi|^2``.
     kept : pair of arrays or None
         Squares of the factors of the absorber along the line and across.
+    twist : float
+        Of a factor ``exp(i twist x y)`` in front, or 0.
+    places : (4,) array or None
+        First point and spacing along the line, and across.
     """
 
     axis: int
@@ -168,6 +172,8 @@ class Launch(NamedTuple):
     weight: float
     bend: float
     kept: tuple[Array, Array] | None
+    twist: float = 0.0
+    places: Array | None = None
 
 
 def _processors(device: Device) -> int:
@@ -240,6 +246,7 @@ class PlaneKernels:
             "TABLE": kind,
             "LOSSY": int(one.kept is not None),
             "BEND": int(one.bend != 0.0),
+            "TWIST": int(one.twist != 0.0),
             "ROWWISE": int(one.constants.ndim == 3),
         }
         own = ROWS * found.threads
@@ -268,6 +275,8 @@ class PlaneKernels:
                 np.int32(one.stride),
                 self.real(one.weight),
                 self.real(one.bend),
+                self.real(one.twist),
+                null if one.places is None else one.places,
                 *kept,
                 self.inside[axis],
                 self.inside[1 - axis],

@@ -62,6 +62,18 @@ def _keep_along(s, width, panel, n, column):
 
 
 @nb.njit(**PART)
+def _turn(column, n, lines, panel, twist):
+    """Multiply the lines of a panel by factors of each point, line beside line."""
+    for j in range(n):
+        here, there = lines * j + PANEL * panel, POINT * j
+        for k in range(0, PANEL, QUARTER):
+            wr, wi = lanes(twist, here + k), lanes(twist, twist.shape[1] + here + k)
+            fr, fi = lanes(column, there + k), lanes(column, there + PANEL + k)
+            put(column, there + k, wr * fr - wi * fi)
+            put(column, there + PANEL + k, wr * fi + wi * fr)
+
+
+@nb.njit(**PART)
 def _load_across(s, width, panel, n, column):
     """Read eight rows of the state: lines along the second axis, turned in squares of four."""
     for part in range(2):
@@ -368,6 +380,8 @@ def _passing(name, sweeps, finish):
                 _load_along(flat, width, panel, n, column)
             else:
                 _load_across(flat, width, panel, n, column)
+            if phases.twist.shape[1] > 0:
+                _turn(column, n, phases.twist.shape[1] // n, panel, phases.twist)
             for k in range(0, CARRY, QUARTER):
                 put(carry, k, same(0.0))
             sweeps(column, n, before, after, phases, panel, carry)
