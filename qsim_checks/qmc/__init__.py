@@ -34,6 +34,7 @@ from qsim_checks.qmc.oracles import (
     pair,
     pseudo_atom,
 )
+from qsim_checks.qmc.states import states
 
 if TYPE_CHECKING:
     from qsim.core.results.results import Results
@@ -688,5 +689,6 @@ KINDS: Mapping[str, Kind] = {
     "orbitals": _orbitals,
     "forces": functools.partial(forces, write_core=_write_core),
     "imported": _imported,
+    "states": states,
 }
 """Kinds of decks that can be drawn alone."""
