@@ -390,6 +390,7 @@ def _from_file(rng: np.random.Generator) -> _Case:
         "molden": lambda path: molecule.write_molden(path, program),
         "chkfile": molecule.write_chkfile,
         "qmcpack": molecule.write_qmcpack,
+        "trexio": molecule.write_trexio,
     }[source]
     return _Case(
         {key: value for key, value in molecule.system.items() if rng.random() < 0.4},

@@ -46,7 +46,7 @@ class Determinants(Block):
     source: Literal["list", "file", "casscf", "casci", "fci"] = Field(
         default="file",
         description="list: as listed here, the default where there is a list; file: what the orbitals' file holds (chkfile, "
-        "qmcpack); casscf, casci, fci: complete active space or full configuration interaction of source: pyscf",
+        "qmcpack, trexio); casscf, casci, fci: complete active space or full configuration interaction of source: pyscf",
     )
     list: Listing | None = Field(default=None, description="the determinants; their norm does not matter")
     active: Space | None = Field(

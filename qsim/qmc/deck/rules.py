@@ -30,8 +30,13 @@ FLATTEST, STEEPEST = 0.4, 3.0  # n zeta over the charge, outside of which an exp
 # bohr: the bond of H2 has 1.40, and 0.74 angstrom
 SHORTEST_BOND = 1.25
 MOST_COMPARED = 200
-FILES = ("chkfile", "molden", "qmcpack")  # sources of orbitals in open boundaries that bring their atoms
-EXPANSIONS = ("chkfile", "qmcpack")  # of these, files that may hold determinants
+FILES = (
+    "chkfile",
+    "molden",
+    "qmcpack",
+    "trexio",
+)  # sources of orbitals in open boundaries that bring their atoms
+EXPANSIONS = ("chkfile", "qmcpack", "trexio")  # of these, files that may hold determinants
 MODELS = ("hooke", "harmonic")  # orbitals of electrons in a trap, without atoms
 
 
