@@ -70,13 +70,15 @@ class Ratios(Histogram):
         self._ratios = setting.ratios
         self.states = setting.states
         super().__init__(setting, (2 * self.states,))
-        self.counts = np.zeros(self.counts.shape)
+        with self.device.use():
+            self.counts = self.device.xp.zeros(self.counts.shape)
         self.sums: Any = BlockMeans()
 
     def add(self, R: FloatArray, count: IndexArray) -> None:
         """Add walkers."""
         found = self._ratios(R)
-        self.counts += self.device.to_host(count) @ np.concatenate([found, np.abs(found)], axis=1)
+        columns = self.device.asarray(np.concatenate([found, np.abs(found)], axis=1))
+        self.counts += count.astype(np.float64) @ columns
 
     def arrays(self, *, errors: bool = True) -> dict[str, FloatArray]:
         """Return the tables."""
