@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from qsim.qmc.deck import wavefunction as blocks
     from qsim.qmc.deck.model import QmcDeck
     from qsim.qmc.system.ions import System
-    from qsim.qmc.system.twists import Twist
     from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
 COMPARED = 4  # sets of configurations that an optimisation keeps, as in optimise.py
@@ -68,18 +67,22 @@ class TrialFunction:
     """The trial function of a deck in a folder, which plan and build both need: ``loaded.once(TrialFunction(folder))``."""
 
     folder: Path
-    twist: int = 0
+    member: int = 0
 
     def __call__(self, deck: QmcDeck) -> tuple[Wavefunction, trial.Notes]:
-        """Return the trial function, and what the deck left open."""
+        """Return the trial function, of a twist or state, and what the deck left open."""
         notes = trial.Notes()
+        block = _wavefunction_block(deck)
+        if deck.states is not None and block.determinants is not None:
+            one = block.determinants.of(deck.states.roots[self.member], deck.states.roots)
+            block = block.model_copy(update={"determinants": one})
         wavefunction = trial.build_wavefunction(
             _system_block(deck),
-            _wavefunction_block(deck),
+            block,
             folder=self.folder,
             notes=notes,
             coulomb=deck.coulomb,
-            twist=self.twist,
+            twist=self.member,
             virtual=_virtual(deck),
         )
         return wavefunction, notes
@@ -90,6 +93,11 @@ class TrialFunction:
         if not isinstance(orbitals, Pyscf):
             return False
         return orbitals.cache is None or not (self.folder / Path(orbitals.cache).expanduser()).exists()
+
+
+def _members(deck: QmcDeck) -> int:
+    """Return the number of twists or states, for each of which all sections are run."""
+    return len(twists_of(deck.system)) if deck.states is None else len(deck.states.roots)
 
 
 def _virtual(deck: QmcDeck) -> int | None:
@@ -147,7 +155,7 @@ def plan(loaded: LoadedDeck[QmcDeck]) -> Plan:
             else:
                 wavefunction, notes = loaded.once(function)
                 findings += _warnings_of(notes)
-                for k in range(1, len(twists_of(loaded.deck.system))):
+                for k in range(1, _members(loaded.deck)):
                     loaded.once(TrialFunction(_folder(loaded), k))
                 system = wavefunction.system
                 # The checks evaluate splines, which are made then.
@@ -185,6 +193,7 @@ def _fits_host(wavefunction: Wavefunction) -> bool:
 def _size(deck: QmcDeck, system: System) -> Size:
     """Return the moves of single electrons: a cell needs few of them to keep a GPU busy, as each sums over images or splines."""
     moves = sum(part.generations * part.walkers for part in parts_of(deck)) * system.n_electrons
+    moves *= _members(deck) if deck.states is not None else 1
     enough = GPU_MOVES if deck.system.cell == "open" else GPU_MOVES_CELL
     return Size(moves, "moves of electrons", math.inf if _of_host(deck) else enough)
 
@@ -222,6 +231,9 @@ def _estimate(
     crystal = wavefunction if isinstance(wavefunction, CrystalWavefunction) else None
     parts_of_numbers = 2 if crystal is not None and not crystal.orbitals.real else 1
     memory = _walker_memory(deck, system, parameters, parts_of_numbers)
+    if deck.states is not None:  # the walkers of all states are there at a time
+        for name in ("walkers", "walkers kept for resuming"):
+            memory[name] *= _members(deck)
     cells = sum(block.cells(len(system.symbols)) for block in deck.measured())
     longest = max((part.blocks for part in parts), default=1)
     # The histogram, its copy on the host, and four arrays for each level of blocks.
@@ -353,8 +365,7 @@ def build(loaded: LoadedDeck[QmcDeck], device: Device) -> Problem:
     deck = loaded.deck
     try:
         wavefunction, notes = loaded.once(TrialFunction(_folder(loaded)))
-        twists = twists_of(deck.system)
-        others = [loaded.once(TrialFunction(_folder(loaded), k)) for k in range(1, len(twists))]
+        others = [loaded.once(TrialFunction(_folder(loaded), k)) for k in range(1, _members(deck))]
     # The trial function names the key of the deck that is wrong; the loader knows its line.
     except InvalidInput as error:
         loaded.raise_for([Finding(error.key, str(error))])
@@ -362,7 +373,9 @@ def build(loaded: LoadedDeck[QmcDeck], device: Device) -> Problem:
     absent = [Finding(key, "GPUs have no kernel for it yet; use run.device: cpu") for key in _of_host(deck)]
     found = [*_warnings_of(notes), *checks.physics(deck, wavefunction)]
     loaded.raise_for(found + absent if device.is_cuda else found)
-    system, seed = wavefunction.system, deck.run.seed
+    system, seed, twists, states = wavefunction.system, deck.run.seed, twists_of(deck.system), deck.states
+    names = [str(twist) for twist in twists] if states is None else [f"state {root}" for root in states.roots]
+    block = deck.wavefunction.determinants
     return Problem(
         device=device,
         wavefunction=wavefunction,
@@ -372,10 +385,13 @@ def build(loaded: LoadedDeck[QmcDeck], device: Device) -> Problem:
         parts=parts_of(deck),
         measured=deck.measured(),
         atoms=system.positions if any(system.symbols) else np.zeros((0, 3)),
-        notices=notes.lines,
-        warnings=_twist_warnings(twists, others),
+        notices=notes.lines + _told(names, [(one, own.lines) for one, own in others] if states else []),
+        warnings=_told(names, [(one, own.warnings) for one, own in others]),
         twists=twists,
         others=[one for one, _ in others],
+        roots=[] if states is None else states.roots,
+        penalty=None if states is None or states.penalty == "auto" else states.penalty,
+        excited=block is not None and block.state > 0,
     )
 
 
@@ -384,10 +400,6 @@ def _warnings_of(notes: trial.Notes) -> list[Finding]:
     return [Finding("wavefunction.orbitals", text, "warning") for text in notes.warnings]
 
 
-def _twist_warnings(twists: list[Twist], others: list[tuple[Wavefunction, trial.Notes]]) -> list[str]:
-    """Return the warnings of all twists but the first, with their vectors."""
-    return [
-        f"{twist}: {text}"
-        for twist, (_, notes) in zip(twists[1:], others, strict=True)
-        for text in notes.warnings
-    ]
+def _told(names: list[str], others: list[tuple[Wavefunction, list[str]]]) -> list[str]:
+    """Return what is said of all twists or states but the first, with their names."""
+    return [f"{name}: {text}" for name, (_, texts) in zip(names[1:], others, strict=False) for text in texts]

@@ -34,6 +34,7 @@ from qsim.qmc.results.parts import (
     twist_results,
 )
 from qsim.qmc.results.scalar_dat import extra_files, extra_paths
+from qsim.qmc.results.states import STATE_ARRAYS, STATES, of_each
 from qsim.qmc.sampling.series import ENERGIES, SUMMED
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ HISTORY = {
     "expected": ("", "change of the target that correlated sampling promises"),
     "expected_error": ("", "error of that"),
     "effective": ("", "fraction of the sample that counts after reweighting"),
+    "overlap": ("", "overlap with the states before this one, normalised: root of the sum of squares"),
     "taken_back": ("", "1: the last step made things worse and was taken back"),
 }
 
@@ -404,6 +406,34 @@ SYSTEM: tuple[Quantity[Result], ...] = (
     ),
 )
 
+JASTROW: tuple[Quantity[Result], ...] = (
+    Quantity(
+        "jastrow/*/r", "bohr", "distances", jastrow_table("r", lambda before, after: radii(after)), ("r",)
+    ),
+    Quantity(
+        "jastrow/*/u",
+        "",
+        "function of the Jastrow factor exp(-J) at the end",
+        jastrow_table("u", lambda before, after: after.jet(radii(after))[0]),
+        ("r",),
+    ),
+    Quantity(
+        "jastrow/*/u_start",
+        "",
+        "the same at the start",
+        jastrow_table("u_start", lambda before, after: before.jet(radii(after))[0]),
+        ("r",),
+    ),
+    Quantity(
+        "jastrow/*/coefficients",
+        "",
+        "parameters at the end",
+        jastrow_table("coefficients", lambda before, after: np.array(after.parameters)),
+        ("coefficient",),
+        note="of a B-spline: as in QMCPACK; of a Pade form: b",
+    ),
+)
+
 # the first declaration that fits a name is taken, and * stands for slashes too
 ARRAYS: tuple[Quantity[Result], ...] = (
     Quantity(
@@ -514,35 +544,14 @@ ARRAYS: tuple[Quantity[Result], ...] = (
         for name, what in COLUMNS.items()
     ),
     *ATOMS,
+    *STATE_ARRAYS,
     *DETERMINANTS,
-    Quantity(
-        "jastrow/*/r", "bohr", "distances", jastrow_table("r", lambda before, after: radii(after)), ("r",)
-    ),
-    Quantity(
-        "jastrow/*/u",
-        "",
-        "function of the Jastrow factor exp(-J) at the end",
-        jastrow_table("u", lambda before, after: after.jet(radii(after))[0]),
-        ("r",),
-    ),
-    Quantity(
-        "jastrow/*/u_start",
-        "",
-        "the same at the start",
-        jastrow_table("u_start", lambda before, after: before.jet(radii(after))[0]),
-        ("r",),
-    ),
-    Quantity(
-        "jastrow/*/coefficients",
-        "",
-        "parameters at the end",
-        jastrow_table("coefficients", lambda before, after: np.array(after.parameters)),
-        ("coefficient",),
-        note="of a B-spline: as in QMCPACK; of a Pade form: b",
-    ),
+    *JASTROW,
+    *map(of_each, (*DETERMINANTS, *JASTROW)),
 )
 
 SCALARS = (
+    *STATES,
     *EXTRAPOLATED,
     *_section("dmc"),
     *_section("vmc"),

@@ -108,7 +108,13 @@ class Problem:
     twists : sequence of Twist
         Of a crystal, with weights of sum 1; all sections are run for each of them.
     others : sequence of Wavefunction
-        Trial functions of all twists but the first.
+        Trial functions of all twists, or of all states, but the first.
+    roots : sequence of int
+        Of several states, their numbers in the expansion; empty for one.
+    penalty : float or None
+        Of a squared overlap of states, hartree; None: found at the start.
+    excited : bool
+        Whether the only state is an excited one.
     """
 
     device: Device
@@ -123,3 +129,25 @@ class Problem:
     warnings: list[str] = field(default_factory=list)
     twists: Sequence[Twist] = ()
     others: Sequence[Wavefunction] = ()
+    roots: Sequence[int] = ()
+    penalty: float | None = None
+    excited: bool = False
+
+    @property
+    def members(self) -> int:
+        """Number of twists or states."""
+        return 1 + len(self.others)
+
+    def place(self, member: int, part: int) -> int:
+        """Return the place of a part in the order of the run: twists one after the other, states together in each part."""
+        return part * self.members + member if self.roots else member * len(self.parts) + part
+
+    def name(self, member: int) -> str:
+        """Return what a twist or state is called; empty where there is one."""
+        if self.roots:
+            return f"state {self.roots[member]}"
+        return str(self.twists[member]) if self.others else ""
+
+    def wavefunction_of(self, member: int) -> Wavefunction:
+        """Return the trial function of a twist or state at the start."""
+        return self.others[member - 1] if member else self.wavefunction

@@ -1,5 +1,8 @@
 """Run the sections of a deck in order; walkers carry over from one to the next.
 
+Several twists are run one after the other, and averaged.  Several states go through each section one after the other, so that a
+later one knows what became of those before it.
+
 What every finished section left is kept, walkers and blocks, so that a checkpoint, or a run that is complete, can be continued
 with more blocks in any of its sections: each has random numbers of its own, and the later ones stay as they are.
 """
@@ -7,7 +10,7 @@ with more blocks in any of its sections: each has random numbers of its own, and
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +27,7 @@ from qsim.qmc.sampling.dmc import DmcSampling
 from qsim.qmc.sampling.forces import Displacements
 from qsim.qmc.sampling.optimise import Optimisation
 from qsim.qmc.sampling.series import Sampler, Series, averaged, sample
+from qsim.qmc.sampling.states import Penalty, Ratios
 from qsim.qmc.sampling.vmc import VmcSampling
 from qsim.qmc.sampling.walkers import Walkers
 from qsim.qmc.wavefunction.singular import divergences
@@ -32,12 +36,12 @@ if TYPE_CHECKING:
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
     from qsim.qmc.estimators.collection import Estimators
-    from qsim.qmc.problem import Part, Problem
+    from qsim.qmc.problem import Problem
     from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
 __all__ = ["Result", "final_state", "run"]
 
-TWISTS = 0x10000  # random streams from one twist to the next; those of one end with that which places walkers
+TWISTS = 0x10000  # random streams from one twist or state to the next; those of one end with that which places walkers
 
 Saved = dict[int, Mapping[str, Any]]
 """By the number of a part: its first parameters, and the state from which blocks can be added, or why it failed."""
@@ -63,9 +67,11 @@ class Result:
         The trial function at the end.
     state
         Everything that is needed to add blocks.
-    twists : list of TwistResult
+    twists : list of MemberResult
         What each of several twists gave; empty for one.  `series` and `analyses` are averages over them; an optimisation is that
-        of one of them, which `Series.twist` names.
+        of one of them, which `Series.member` names.
+    states : list of MemberResult
+        What each of several states gave; empty for one.  `series` and `analyses` are those of the first one.
     """
 
     problem: Problem
@@ -74,29 +80,33 @@ class Result:
     fits: list[Fit]
     after: Wavefunction
     state: Mapping[str, Any]
-    twists: list[TwistResult] = field(default_factory=list)
+    twists: list[MemberResult] = field(default_factory=list)
+    states: list[MemberResult] = field(default_factory=list)
 
 
 @dataclass
-class TwistResult:
-    """Results of one twist.
+class MemberResult:
+    """Results of one twist or state.
 
     Attributes
     ----------
     number : int
-        Of the twist.
+        Of the twist, or of the state in the order of the deck.
     series : list of Series
         Of all parts; an optimisation is that of the first twist which came to its end.
     analyses : list of Analysis
         Statistics of all parts; None for optimisations.
     after : Wavefunction
         The trial function at the end.
+    fits : list of Fit
+        Of a state: energies against the time step, for each dmc section.
     """
 
     number: int
     series: list[Series]
     analyses: list[Analysis | None]
     after: Wavefunction
+    fits: list[Fit] = field(default_factory=list)
 
 
 def final_state(result: Result) -> Mapping[str, Any]:
@@ -118,6 +128,11 @@ def _run(problem: Problem, monitor: Monitor) -> Result:
     before = dict(enumerate((monitor.restored or {}).get("parts", [])))
     saved: Saved = {k: part for k, part in before.items() if part}
     monitor.sections = Sections(_works(problem))
+    if problem.roots:
+        states = _run_states(problem, saved, monitor)
+        first = states[0]
+        kept = {"parts": _as_list(saved)}
+        return Result(problem, first.series, first.analyses, first.fits, first.after, kept, states=states)
     twists = _run_twists(problem, saved, monitor)
     # Twists that failed are missing here: the average is over those that are left.
     weights = [problem.twists[one.number].weight for one in twists]
@@ -138,7 +153,23 @@ def _run(problem: Problem, monitor: Monitor) -> Result:
     return Result(problem, series, analyses, fits, twists[0].after, state, twists if problem.others else [])
 
 
-def _run_twists(problem: Problem, saved: Saved, monitor: Monitor) -> list[TwistResult]:
+def _run_states(problem: Problem, saved: Saved, monitor: Monitor) -> list[MemberResult]:
+    """Run each part for all states before the next one."""
+    members: list[_Member] = []
+    for t in range(problem.members):
+        members.append(_Member(problem, t, {}, saved, monitor, members))
+    for k in range(len(problem.parts)):
+        for member in members:
+            member.part(k)
+    found = [member.result() for member in members]
+    for one in found:
+        one.fits = fit_sections(
+            problem.parts, one.analyses, monitor, problem.wavefunction.system.highest_energy
+        )
+    return found
+
+
+def _run_twists(problem: Problem, saved: Saved, monitor: Monitor) -> list[MemberResult]:
     """Run all twists; one that fails is left out, and told.
 
     Raises
@@ -146,11 +177,14 @@ def _run_twists(problem: Problem, saved: Saved, monitor: Monitor) -> list[TwistR
     NumericsError
         If all twists fail.
     """
-    twists: list[TwistResult] = []
+    twists: list[MemberResult] = []
     optimised: Optimised = {}
     for t in range(1 + len(problem.others)):
         try:
-            twists.append(_Twist(problem, t, optimised, saved, monitor).run())
+            member = _Member(problem, t, optimised, saved, monitor)
+            for k in range(len(problem.parts)):
+                member.part(k)
+            twists.append(member.result())
         # A singular Slater matrix or an energy that is not finite at one twist says nothing
         # about the others.
         except NumericsError as error:
@@ -170,6 +204,8 @@ def _works(problem: Problem) -> list[float]:
     other = [
         0.0 if part.kind == "optimize" else work for part, work in zip(problem.parts, first, strict=True)
     ]
+    if problem.roots:
+        return [work for work in first for _ in range(problem.members)]
     return first + len(problem.others) * other
 
 
@@ -178,21 +214,27 @@ def _as_list(saved: Saved) -> list[Mapping[str, Any]]:
 
 
 @dataclass
-class _Twist:
-    """A twist that is run.
+class _Member:
+    """A twist or state that is run.
 
     Attributes
     ----------
     problem
         The problem.
     number
-        Of the twist.
+        Of the twist or state.
     optimised
-        Optimisations that are over, of any twist; in/out.
+        Optimisations that are over, of any twist, or of this state; in/out.
     saved
         Ends of all parts; in/out.
     monitor
         Observer of the run.
+    states
+        All states that are run, in their order; none of twists.
+    walkers
+        Its walkers.
+    series
+        Parts that are over.
     """
 
     problem: Problem
@@ -200,29 +242,45 @@ class _Twist:
     optimised: Optimised
     saved: Saved
     monitor: Monitor
+    states: Sequence[_Member] = ()
+    walkers: Walkers = field(init=False)
+    series: list[Series] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Place its walkers."""
+        problem, t = self.problem, self.number
+        wavefunction, count = problem.wavefunction_of(t), problem.parts[0].walkers
+        self.walkers = Walkers(problem.device, wavefunction, count, problem.key, single=problem.single)
+        if problem.others and not problem.roots:
+            self.monitor.note(f"{problem.twists[t]}, weight {problem.twists[t].weight:.4g}")
+        # A twist that is resumed has its walkers in the state of its first part.
+        if problem.place(t, 0) not in self.saved:
+            self.walkers.place()
 
     @property
     def prefix(self) -> str:
-        """Start of all that is said of one of several twists."""
-        return f"{self.problem.twists[self.number]}: " if self.problem.others else ""
+        """Start of all that is said of one of several twists or states."""
+        name = self.problem.name(self.number)
+        return f"{name}: " if name else ""
 
-    def run(self) -> TwistResult:
-        """Run all parts, but for optimisations that an earlier twist has done, and analyse them."""
-        problem, monitor, t = self.problem, self.monitor, self.number
+    def part(self, k: int) -> None:
+        """Run part `k`, but for an optimisation that an earlier twist has done."""
+        self.series.append(self._part(k, self.walkers))
+
+    def result(self) -> MemberResult:
+        """Analyse all parts."""
+        problem, monitor, t, walkers, series = (
+            self.problem,
+            self.monitor,
+            self.number,
+            self.walkers,
+            self.series,
+        )
         # The places where E_L diverges are known from the trial function, without a sample.
-        wavefunction = problem.wavefunction if t == 0 else problem.others[t - 1]
+        wavefunction = problem.wavefunction_of(t)
         singular = monitor.judged(
             "where the local energy diverges", functools.partial(divergences, wavefunction), None
         )
-        walkers = Walkers(
-            problem.device, wavefunction, problem.parts[0].walkers, problem.key, single=problem.single
-        )
-        if problem.others:
-            monitor.note(f"{problem.twists[t]}, weight {problem.twists[t].weight:.4g}")
-        # A twist that is resumed has its walkers in the state of its first part.
-        if t * len(problem.parts) not in self.saved:
-            walkers.place()
-        series = [self._part(k, walkers) for k in range(len(problem.parts))]
         # Mean kinetic energy times this: the mean square of a wave number, to which singular
         # terms are compared.
         momentum = 2.0 * wavefunction.system.mass / wavefunction.n_electrons
@@ -230,14 +288,14 @@ class _Twist:
             analyse(one, monitor, singular, momentum, wavefunction.n_electrons, single=problem.single)
             for one in series
         ]
-        return TwistResult(t, series, analyses, walkers.wavefunction)
+        return MemberResult(t, series, analyses, walkers.wavefunction)
 
     def _part(self, k: int, walkers: Walkers) -> Series:
         """Run part `k`, or what is missing of it, and keep its end; an optimisation is done once for all twists."""
         if k in self.optimised:
             return self.optimised[k][0]
         problem, monitor = self.problem, self.monitor
-        place = self.number * len(problem.parts) + k
+        place = problem.place(self.number, k)
         part, mine = problem.parts[k], self.saved.get(place, {})
         # It failed before the interruption, and would fail again with the same random
         # numbers.
@@ -265,9 +323,11 @@ class _Twist:
                 crystal,
                 nodes=nodes,
                 response=Displacements(walkers, number),
+                ratios=Ratios(walkers, [one.walkers for one in self.states]) if self.states else None,
+                states=len(self.states),
             )
             measured = collection.make(setting, wanted)
-        sampler = _sampler(part, number, walkers, mine.get("state"), measured, monitor)
+        sampler = self._sampler(k, number, mine.get("state"), measured)
         within = _PartOfRun(place, sampler, parameters, self.saved)
         try:
             series = sample(sampler, monitor, within)
@@ -276,7 +336,8 @@ class _Twist:
             raise
         self.saved[place] = within.own()
         if problem.others:
-            series.twist, series.label = self.number, self.prefix + series.label
+            series.label = self.prefix + series.label
+            series.member = self._member
         if measured:
             self._measure(series, measured)
         for text in series.warnings:
@@ -284,6 +345,31 @@ class _Twist:
         if part.kind == "optimize":
             self.optimised[k] = series, walkers.wavefunction.parameters
         return series
+
+    @property
+    def _member(self) -> str | None:
+        """Folder of its arrays; those of the first state are where those of a single one would be."""
+        if self.problem.roots:
+            return f"state_{self.problem.roots[self.number]}" if self.number else None
+        return f"twist_{self.number}"
+
+    def _sampler(
+        self, k: int, number: int, saved: Mapping[str, Any] | None, measured: Estimators | None
+    ) -> Sampler:
+        """Return the computation of part `k`, from the state where it was interrupted or complete."""
+        part, walkers, problem = self.problem.parts[k], self.walkers, self.problem
+        block = part.block
+        if isinstance(block, Vmc):
+            return VmcSampling(walkers, block, number, saved, measured)
+        if isinstance(block, Dmc):
+            return DmcSampling(walkers, block, part.walkers, part.timestep, number, saved, measured)
+        penalty = None
+        lower = list(self.states)[: self.number]
+        if lower and problem.penalty != 0.0:
+            energies = [one.series[k].info["energy"] for one in lower]
+            penalty = Penalty(walkers, [one.walkers for one in lower], energies, problem.penalty)
+        excited = problem.excited or bool(lower)
+        return Optimisation(walkers, block, number, saved, self.monitor, penalty=penalty, excited=excited)
 
     def _follow(self, k: int, walkers: Walkers, mine: Mapping[str, Any]) -> NDArray[np.float64]:
         """Let the walkers follow the trial function that part `k` begins with; return its parameters."""
@@ -312,23 +398,6 @@ class _Twist:
         unseen: list[str] = []
         for text in judged(f"what {label} did not measure", measured.notes, unseen):
             self.monitor.warn(self.prefix + text)
-
-
-def _sampler(
-    part: Part,
-    number: int,
-    walkers: Walkers,
-    saved: Mapping[str, Any] | None,
-    measured: Estimators | None,
-    monitor: Monitor,
-) -> Sampler:
-    """Return the computation of a part, from the state where it was interrupted or complete."""
-    block = part.block
-    if isinstance(block, Vmc):
-        return VmcSampling(walkers, block, number, saved, measured)
-    if isinstance(block, Dmc):
-        return DmcSampling(walkers, block, part.walkers, part.timestep, number, saved, measured)
-    return Optimisation(walkers, block, number, saved, monitor)
 
 
 def _resize(walkers: Walkers, count: int) -> None:

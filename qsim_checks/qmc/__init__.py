@@ -34,6 +34,7 @@ from qsim_checks.qmc.oracles import (
     pair,
     pseudo_atom,
 )
+from qsim_checks.qmc.states import states
 
 if TYPE_CHECKING:
     from qsim.core.results.results import Results
@@ -389,6 +390,7 @@ def _from_file(rng: np.random.Generator) -> _Case:
         "molden": lambda path: molecule.write_molden(path, program),
         "chkfile": molecule.write_chkfile,
         "qmcpack": molecule.write_qmcpack,
+        "trexio": molecule.write_trexio,
     }[source]
     return _Case(
         {key: value for key, value in molecule.system.items() if rng.random() < 0.4},
@@ -688,5 +690,6 @@ KINDS: Mapping[str, Kind] = {
     "orbitals": _orbitals,
     "forces": functools.partial(forces, write_core=_write_core),
     "imported": _imported,
+    "states": states,
 }
 """Kinds of decks that can be drawn alone."""

@@ -435,6 +435,58 @@ class Imported:
             for name, value in out.items():
                 file[name] = value
 
+    def write_trexio(self, path: Path) -> None:
+        """Write TREXIO's HDF5 file, functions of norm 1 by its factors of primitives, shells and functions."""
+        import h5py
+
+        def spherical(l: int) -> list[int]:
+            return (
+                [1, -1, 0]
+                if self.cartesian and l == 1
+                else [0, *(m for k in range(1, l + 1) for m in (k, -k))]
+            )
+
+        shell_of: list[int] = []
+        scale: list[float] = []
+        for k, shell in enumerate(self.shells):
+            racah = math.sqrt((2 * shell.l + 1) / (4.0 * math.pi))
+            own = [racah] * (2 * shell.l + 1)
+            if self.cartesian and shell.l > 1:
+                words = LIBCINT[shell.l].split()
+                squares = [math.prod(_odd(word.count(letter)) for letter in "xyz") for word in words]
+                own = [math.sqrt(_odd(shell.l + 1) / (4.0 * math.pi * x)) for x in squares]
+            scale += own
+            shell_of += [k] * len(own)
+        counts = [len(shell.exponents) for shell in self.shells]
+        arrays: dict[str, Any] = {
+            "nucleus_charge": np.array(self.charges, float),
+            "nucleus_coord": self.places,
+            "basis_nucleus_index": np.array([shell.centre for shell in self.shells]),
+            "basis_shell_ang_mom": np.array([shell.l for shell in self.shells]),
+            "basis_shell_factor": np.array([1.0 / self._norm(shell) for shell in self.shells]),
+            "basis_shell_index": np.repeat(np.arange(len(counts)), counts),
+            "basis_exponent": np.concatenate([shell.exponents for shell in self.shells]),
+            "basis_coefficient": np.concatenate([shell.coefficients for shell in self.shells]),
+            "basis_prim_factor": np.concatenate(
+                [np.atleast_1d(_radial_norm(shell.l, shell.exponents)) for shell in self.shells]
+            ),
+            "ao_shell": np.array(shell_of),
+            "ao_normalization": np.array(scale),
+            "mo_coefficient": self.coefficients[self._reordered(LIBCINT, spherical)].T,
+            "mo_occupation": self.occupations(),
+        }
+        numbers = {
+            "basis_type": "Gaussian",
+            "ao_cartesian": int(self.cartesian),
+            "electron_up_num": self.up,
+            "electron_dn_num": self.down,
+        }
+        with h5py.File(path, "w") as file:
+            for name, array in arrays.items():
+                file[f"{name.split('_')[0]}/{name}"] = array
+            for name, value in numbers.items():
+                file.require_group(name.split("_")[0]).attrs[name] = value
+
 
 def _odd(k: int) -> int:
     """Return (2k - 1)!!."""
@@ -463,7 +515,7 @@ PROGRAMS = {  # of molden files: whether functions may be spherical, and Cartesi
 
 def draw_imported(rng: Generator) -> tuple[Imported, str, str]:
     """Draw a molecule, the source of its orbitals in a deck, and the program whose conventions its file has."""
-    source = str(rng.choice(["molden", "molden", "molden", "chkfile", "qmcpack"]))
+    source = str(rng.choice(["molden", "molden", "molden", "chkfile", "qmcpack", "trexio"]))
     program = str(rng.choice(list(PROGRAMS))) if source == "molden" else ""
     spherical, cartesian = PROGRAMS[program]
     monomials = bool(rng.random() < 0.5) if spherical and cartesian else cartesian

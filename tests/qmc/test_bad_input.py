@@ -207,7 +207,7 @@ ERRORS = {
     # estimators
     "unknown estimator": (
         {"estimators": [{"momentum": {}}]},
-        "estimators.0.momentum: unknown key; allowed: energy, density, forces, gofr, radial_density, sofk",
+        "estimators.0.momentum: unknown key; allowed: energy, density, forces, overlaps, gofr, radial_density, sofk",
     ),
     "estimator twice": (
         {"estimators": [{"gofr": {"bins": 10}}, "gofr"]},

@@ -124,7 +124,7 @@ def test_a_twist_that_fails_is_left_out_whichever_it_is(qmc, monkeypatch):
     np.testing.assert_array_equal(arrays["twist_number"], [1, 2])
     assert scalars["vmc_energy"].value == pytest.approx(arrays["series_1/twist_energy"].mean())
     # the optimisation of the twist that failed later is that of all
-    assert result.series[0].twist == 0
+    assert result.series[0].member == "twist_0"
     assert "series_0/twist_0/history/energy" in arrays
     for one in result.twists:
         np.testing.assert_array_equal(

@@ -1,5 +1,6 @@
 """Blocks of the qmc deck: expansions in Slater determinants."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -7,20 +8,23 @@ from pydantic import Field, model_validator
 from qsim.core.deck.blocks import Block, Count, Integer, PositiveCount
 from qsim.core.deck.units import Energy
 
-__all__ = ["Determinant", "Determinants"]
+__all__ = ["Determinant", "Determinants", "States"]
 
 MOST = 1_000_000
 MAX_ORBITALS = 2000
 CALCULATED = ("casscf", "casci", "fci")
 
+MOST_STATES = 100
+
+Coefficient = Annotated[float, Field(gt=-1e6, lt=1e6)]
 Occupied = Annotated[list[Annotated[Count, Field(lt=MAX_ORBITALS)]], Field(max_length=MAX_ORBITALS)]
 
 
 class Determinant(Block):
     """One determinant: a coefficient and the orbitals of both spins, counted from 0."""
 
-    c: Annotated[float, Field(gt=-1e6, lt=1e6)] = Field(
-        description="coefficient, that of orbitals in ascending order, all with spin up first",
+    c: Coefficient | Annotated[list[Coefficient], Field(min_length=1, max_length=MOST_STATES)] = Field(
+        description="coefficient, that of orbitals in ascending order, all with spin up first; of several states one for each",
         json_schema_extra={"example": 0.95},
     )
     up: Occupied = Field(
@@ -42,7 +46,7 @@ class Determinants(Block):
     source: Literal["list", "file", "casscf", "casci", "fci"] = Field(
         default="file",
         description="list: as listed here, the default where there is a list; file: what the orbitals' file holds (chkfile, "
-        "qmcpack); casscf, casci, fci: complete active space or full configuration interaction of source: pyscf",
+        "qmcpack, trexio); casscf, casci, fci: complete active space or full configuration interaction of source: pyscf",
     )
     list: Listing | None = Field(default=None, description="the determinants; their norm does not matter")
     active: Space | None = Field(
@@ -54,7 +58,8 @@ class Determinants(Block):
         default=None, description="casscf: weights of the states whose mean energy the orbitals minimise"
     )
     state: Annotated[Count, Field(lt=1000)] = Field(
-        default=0, description="state of the calculation or the file, 0 the lowest"
+        default=0,
+        description="state of the list, the calculation or the file, 0 the lowest; for several of them there is states",
     )
     cutoff: Annotated[float, Field(ge=0.0, lt=1.0)] = Field(
         default=1e-3,
@@ -87,3 +92,26 @@ class Determinants(Block):
     def is_calculated(self) -> bool:
         """Return True if PySCF finds the expansion."""
         return self.source in CALCULATED
+
+    def of(self, root: int, roots: Sequence[int]) -> "Determinants":
+        """Return the block of one of several states, for each of which the same calculation is wanted."""
+        average = self.average
+        if self.is_calculated and average is None:
+            average = [1.0] * (1 + max(roots))
+        return self.model_copy(update={"state": root, "average": average})
+
+
+class States(Block):
+    """Several states of one expansion: all sections are run for each of them, and energies compared."""
+
+    roots: Annotated[list[Annotated[Count, Field(lt=1000)]], Field(min_length=2, max_length=MOST_STATES)] = (
+        Field(
+            default=[0, 1],
+            description="states of the expansion, counted from 0; gaps are from the first one",
+        )
+    )
+    penalty: Annotated[Energy, Field(ge=0.0, lt=1e6)] | Literal["auto"] = Field(
+        default="auto",
+        description="energy for each unit of squared overlap with the states listed before, in optimisations; auto: twice the "
+        "gap and the standard deviation of the local energy at the start; 0: none, steps follow the nearest state",
+    )

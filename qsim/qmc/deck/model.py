@@ -15,9 +15,11 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from qsim.core.deck.blocks import Deck, OutputBlock
+from qsim.qmc.deck.determinants import States
 from qsim.qmc.deck.series import EstimatorItem, SectionItem, Series, Vmc
 from qsim.qmc.deck.wavefunction import Coulomb, System, Wavefunction
 from qsim.qmc.estimators.histograms import EstimatorBlock
+from qsim.qmc.estimators.overlaps import Overlaps
 
 UNTILED = [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
 
@@ -91,6 +93,11 @@ class QmcDeck(Deck):
             ]
         },
     )
+    states: States | None = Field(
+        default=None,
+        description="run all sections for several states of the determinants",
+        json_schema_extra={"example": {"roots": [0, 1]}},
+    )
     estimators: Annotated[list[EstimatorItem], Field(max_length=20)] = Field(
         default=[],
         description="what to measure beside the energy",
@@ -116,6 +123,8 @@ class QmcDeck(Deck):
     def measured(self) -> list[EstimatorBlock]:
         """Return the estimators beside the energy."""
         found = [block for item in self.estimators if (block := item.measured()) is not None]
+        if self.states is not None and not any(isinstance(block, Overlaps) for block in found):
+            found.append(Overlaps())
         if self.system.cell == "periodic":
             return found
         return [block for block in found if block.open_boundaries]

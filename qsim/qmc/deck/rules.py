@@ -30,8 +30,13 @@ FLATTEST, STEEPEST = 0.4, 3.0  # n zeta over the charge, outside of which an exp
 # bohr: the bond of H2 has 1.40, and 0.74 angstrom
 SHORTEST_BOND = 1.25
 MOST_COMPARED = 200
-FILES = ("chkfile", "molden", "qmcpack")  # sources of orbitals in open boundaries that bring their atoms
-EXPANSIONS = ("chkfile", "qmcpack")  # of these, files that may hold determinants
+FILES = (
+    "chkfile",
+    "molden",
+    "qmcpack",
+    "trexio",
+)  # sources of orbitals in open boundaries that bring their atoms
+EXPANSIONS = ("chkfile", "qmcpack", "trexio")  # of these, files that may hold determinants
 MODELS = ("hooke", "harmonic")  # orbitals of electrons in a trap, without atoms
 
 
@@ -57,6 +62,7 @@ def rules(deck: QmcDeck) -> Iterator[Finding]:
             yield Finding("wavefunction.orbitals.muffin_tins", text)
         yield from _system(deck, deck.system)
     yield from _determinants(deck)
+    yield from _states(deck)
     yield from _exponents(deck)
     yield from _jastrow(deck)
     yield from _series(deck)
@@ -85,6 +91,31 @@ def _determinants(deck: QmcDeck) -> Iterator[Finding]:
     for name in ("active", "average"):
         if getattr(block, name) is not None and not block.is_calculated:
             yield Finding(f"{key}.{name}", f"{name} is for casscf and casci; source is {block.source}")
+
+
+def _states(deck: QmcDeck) -> Iterator[Finding]:
+    """Yield states without an expansion, those that are listed twice, and optimisations that lose an excited one."""
+    block, states = deck.wavefunction.determinants, deck.states
+    if states is not None:
+        if block is None:
+            yield Finding("states", "states are of an expansion; give wavefunction.determinants")
+        elif "state" in block.model_fields_set:
+            text = "states.roots says which states are run; leave one of them out"
+            yield Finding("wavefunction.determinants.state", text)
+        for k, root in enumerate(states.roots):
+            if root in states.roots[:k]:
+                yield Finding(f"states.roots.{k}", f"state {root} is listed twice")
+        return
+    if block is None or not block.state:
+        return
+    for k, item in enumerate(deck.series):
+        changed = [] if item.optimize is None else [c for c in item.optimize.parameters if c != "jastrow"]
+        if changed:
+            text = (
+                f"an excited state may fall to a lower one where its {' and '.join(changed)} are optimised; "
+                f"states: {{roots: [0, {block.state}]}} keeps them apart"
+            )
+            yield Finding(f"series.{k}.optimize.parameters", text, "warning")
 
 
 # ---------------------------------------------------------------------------------------------- system
@@ -388,7 +419,7 @@ def _estimators(deck: QmcDeck) -> Iterator[Finding]:
     """Yield items that are no single estimator, are listed twice, or cannot be measured."""
     atoms = bool(deck.system.atoms) or deck.wavefunction.orbitals.source in FILES
     vmc = any(item.vmc is not None for item in deck.series)
-    system = Boundaries(deck.system.cell == "periodic", atoms, vmc)
+    system = Boundaries(deck.system.cell == "periodic", atoms, vmc, deck.states is not None)
     seen: dict[str, int] = {}
     for k, item in enumerate(deck.estimators):
         named = item.named()

@@ -424,12 +424,12 @@ class Eshdf(Block):
 class Imported(Block):
     """Molecular orbitals of Gaussians that another program has found, in a file of its own."""
 
-    source: Literal["chkfile", "molden", "qmcpack"]
+    source: Literal["chkfile", "molden", "qmcpack", "trexio"]
     file: DeckPath = Field(
         validation_alias=AliasChoices("file", "orbitals"),
         description="chkfile: checkpoint file of a mean field of PySCF (mf.chkfile); molden: a text file as most programs write; "
-        "qmcpack: HDF5 of QMCPACK's converters.  It brings ions, electrons and occupied orbitals; centres without charge are no "
-        "ions",
+        "qmcpack: HDF5 of QMCPACK's converters; trexio: HDF5 of TREXIO.  It brings ions, electrons and occupied orbitals; "
+        "centres without charge are no ions",
         json_schema_extra={"example": "h2o.chk"},
     )
     cusp: bool = Field(

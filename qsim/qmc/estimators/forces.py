@@ -13,7 +13,7 @@ error of order :math:`\epsilon^3` (S. Pathak and L. K. Wagner, AIP Adv. 10, 0852
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -23,12 +23,13 @@ from qsim.core.deck.blocks import Finding
 from qsim.core.deck.units import Length
 from qsim.core.results.tables import Table
 from qsim.qmc.estimators.histograms import ERROR, Boundaries, EstimatorBlock, Histogram, Setting
+from qsim.qmc.statistics.block_sums import BlockMeans
 from qsim.qmc.statistics.blocking import Estimate, derived
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.device.arrays import Array, FloatArray, IndexArray
+    from qsim.core.device.arrays import FloatArray, IndexArray
 
 __all__ = ["Forces", "NuclearForces", "Response", "factor"]
 
@@ -127,7 +128,7 @@ class NuclearForces(Histogram):
         # Of each range: f dE, f E g, f g for all coordinates; behind them the energy.
         super().__init__(setting, (1 + 9 * len(RANGES) * self.atoms,))
         self.counts = np.zeros(self.counts.shape)
-        self.sums: Any = _Blocks()
+        self.sums: Any = BlockMeans()
         self._response = setting.response
 
     def add(self, R: FloatArray, count: IndexArray) -> None:
@@ -209,26 +210,3 @@ def _claimed(force: Estimate, half: Estimate, quarter: Estimate) -> float:
     if abs(quarter.mean) > APART * quarter.error + 1e-12:
         return math.nan
     return math.sqrt(force.error**2 + max(half.mean**2 - half.error**2, 0.0))
-
-
-class _Blocks:
-    """Means of all blocks, since a force is a function of several of them."""
-
-    def __init__(self) -> None:
-        self.rows: NDArray[np.float64] = np.zeros((0, 0))
-        self.weights: NDArray[np.float64] = np.zeros(0)
-
-    def add(self, sums: Array, weight: float) -> None:
-        """Add the sums of a block whose samples have this weight."""
-        row = np.asarray(sums, np.float64)[None] / weight
-        self.rows = np.concatenate([self.rows, row]) if len(self.rows) else row
-        self.weights = np.append(self.weights, weight)
-
-    def state(self) -> dict[str, NDArray[np.float64]]:
-        """Return everything, for a checkpoint."""
-        return {"rows": self.rows, "weights": self.weights}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from :meth:`state`."""
-        if "rows" in state:
-            self.rows, self.weights = (np.array(state[name], np.float64) for name in ("rows", "weights"))

@@ -83,6 +83,10 @@ class Setting(NamedTuple):
         Whether the trial function may have any.
     response
         Energies and derivatives of log psi by the places of the nuclei, for configurations; of vmc alone.
+    ratios
+        Trial functions of all states over the one that is sampled, for configurations: (W, states) float64 on the host.
+    states
+        How many there are.
     """
 
     device: Device
@@ -92,6 +96,8 @@ class Setting(NamedTuple):
     crystal: Periodic | None = None
     nodes: bool = True
     response: Callable[..., Any] | None = None
+    ratios: Callable[[FloatArray], FloatArray] | None = None
+    states: int = 1
 
 
 class Boundaries(NamedTuple):
@@ -100,6 +106,7 @@ class Boundaries(NamedTuple):
     periodic: bool
     atoms: bool
     vmc: bool = True
+    states: bool = False
 
 
 class EstimatorBlock(Block, ABC):

@@ -33,17 +33,27 @@ class PartResult(NamedTuple):
 
 
 def group_of(part: Part, series: Series) -> str:
-    """Return where the arrays of a part are: ``series_1``, or ``series_2/tau_0`` for a time step, of a twist below that."""
+    """Return where the arrays of a part are: ``series_1``, or ``series_2/tau_0`` for a time step, of a twist or state below."""
     name = f"series_{part.section}"
     if part.kind == "dmc":
         name += f"/tau_{part.step}"
-    return name if series.twist is None else f"{name}/twist_{series.twist}"
+    return name if series.member is None else f"{name}/{series.member}"
 
 
 def part_results(result: Result) -> list[PartResult]:
     """Return all parts in the order of the run; of several twists their averages, and the optimisation of one of them."""
     found = zip(result.problem.parts, result.series, result.analyses, strict=True)
     return [PartResult(group_of(part, series), part, series, analysis) for part, series, analysis in found]
+
+
+def all_results(result: Result) -> list[PartResult]:
+    """Return all parts, and behind them those of all states but the first."""
+    found = [
+        PartResult(group_of(part, series), part, series, analysis)
+        for one in result.states[1:]
+        for part, series, analysis in zip(result.problem.parts, one.series, one.analyses, strict=True)
+    ]
+    return part_results(result) + found
 
 
 def twist_results(result: Result) -> list[PartResult]:
@@ -93,7 +103,7 @@ def column(name: str, history: bool = False) -> Callable[[Result], object]:
     def value(result: Result) -> object:
         return {
             f"{item.group}/{folder}{name}": np.asarray(held[name])
-            for item in part_results(result)
+            for item in all_results(result)
             for held in (item.series.blocks, item.series.arrays)
             if (item.analysis is None) == history and name in held
         }
@@ -109,7 +119,7 @@ def means_of(
     def value(result: Result) -> object:
         return {
             f"{item.group}/{name}": values(item.analysis.estimates)
-            for item in part_results(result)
+            for item in all_results(result)
             if item.analysis is not None
         }
 
@@ -127,7 +137,7 @@ def reblocked(name: str) -> Callable[[Result], object]:
     def value(result: Result) -> object:
         return {
             f"{item.group}/reblock/{name}": np.asarray(item.analysis.energy.curve._asdict()[name])
-            for item in part_results(result)
+            for item in all_results(result)
             if item.analysis is not None and item.analysis.energy.curve.length.size
         }
 
@@ -139,6 +149,9 @@ def fitted(name: str, values: Callable[[Fit], NDArray[np.float64] | None]) -> Ca
 
     def value(result: Result) -> object:
         found = {f"series_{fit.index}/{name}": values(fit) for fit in result.fits}
+        for one in result.states[1:]:
+            group = f"state_{result.problem.roots[one.number]}"
+            found |= {f"series_{fit.index}/{group}/{name}": values(fit) for fit in one.fits}
         return {key: array for key, array in found.items() if array is not None}
 
     return value

@@ -69,21 +69,37 @@ class Moments:
     reference, window
         Energies count as ``reference +- window``; beyond it they are cut off, and do not depend on parameters.  It tames the
         rare configurations next to nodes, where the energy has no bound.  Hartree.
+    penalties : (states,) float64
+        Costs of the squared overlaps with other states, hartree, whose ratios to psi then come with the configurations.
     """
 
-    def __init__(self, parameters: int, reference: float, window: float) -> None:
+    def __init__(
+        self,
+        parameters: int,
+        reference: float,
+        window: float,
+        penalties: NDArray[np.float64] | None = None,
+    ) -> None:
         self.count, self.reference, self.window = parameters, reference, window
+        self.penalties = np.zeros(0) if penalties is None else penalties
         self.samples = 0
         self._sums: FloatArray | None = None
 
-    def add(self, energy: FloatArray, log_slopes: FloatArray, energy_slopes: FloatArray) -> None:
-        """Add configurations: energies (W,), O and G (W, P), float64, all on one device."""
+    def add(
+        self,
+        energy: FloatArray,
+        log_slopes: FloatArray,
+        energy_slopes: FloatArray,
+        ratios: FloatArray | None = None,
+    ) -> None:
+        """Add configurations: energies (W,), O and G (W, P), ratios of other states (W, states), float64, all on one device."""
         xp = namespace(log_slopes)
         e = energy - self.reference
         beyond = xp.abs(e) > self.window
         e = xp.clip(e, -self.window, self.window)
         G = xp.where(beyond[:, None], 0.0, energy_slopes)
-        z = xp.concatenate([xp.ones((e.size, 1)), log_slopes, e[:, None], e[:, None] * log_slopes, G], axis=1)
+        columns = [xp.ones((e.size, 1)), log_slopes, e[:, None], e[:, None] * log_slopes, G]
+        z = xp.concatenate(columns if ratios is None else [*columns, ratios], axis=1)
         sums = z.T @ z
         self._sums = sums if self._sums is None else self._sums + sums
         self.samples += e.size
@@ -99,12 +115,20 @@ class Moments:
         H = M[O, EO] - e * M[O, O] - np.outer(mean[O], slope) - np.outer(slope, mean[O]) + C[O, G]
         squares = M[E, EO] - 2.0 * e * mean[EO] + e * e * mean[O]  # <O (E - <E>)^2>
         variance = max(float(C[E, E]), 0.0)
+        # The projectors on other states, with their costs, belong to the Hamiltonian.
+        along = np.zeros(P)
+        for k, cost in enumerate(self.penalties, start=3 * P + 2):
+            r, own = mean[k], C[O, k]
+            norm = float(M[k, k])
+            along += cost * r * own / norm
+            H += cost * (np.outer(own, own) - r * r * C[O, O]) / norm
+            e += cost * r * r / norm
         return Surroundings(
             energy=self.reference + e,
             variance=variance,
             overlap=C[O, O],
-            energy_gradient=2.0 * slope,
-            row=slope + mean[G],
+            energy_gradient=2.0 * (slope + along),
+            row=slope + along + mean[G],
             hamiltonian=H,
             variance_gradient=2.0 * (C[E, G] + squares - mean[O] * variance),
             variance_matrix=2.0 * C[G, G],
@@ -118,7 +142,7 @@ class Surroundings:
     Attributes
     ----------
     energy, variance
-        Hartree and hartree^2.
+        Hartree and hartree^2; the energy with the costs of overlaps, as all that follows.
     overlap : (P, P) float64
         S.
     energy_gradient : (P,) float64
@@ -155,10 +179,13 @@ class Limits(NamedTuple):
         Quadratic form of rough changes, from :func:`smoothing`.
     most : (P,) float64
         Largest change of each parameter: where the sample has no configurations, the norm of psi sees nothing.
+    nearest
+        Follow the eigenvector with the largest overlap with psi, of an excited state, and not the lowest one.
     """
 
     smooth: NDArray[np.float64]
     most: NDArray[np.float64]
+    nearest: bool = False
 
 
 def smoothing(splines: Sequence[slice], parameters: int) -> NDArray[np.float64]:
@@ -218,7 +245,7 @@ def linear_step(at: Surroundings, shift: float, weight: float, limits: Limits) -
     fit = finite & (near >= NEAR)
     k = (
         int(np.argmin(np.where(fit, values.real, np.inf)))
-        if fit.any()
+        if fit.any() and not limits.nearest
         else int(np.argmax(np.where(finite, near, -1.0)))
     )
     if not near[k] > 1e-6:

@@ -40,6 +40,7 @@ from qsim.qmc.sampling.linear_method import (
 from qsim.qmc.sampling.moves import Moves, WarmUp
 from qsim.qmc.sampling.parameters import Varied
 from qsim.qmc.sampling.series import ENERGIES, Beginning, Series
+from qsim.qmc.sampling.states import Penalty
 from qsim.qmc.sampling.vmc import Rows
 from qsim.qmc.sampling.walkers import tables_of
 from qsim.qmc.statistics.correlation import SKEW, lognormal, skewness
@@ -108,16 +109,20 @@ class Set(NamedTuple):
     ----------
     R : (W, N, 3) float64
         On the device.
-    log_psi, energy : (W,) float64
+    log_psi, sign, energy : (W,) float64
         Of the trial function that sampled them, on the host.
     stream
         Of the random rotations.
+    ratios : (W, states) float64
+        Of other states, whose overlaps cost, to that trial function, on the host.
     """
 
     R: FloatArray
     log_psi: NDArray[np.float64]
+    sign: NDArray[np.float64]
     energy: NDArray[np.float64]
     stream: walk.Stream
+    ratios: NDArray[np.float64]
 
 
 class Optimisation:
@@ -141,6 +146,10 @@ class Optimisation:
         State to continue from.
     monitor
         Is told of an error bar that cannot be found; a silent one by default.
+    penalty
+        Of overlaps with other states; with it there is ``overlap`` of each sample, the root of their squares' sum.
+    excited
+        Of a state that is not the lowest one, whose steps follow it.
     """
 
     unit = "iterations"
@@ -152,7 +161,11 @@ class Optimisation:
         section: int,
         saved: Mapping[str, Any] | None = None,
         monitor: Monitor | None = None,
+        *,
+        penalty: Penalty | None = None,
+        excited: bool = False,
     ) -> None:
+        self.penalty, self.nearest = penalty or Penalty(walkers), excited and penalty is None
         self.begun = Beginning()
         self.judged = (monitor or Monitor.silent()).judged
         self.walkers = walkers
@@ -209,6 +222,7 @@ class Optimisation:
             "parameters": np.array(self.parameters),
             "current": self.current,
             "shift": self.shift,
+            "penalty": self.penalty.weights,
         }
         if self.chosen:
             state["chosen"] = dict(self.chosen)
@@ -223,6 +237,8 @@ class Optimisation:
             self.parameters = list(np.asarray(saved["parameters"], np.float64))
             self.shift = float(saved["shift"])
             self._follow(np.asarray(saved["current"], np.float64), recompute=False)
+        if "penalty" in saved:
+            self.penalty.weights = np.asarray(saved["penalty"], np.float64)
         if "accepted" in saved:
             value, error = (float(x) for x in saved["accepted_target"])
             self.accepted = np.asarray(saved["accepted"], np.float64), Target(value, error)
@@ -366,6 +382,7 @@ class Optimisation:
         sets: list[Set] = []
         moments: Moments | None = None
         energies, components = [], np.zeros(6)
+        others: list[NDArray[np.float64]] = []
         for k in range(self.steps):
             self.begun.look()
             stream = self._sweep(self.sweeps)
@@ -378,21 +395,22 @@ class Optimisation:
             all_energies = device.to_host(walkers.state.energy)
             e = np.array(all_energies[:, 5])
             energies.append(e)
+            others.append(self.penalty.sample(first=not k))
             components += all_energies.mean(axis=0) / self.steps
             if moments is None:
                 # The window is taken from the first set and then kept: moments of different
                 # sets must be those of one function. Median and absolute deviation do not
                 # care for the tails that it is to cut off.
                 centre = float(np.median(e))
-                moments = Moments(
-                    self.count, centre, max(WINDOW * float(np.mean(np.abs(e - centre))), LEAST_WINDOW)
-                )
+                window = max(WINDOW * float(np.mean(np.abs(e - centre))), LEAST_WINDOW)
+                inner = np.clip(e, centre - window, centre + window)
+                self.penalty.choose(float(inner.mean()), float(inner.var()), others[0])
+                moments = Moments(self.count, centre, window, self.penalty.weights)
             self._check_finite(O, G)
-            moments.add(walkers.state.energy[:, 5], O, G)
+            moments.add(walkers.state.energy[:, 5], O, G, device.asarray(others[-1]))
             if k in kept:
-                sets.append(
-                    Set(walkers.mine.R.copy(), np.array(device.to_host(walkers.mine.log_psi)), e, stream)
-                )
+                log, sign = (np.array(device.to_host(x)) for x in (walkers.mine.log_psi, walkers.mine.sign))
+                sets.append(Set(walkers.mine.R.copy(), log, sign, e, stream, others[-1]))
         if moments is None:
             raise NumericsError("an optimisation needs at least one set of configurations")
         E = np.array(energies)
@@ -404,6 +422,7 @@ class Optimisation:
         x, cut = self.weight, np.clip(E - moments.reference, -moments.window, moments.window)
         square = (cut - cut.mean()) ** 2
         moves = self.steps * self.sweeps * walkers.electrons * walkers.count
+        cost, costs, squares = self.penalty.of(np.array(others), np.ones(E.shape), np.ones(E.shape))
         row = dict(zip(ENERGIES, components.tolist(), strict=True))
         row.update(
             energy_squared=float(np.mean(E**2)),
@@ -413,9 +432,11 @@ class Optimisation:
             variance=variance,
             variance_error=self._claimed("variance", deviation**2 - variance, scale=variance),
             # (1 - x) <E> + x Var(E).
-            target=(1.0 - x) * mean + x * float(square.mean()),
-            target_error=_error((1.0 - x) * deviation + x * (square - square.mean())),
+            target=(1.0 - x) * (mean + cost) + x * float(square.mean()),
+            target_error=_error((1.0 - x) * (deviation + costs) + x * (square - square.mean())),
         )
+        if self.penalty.count:
+            row["overlap"] = math.sqrt(float(squares.sum()))
         return sets, moments, row
 
     def _claimed(self, what: str, influence: NDArray[np.float64], scale: float = 0.0) -> float:
@@ -437,7 +458,8 @@ class Optimisation:
     def _choose(self, moments: Moments, sets: list[Set]) -> Trial:
         """Return the best step; of those as good within the error the one with the usual shift; none, if all look harmful."""
         # Three shifts around the last one; if all of them look harmful, larger ones.
-        at, limits = moments.surroundings(), Limits(self.varied.smooth, self.varied.most(self.current))
+        at = moments.surroundings()
+        limits = Limits(self.varied.smooth, self.varied.most(self.current), self.nearest)
         shifts = [max(self.shift * factor, self.smallest) for factor in FACTORS]
         for _ in range(ROUNDS):
             steps = [
@@ -470,7 +492,7 @@ class Optimisation:
         scratch = State._make(array.copy() for array in walkers.mine)
         tables = [self._tables(self._wavefunction(self.current + step)) for step in steps]
         shape = (len(steps), len(sets), scratch.R.shape[0])
-        energy, exponent = np.zeros(shape), np.zeros(shape)
+        energy, exponent, turned = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         for s, one in enumerate(sets):
             self.begun.look()
             scratch.R[...] = one.R
@@ -481,9 +503,12 @@ class Optimisation:
                 walk.energies(device, scratch, table, one.stream)
                 energy[k, s] = device.to_host(scratch.energy[:, 5])
                 exponent[k, s] = 2.0 * (device.to_host(scratch.log_psi) - one.log_psi)
-        energy, exponent = walkers.join(energy, 2), walkers.join(exponent, 2)
+                turned[k, s] = np.real(device.to_host(scratch.sign) * np.conj(one.sign))
+        energy, exponent, turned = (walkers.join(x, 2) for x in (energy, exponent, turned))
         start = np.array([one.energy for one in sets])
         before = self._terms(start, np.ones(energy.shape[1:]), moments)
+        ratios = np.array([one.ratios for one in sets])
+        free = self.penalty.of(ratios, np.ones(start.shape), np.ones(start.shape))
         trials = []
         for k, (step, shift) in enumerate(zip(steps, shifts, strict=True)):
             if not (np.isfinite(energy[k]).all() and np.isfinite(exponent[k]).all()):
@@ -498,6 +523,9 @@ class Optimisation:
             idle = self._idle(energy[k], start, weights, moments)
             influence = after[1] - before[1] - (idle - idle.mean())
             change = after[0] - before[0] - float(idle.mean())
+            cost = self.penalty.of(ratios, weights, turned[k] * np.sqrt(weights))
+            change += (1.0 - self.weight) * (cost[0] - free[0])
+            influence += (1.0 - self.weight) * (cost[1] - free[1])
             # Fraction of the sample that counts: (sum w)^2 / (n sum w^2).
             effective = 1.0 / float(np.mean(weights**2))
             trials.append(Trial(step, shift, change, _error(influence), effective, influence))

@@ -56,8 +56,8 @@ class Series:
         What error bars come from; not part of the results.
     warnings : list of str
         What a user must know about the sampling.
-    twist : int or None
-        Number of the twist, where there are several; None for their average.
+    member : str or None
+        Folder of one of several twists, such as ``twist_1``, or of a state but the first; None for their average.
     """
 
     kind: str
@@ -68,7 +68,7 @@ class Series:
     arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
     samples: Samples | None = None
     warnings: list[str] = field(default_factory=list)
-    twist: int | None = None
+    member: str | None = None
 
 
 def averaged(series: Sequence[Series], weights: Sequence[float]) -> Series:
@@ -98,7 +98,7 @@ def averaged(series: Sequence[Series], weights: Sequence[float]) -> Series:
         info=combined([one.info for one in series]),
         arrays=combined([one.arrays for one in series]),
         samples=None,
-        twist=None,
+        member=None,
     )
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["BlockSums"]
+__all__ = ["BlockMeans", "BlockSums"]
 
 SMALLEST_LEVEL = 8  # blocks of a level that says how neighbours correlate
 LARGEST_CORRELATION = 0.95  # of neighbours, which few blocks can tell from 1
@@ -126,3 +126,26 @@ class BlockSums:
             level: dict[str, Any] = {name: arrays[name][k].copy() for name in (*SUMS, "held")}
             level |= {name: float(arrays[name][k]) for name in ("W", "WW", "held_weight")}
             self._levels.append({**level, "n": int(arrays["n"][k])})
+
+
+class BlockMeans:
+    """Means of all blocks, for functions of several of them."""
+
+    def __init__(self) -> None:
+        self.rows: NDArray[np.float64] = np.zeros((0, 0))
+        self.weights: NDArray[np.float64] = np.zeros(0)
+
+    def add(self, sums: NDArray[Any], weight: float) -> None:
+        """Add the sums of a block whose samples have this weight."""
+        row = np.asarray(sums, np.float64)[None] / weight
+        self.rows = np.concatenate([self.rows, row]) if len(self.rows) else row
+        self.weights = np.append(self.weights, weight)
+
+    def state(self) -> dict[str, NDArray[np.float64]]:
+        """Return everything, for a checkpoint."""
+        return {"rows": self.rows, "weights": self.weights}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from :meth:`state`."""
+        if "rows" in state:
+            self.rows, self.weights = (np.array(state[name], np.float64) for name in ("rows", "weights"))

@@ -19,7 +19,11 @@ from qsim.qmc.wavefunction.expansion import (
 )
 
 if TYPE_CHECKING:
-    from qsim.qmc.deck.determinants import Determinants
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from qsim.qmc.deck.determinants import Determinant, Determinants
     from qsim.qmc.wavefunction.expansion import Orders
     from qsim.qmc.wavefunction.formats.expansions import Stored
     from qsim.qmc.wavefunction.notes import Notes
@@ -76,7 +80,7 @@ def of_list(
                 f"{KEY}.list.{k}", f"the same determinant as list.{rows.index(row)}; add the coefficients"
             )
         rows.append(row)
-    c = np.array([item.c for item in block.list])
+    c = _coefficients(block, block.list)
     if not np.abs(c).max() > 0.0:
         raise InvalidInput(f"{KEY}.list", "all coefficients are zero")
     kept = np.abs(c) > 0.0
@@ -88,6 +92,21 @@ def of_list(
     # An order that is not ascending is meant as a set: coefficients are those of ascending orbitals.
     listed = Listed((strings[0], strings[1]), np.stack(numbers, -1), c).only(kept)
     return _finished(listed, block, notes, "listed", {}, shared=shared)
+
+
+def _coefficients(block: Determinants, listed: Sequence[Determinant]) -> NDArray[np.float64]:
+    """Return the coefficients that a list has for the state of the block, (D,)."""
+    rows = [item.c if isinstance(item.c, list) else [item.c] for item in listed]
+    for k, row in enumerate(rows):
+        if len(row) != len(rows[0]):
+            text = f"list.0 has coefficients of {len(rows[0])} states, found {len(row)}"
+            raise InvalidInput(f"{KEY}.list.{k}.c", text)
+    if block.state >= len(rows[0]):
+        text = (
+            f"the list has coefficients of {len(rows[0])} states, counted from 0; found state {block.state}"
+        )
+        raise InvalidInput(f"{KEY}.list", text)
+    return np.array([row[block.state] for row in rows])
 
 
 def of_states(stored: Stored, block: Determinants, notes: Notes) -> tuple[Expansion, Orders]:

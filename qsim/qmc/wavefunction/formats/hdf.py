@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import FileError
-from qsim.core.results.hdf5 import is_plain, member, open_hdf5, require_inside, require_text
+from qsim.core.results.hdf5 import attribute, is_plain, member, open_hdf5, require_inside, require_text
 from qsim.core.results.reading import require_room
 
 if TYPE_CHECKING:
@@ -83,11 +83,33 @@ class HdfFile:
         """Return the first number of an array as an integer."""
         return int(self.numbers(name).ravel()[0])
 
-    def text(self, name: str) -> str:
-        """Return the first text of an array."""
+    def attribute(self, name: str, key: str) -> int | float | str | None:
+        """Return an attribute of a group, a number or a text, or the first of several; None if there is none."""
+        if name not in self:
+            return None
+        item: Any = self.file
+        for part in name.split("/"):
+            item = member(self.path, item, part)
+        try:
+            found = attribute(item, key)
+        except TypeError as error:
+            raise FileError(f"{self.path}: {name}: {error}") from error
+        if found is None:
+            return None
+        value = np.ravel(found)[0]
+        if isinstance(value, bytes | str):
+            return value.decode() if isinstance(value, bytes) else str(value)
+        number = float(value)
+        return int(number) if number.is_integer() else number
+
+    def texts(self, name: str) -> list[str]:
+        """Return an array of texts."""
         item = self._item(name)
         if item.dtype.kind not in "SO":
-            raise FileError(f"{self.path}: {name} holds {item.dtype}, not a text")
+            raise FileError(f"{self.path}: {name} holds {item.dtype}, not texts")
         require_text(self.path, name, item)
-        value = np.ravel(item[()])[0]
-        return value.decode() if isinstance(value, bytes) else str(value)
+        return [x.decode() if isinstance(x, bytes) else str(x) for x in np.ravel(item[()])]
+
+    def text(self, name: str) -> str:
+        """Return the first text of an array."""
+        return self.texts(name)[0]

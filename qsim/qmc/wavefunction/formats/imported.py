@@ -13,6 +13,7 @@ from qsim.qmc.system.library import likely
 from qsim.qmc.wavefunction.formats.chkfile import read_chkfile
 from qsim.qmc.wavefunction.formats.molden import read_molden
 from qsim.qmc.wavefunction.formats.qmcpack import read_qmcpack
+from qsim.qmc.wavefunction.formats.trexio import read_trexio
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["read_molecule", "system_of"]
 
-READERS = {"chkfile": read_chkfile, "molden": read_molden, "qmcpack": read_qmcpack}
-WITH_EXPANSIONS = {"chkfile": read_chkfile, "qmcpack": read_qmcpack}
+WITH_EXPANSIONS = {"chkfile": read_chkfile, "qmcpack": read_qmcpack, "trexio": read_trexio}
+READERS = {**WITH_EXPANSIONS, "molden": read_molden}
 SAME_PLACE = 1e-3  # bohr: geometries in angstrom with four digits count as equal
 
 
