@@ -122,7 +122,7 @@ class Sines:
         if not world.radial:
             self.momenta = [self._momentum(k, length) for k, length in zip(self.k, lengths, strict=True)]
 
-    def _momentum(self, k: NDArray[np.float64], length: float) -> NDArray[np.complex128]:
+    def _momentum(self, k: NDArray[np.floating[Any]], length: float) -> NDArray[np.complex128]:
         """Return -i d/dx between points, by its integrals between sine waves in closed form."""
         count = k.size
         number = np.arange(1, count + 1)
@@ -212,11 +212,11 @@ class Sines:
             return float(total * self.cell), split(2.0 * self.cell / size * scale * slope)
 
         bell = np.exp(-0.3 * (self.x[:, None] ** 2 + self.y**2))
-        start = split(self.transformed(bell + 0j) / scale)
+        start = split(np.asarray(self.transformed(bell + 0j) / scale, complex))
         options = {"maxiter": 3000, "maxfun": 4000, "ftol": 1e-16, "gtol": 1e-10}
         found = minimize(energy, start, jac=True, method="L-BFGS-B", options=options)
         psi = self.transformed(scale * (found.x[: n * n] + 1j * found.x[n * n :]).reshape(n, n))
-        psi = psi / math.sqrt(np.vdot(psi, psi).real * self.cell)
+        psi = np.asarray(psi / math.sqrt(np.vdot(psi, psi).real * self.cell), complex)
         mu = self.chemical_potential(psi)
         return np.array([mu, mu + 1.0]), psi[None]
 

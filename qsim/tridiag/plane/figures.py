@@ -104,8 +104,8 @@ def momenta(r: Results) -> Figure | None:
             vmax=top,
         )
         ax.set_title(title)
-        ax.set_xlabel(f"momentum of {first} (1/bohr)")
-    axes[0].set_ylabel(f"momentum of {second} (1/bohr)")
+        ax.set_xlabel(f"momentum of {first} (a.u.)")
+    axes[0].set_ylabel(f"momentum of {second} (a.u.)")
     fig.colorbar(drawn, ax=axes.tolist()).set_label(r"$\log_{10}$ density")
     return fig
 

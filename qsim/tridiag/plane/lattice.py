@@ -333,8 +333,8 @@ class PlaneLattice:
 
     def along(self, psi: NDArray[np.complex128], number: int) -> NDArray[np.complex128]:
         """Return ``exp(i a x y) psi`` or ``exp(-i b x y) psi`` of a state (n1, n2): its momentum is p alone there."""
-        one = self.gauge[number]
-        return psi * self.phases(one if number == 0 else -one) if one else psi
+        one = self.gauge[number] * (-1.0 if number else 1.0)
+        return psi * self.phases(one) if one else psi
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -423,17 +423,17 @@ QUANTITIES: tuple[Q, ...] = (
         ),
     ),
     *named_spectra(
-        ("momentum_x", "1/bohr", "momenta of the first coordinate", ("momentum_x",)),
-        ("momentum_y", "1/bohr", "momenta of the second coordinate", ("momentum_y",)),
+        ("momentum_x", "a.u.", "momenta of the first coordinate", ("momentum_x",)),
+        ("momentum_y", "a.u.", "momenta of the second coordinate", ("momentum_y",)),
         (
             "momentum_map",
-            "bohr^2",
+            "a.u.",
             "density of the momenta beyond the radius; about an axis that in three dimensions, bohr^3",
             ("momentum_x", "momentum_y"),
         ),
         (
             "momentum_map_change",
-            "bohr^2",
+            "a.u.",
             "change of the map by a radius that is a tenth larger",
             ("momentum_x", "momentum_y"),
         ),

@@ -576,7 +576,7 @@ from tests.qmc.kernels.test_walk import ensemble, {name}
 
 walkers = ensemble(cpu(1), {name}(), 3)
 walk.energies(walkers.device, walkers.state, walkers.tables, walkers.stream(1))
-print(sum(bool(f.signatures) for f in (system_cpu.nonlocal_electron, energy_cpu.chosen_move)))
+print(sum(bool(getattr(f, "dispatcher", f).signatures) for f in (system_cpu.nonlocal_electron, energy_cpu.chosen_move)))
 """
 
 
