@@ -185,6 +185,9 @@ class Sines:
             ncv=60,
             tol=1e-12,
         )
+        # the sign of the run, which tells superpositions apart: the largest amplitude is positive
+        largest = states[np.abs(states).argmax(axis=0), np.arange(states.shape[1])]
+        states = states * (np.abs(largest) / largest)
         return energies, states.T.reshape(-1, n, n) / math.sqrt(self.cell)
 
     def _ground(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
