@@ -55,7 +55,7 @@ DRAWN = {
     "tridiag/ionisation_focus": "scan",
     "tridiag/photoelectrons": "photoelectron",
     "tridiag/plane_double_slit": "currents parts",
-    "tridiag/plane_he_xuv": "density norm orbitals populations",
+    "tridiag/plane_he_xuv": "density norm orbitals populations momenta",
     "tridiag/scaling": "time_vs_blocks optimum_vs_n",
     "tridiag/solve_file": "solution",
     "tridiag/xuv_ir_streaking": "scan",

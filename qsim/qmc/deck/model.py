@@ -96,7 +96,6 @@ class QmcDeck(Deck):
     states: States | None = Field(
         default=None,
         description="run all sections for several states of the determinants",
-        json_schema_extra={"example": {"roots": [0, 1]}},
     )
     estimators: Annotated[list[EstimatorItem], Field(max_length=20)] = Field(
         default=[],
